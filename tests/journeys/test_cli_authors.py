@@ -41,7 +41,7 @@ def test_a_new_runner_runs_at_once_and_passes_its_test_and_the_suite(hostler: Co
     suite = hostler("test", "./my-first_agent")
     assert (suite.status, suite.out.splitlines()[-1]) == (0, "19 checks passed, 5 left out")
     again = hostler("new", "runner", "my-first_agent")
-    assert (again.status, again.error) == (2, "my-first_agent exists already: choose another name")
+    assert (again.status, again.error) == (2, "my-first_agent already exists: choose another name")
     assert hostler("new", "runner", "1; rm").status == 2
 
 

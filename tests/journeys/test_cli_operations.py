@@ -166,7 +166,7 @@ def test_runs_can_be_listed_shown_and_followed_with_and_without_a_server(
     assert [e["type"] for e in shown["journal"] if e["kind"] == "result"] == [r["type"] for r in said]
     gone = hostler("runs", "show", "gone")
     assert gone.status == 1
-    assert gone.error == "there is no run 'gone'; `hostler runs list` shows what there is"
+    assert gone.error == "there is no run 'gone'; `hostler runs list` lists what exists"
     refused = hostler("plugins", "restart", "acme/echo")
     assert refused.status == 2
     assert "start one with `hostler serve" in refused.error

@@ -110,7 +110,7 @@ def test_a_raising_runner_ends_with_1_and_one_line(hostler: CommandLine, through
 
 BAD_TARGETS = [
     ("gone.py:Echo", 2, "there is no file gone.py: name an existing one, like echo.py:Echo"),
-    ("own.py", 2, "own.py: name the class as well, like own.py:MyRunner"),
+    ("own.py", 2, "own.py: add the class, like own.py:MyRunner"),
     ("./gone", 2, "there is no plugin folder ./gone"),
     ("nobody", 2, "there is no agent 'nobody': there are none yet"),
     ("own.py:Gone", 2, "own.py has no class 'Gone'; its classes are: Boom, Counts, Holds, Slow, Waits"),
@@ -147,7 +147,7 @@ def test_a_target_that_cannot_run_is_told_in_one_line(
     [
         (["run", ECHO, "x", "--set", "suffix"], "--set suffix: expected KEY=VALUE"),
         (["run", ECHO, "x", "--set", "sufix=1"], "config.sufix: unknown option; did you mean 'suffix'?"),
-        (["run", ECHO, "x", "--model", "main"], "--model: this runner's form asks for no model"),
+        (["run", ECHO, "x", "--model", "main"], "--model: this runner has no setting for a model"),
         (["run", "guide", "x", "--url", "http://127.0.0.1:9"], "needs a key: give it with --key"),
         (
             ["run", "guide", "x", "--url", "http://127.0.0.1:9", "--key", "k"],

@@ -14,8 +14,8 @@ from support.command_line import ECHO, CommandLine
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 
-BESIDE = "'helper' is the agent of that name; the plugin folder beside it is ./helper"
-BESIDE_RUNNER = "'helper:default' is the agent of that name; the plugin folder beside it is ./helper:default"
+BESIDE = "'helper' is the agent; for the plugin folder with this name, write ./helper"
+BESIDE_RUNNER = "'helper:default' is the agent; for the plugin folder with this name, write ./helper:default"
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_folder_that_no_agent_is_named_after_needs_no_more_than_its_name(
 def test_settings_for_the_folder_are_not_lost_on_the_agent(hostler: CommandLine, conf: Path) -> None:
     ran = hostler("run", "helper", "hello", "--set", "suffix=;")
     assert ran.status == 2
-    assert "say ./helper" in ran.error
+    assert "write ./helper" in ran.error
     assert hostler("run", "./helper", "hello", "--set", "suffix=;").out.strip() == "hello;"
 
 

@@ -49,7 +49,7 @@ def test_tools_of_a_running_host_are_listed_and_shown(hostler: CommandLine, shop
         assert "nights" in shown
         assert hostler("tools", "show", "shop.book", "--json").json == listed[0]
         gone = hostler("tools", "show", "shop.sell")
-        there_are = "`hostler tools list` shows what there is"
+        there_are = "`hostler tools list` lists what exists"
         assert gone.status == 1
         assert gone.error == f"there is no tool 'shop.sell': nothing offers it now; {there_are}"
         booked = hostler("run", "clerk", 'shop.book {"kind": "single"}\nshop.book {"kind": "single"}')

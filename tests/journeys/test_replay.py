@@ -206,7 +206,7 @@ def test_what_is_wrong_is_said_in_one_line(hostler: CommandLine, recorded: list[
         (["replay", recorded[0], "--runner", "nobody"], 2, "name a plugin folder"),
         (["replay", recorded[0], "--agent-version", "9"], 2, "its versions are: 1"),
         (["replay", recorded[0], "--config", "nothing=1"], 2, "config.nothing: unknown option"),
-        (["replay", recorded[0], "--since", "soon"], 2, "no span of time"),
+        (["replay", recorded[0], "--since", "soon"], 2, "not a time span"),
         (["replay", recorded[0], "--effects"], 2, "--live-after"),
         (["replay", "--agent", "greets", "--live-after"], 2, "one run"),
         (["runs", "retry"], 2, "--dead"),
@@ -240,8 +240,8 @@ def test_through_a_server_runs_are_done_again_and_gone_on_from(
         assert (told.status, told.out.strip()) == (0, "Hello Ada, number 1")
         again = here(hostler, "runs", "retry", recorded[2], "--wait")
         assert (again.status, again.out.strip()) == (0, "Hello Cy, number 2")
-        assert here(hostler, "runs", "list", "--dead").err.strip() == "no such runs"
-        assert here(hostler, "runs", "retry", "--dead").err.strip() == "there is nothing to do again"
+        assert here(hostler, "runs", "list", "--dead").err.strip() == "no matching runs"
+        assert here(hostler, "runs", "retry", "--dead").err.strip() == "nothing to retry"
 
         code = (hostler.cwd / "greeter" / "greeter.py").read_text()
         (hostler.cwd / "greeter" / "greeter.py").write_text(code.replace('"n", 0)', '"visits", 0)'))

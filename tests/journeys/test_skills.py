@@ -41,7 +41,7 @@ def test_a_skill_is_used_changed_refused_and_confirmed(hostler: CommandLine) -> 
         assert server.stop() == 0
     gone = hostler("skills", "show", "pouring")
     assert gone.status == 1
-    assert gone.error == "there is no skill 'pouring'; `hostler skills list` shows what there is"
+    assert gone.error == "there is no skill 'pouring'; `hostler skills list` lists what exists"
 
 
 LONG = SKILL.replace("Brews tea.", "Brews tea. " + "t" * 1024)

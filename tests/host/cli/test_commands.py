@@ -45,7 +45,7 @@ def test_commands_of_a_server_take_the_same_options(name: str, callback: Callabl
         (["runs", "list", "--url", "http://h:1"], 1, "give it with --key or HOSTLER_KEY"),
         (["tools", "list"], 2, "start one with `hostler serve --data"),
         (["serve", "--public-url", "example.com"], 2, "write it like https://hostler.example.com"),
-        (["pauses", "resolve", "p", "perhaps"], 2, "say happened or not-happened"),
+        (["pauses", "resolve", "p", "perhaps"], 2, "write happened or not-happened"),
         (["apply", "."], 2, ". cannot be read: Is a directory"),
         (["dev", "gone"], 2, "there is no plugin folder gone"),
     ],

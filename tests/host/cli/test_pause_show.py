@@ -72,7 +72,7 @@ def test_a_pause_is_shown_with_its_digests_and_how_far_its_quorum_is(
     for part in ("pause p1", "revision 2", "of shop", "shop.book", '"seats": 1', "digest    d1g35t"):
         assert part in shown
     assert "1 of 2 ann" in shown
-    assert shown.count("nothing to decide here") == 3
+    assert shown.count("nothing to decide") == 3
 
 
 def test_what_to_do_next_is_said_in_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -422,7 +422,7 @@ async def test_pauses_are_listed_shown_and_decided_from_the_shell(
         assert answered.json["remaining"] == 2
         assert (await shell(served, rita, "answer", "p1", "4", "--action", "go")).status == 0
         last = await shell(served, rita, "result", "p1", stdin='{"ok": true}')
-        assert "the run goes on: hostler runs tail r1" in last.err
+        assert "the run continues: hostler runs tail r1" in last.err
         found = json.loads((await shell(served, rita, "show", "p1", "--json")).out)
         assert found["calls"][0]["args"]["seats"] == 2
         assert found["calls"][0]["proposed_args"]["seats"] == 1

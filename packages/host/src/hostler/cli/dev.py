@@ -66,7 +66,7 @@ async def _serve_until(
     stop: asyncio.Event, api: Api, source: Folder | SingleFile, token: str, data_dir: Path
 ) -> None:
     """Serve the plugin, and restart it after each change. Report a version that does not start."""
-    from hostler.cli.remote_plugin import dialled
+    from hostler.cli.remote_plugin import connected_process
     from hostler.plugins.source import fingerprint
     from hostler_protocol.errors import PluginError
 
@@ -75,7 +75,7 @@ async def _serve_until(
         while not stop.is_set():
             seen = fingerprint(source)
             try:
-                async with dialled(api, source, token, data_dir, echo=True) as plugin:
+                async with connected_process(api, source, token, data_dir, echo=True) as plugin:
                     agents |= await _add_agents(api, source)
                     ended = asyncio.create_task(plugin.ended())
                     await _wait_for_change(source, seen, stop, ended)

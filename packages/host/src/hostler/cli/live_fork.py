@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hostler.cli.output import note, out
+from hostler.cli.reruns import follow_to_end
 from hostler.cli.routes import route
-from hostler.cli.run_output import Show
 from hostler.domain.json_diff import describe, differences
 from hostler.journal.replay_session import Replayed
 
@@ -29,13 +29,7 @@ async def go_live(
         body["agent_version"] = agent_version
     made = await api.post(route("runs", replayed.run_id, "fork"), body)
     note(f"run {made['run_id']} continues with real calls after step {at}")
-    show = Show(as_json=as_json)
-    try:
-        async for result in api.results(made["run_id"]):
-            show.result(result)
-    finally:
-        show.end()
-    ended: dict[str, Any] = await api.get(route("runs", made["run_id"]))
+    ended = await follow_to_end(api, made, as_json=as_json)
     output = (ended.get("output") or {}).get("text") or ""
     if not as_json:
         for line in describe(differences({"output": replayed.recorded_text}, {"output": output})):

@@ -1,4 +1,4 @@
-"""What people and programs see: data on standard output, everything else on standard error."""
+"""The output of commands: data on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COLOURS = {
     "bold red": "1;31",
     "bold yellow": "1;33",
 }
-"""The styles of a line as terminals know them. Rich writes what needs more: it takes long to import."""
+"""Styles as terminal codes, for plain lines. Other output uses Rich, which takes long to import."""
 
 
 @cache
@@ -58,7 +58,7 @@ def err() -> Console:
 
 
 def paint(text: str, style: str, stream: TextIO) -> str:
-    """Text in a style of `COLOURS`, where the stream is a terminal that shows it."""
+    """Return text in a style of `COLOURS`, or unchanged if the stream shows no colours."""
     code = COLOURS.get(style)
     return f"\x1b[{code}m{text}\x1b[0m" if code and _has_colours(stream) else text
 
@@ -70,26 +70,26 @@ def _has_colours(stream: TextIO) -> bool:
 
 
 def note(text: str) -> None:
-    """Say something beside the data."""
+    """Print a remark to standard error."""
     sys.stderr.write(f"{paint(text, 'dim', sys.stderr)}\n")
     sys.stderr.flush()
 
 
 def fail(text: str, status: int = FAILED) -> NoReturn:
-    """End with one line that says what is wrong and what to do."""
+    """End the command with one line that says what is wrong and what to do."""
     show_error(text)
     raise typer.Exit(status)
 
 
 def show_error(text: str) -> None:
-    """One line on standard error."""
+    """Print an error as one line on standard error."""
     sys.stdout.flush()
     sys.stderr.write(f"{paint('error: ', 'bold red', sys.stderr)}{' '.join(text.split())}\n")
     sys.stderr.flush()
 
 
 def show_problem(problem: ConfigProblem) -> None:
-    """What does not work of a configuration, or may not, as one line on standard error."""
+    """Print a problem of the configuration as one line on standard error."""
     if problem.severity == "error":
         show_error(problem.sentence)
     else:
@@ -97,7 +97,7 @@ def show_problem(problem: ConfigProblem) -> None:
 
 
 def show_warning(text: str) -> None:
-    """One line on standard error about something that may be wrong."""
+    """Print a warning as one line on standard error."""
     sys.stdout.flush()
     sys.stderr.write(f"{paint('warning: ', 'bold yellow', sys.stderr)}{' '.join(text.split())}\n")
     sys.stderr.flush()
@@ -107,9 +107,9 @@ def show_warning(text: str) -> None:
 def report_errors(
     *, usage: type[HostlerError] = CallerError, unhandled: type[HostlerError] | None = None
 ) -> Iterator[None]:
-    """Errors end the command with one line, and status 2 where they are of `usage`; Ctrl-C with 130.
+    """End the command with one line for a HostlerError: with status 2 for a `usage` error, else 1.
 
-    Those of `unhandled` are raised.
+    Ctrl-C ends it with 130. Errors of type `unhandled` are raised.
     """
     try:
         yield
@@ -122,7 +122,7 @@ def report_errors(
 
 
 def fail_with(error: HostlerError, status: int) -> NoReturn:
-    """End with what an error says: one line, or a list where it tells of several mistakes."""
+    """End the command with the message of an error: one line, or a list if it has several mistakes."""
     from hostler.cli.config_mistakes import has_mistakes, show_mistakes
 
     if has_mistakes(error):
@@ -132,13 +132,13 @@ def fail_with(error: HostlerError, status: int) -> NoReturn:
 
 
 def write_json(value: Any) -> None:
-    """One JSON value as one line on standard output."""
+    """Write a value as one line of JSON to standard output."""
     import msgspec
 
     write_line(msgspec.json.encode(value))
 
 
 def write_line(line: bytes) -> None:
-    """One line of bytes on standard output, at once."""
+    """Write a line to standard output, unbuffered."""
     sys.stdout.flush()
     os.write(sys.stdout.fileno(), line + b"\n")

@@ -1,4 +1,4 @@
-"""Deciding at a terminal: a call is shown, the person says what becomes of it."""
+"""Deciding on a call at a terminal: show the call, and ask the person."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hostler.domain.forms import FormError, check_values, is_empty, option_label
 from hostler_protocol.pausing import FormField
 
 Action = dict[str, Any]
-"""One action as `POST /v1/pauses/{id}/actions` takes it. A call in doubt has `outcome` instead of a type."""
+"""An action for `POST /v1/pauses/{id}/actions`. For a call in doubt, it has `outcome` instead of `type`."""
 Edit = Callable[[str], str | None]
 YES, NO = ("y", "yes", "j", "ja"), ("n", "no", "nein")
 
 
 class NotAnOptionError(ValueError):
-    """What was typed is none of the options."""
+    """The input is none of the options."""
 
 
 def decide_call(asker: Asker, call: dict[str, Any], *, edit: Edit | None = None) -> Action | None:
-    """Show a call and ask; None: it is left for later. EOFError where nobody answers any more."""
+    """Show a call and ask for a decision; None: later. EOFError if the input has ended."""
     show_call(call)
     match call["kind"]:
         case "approval":
@@ -40,7 +40,7 @@ def decide_call(asker: Asker, call: dict[str, Any], *, edit: Edit | None = None)
 
 
 def fill_in(asker: Asker, fields: list[FormField]) -> dict[str, Any]:
-    """Ask for the values of a form, field by field, each until it fits."""
+    """Ask for the values of a form, field by field; a field is asked again until its value is valid."""
     values: dict[str, Any] = {}
     for field in fields:
         value = _field(asker, field)
@@ -50,7 +50,7 @@ def fill_in(asker: Asker, fields: list[FormField]) -> dict[str, Any]:
 
 
 def edit_text(text: str) -> str | None:
-    """The text as the person's editor leaves it; None: no editor is named, or nothing was saved."""
+    """Return the text as saved in the person's editor; None if no editor is set or nothing was saved."""
     if not os.environ.get("VISUAL") and not os.environ.get("EDITOR"):
         return None
     import click
@@ -60,7 +60,7 @@ def edit_text(text: str) -> str | None:
 
 
 def fields_of(call: dict[str, Any]) -> list[FormField]:
-    """The form of a call."""
+    """Return the form of a call."""
     return msgspec.convert(call.get("fields") or [], list[FormField])
 
 
@@ -75,7 +75,7 @@ def _approval(asker: Asker, call: dict[str, Any], edit: Edit) -> Action | None:
                 return action | {"type": "approve"}
             case "n" | "no":
                 action.pop("edited_args", None)
-                if "comment" not in action and (why := asker.ask("why (may be empty) › ")):
+                if "comment" not in action and (why := asker.ask("reason (may be empty) › ")):
                     action["comment"] = why
                 return action | {"type": "deny"}
             case "e" | "edit" if call.get("editable"):
@@ -88,7 +88,7 @@ def _approval(asker: Asker, call: dict[str, Any], edit: Edit) -> Action | None:
             case "s" | "skip":
                 return None
             case _:
-                note("y, n, c or s")
+                note("type y, n, c or s")
 
 
 def _edited(asker: Asker, arguments: Any, edit: Edit) -> dict[str, Any] | None:
@@ -98,10 +98,10 @@ def _edited(asker: Asker, arguments: Any, edit: Edit) -> dict[str, Any] | None:
     try:
         edited = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        show_error(f"that is no JSON: {error}")
+        show_error(f"not JSON: {error}")
         return None
     if not isinstance(edited, dict):
-        show_error("arguments are a JSON object: {...}")
+        show_error("arguments must be a JSON object: {...}")
         return None
     return edited
 
@@ -131,14 +131,14 @@ def _button(asker: Asker, buttons: list[dict[str, Any]]) -> str | None:
     for number, button in enumerate(buttons, start=1):
         out().print(f"  {number}  {visible(button.get('label') or button['name'])}", markup=False)
     while True:
-        said = asker.ask("which? a number, or [s]kip › ")
-        if said.lower() in ("s", "skip"):
+        reply = asker.ask("which? a number, or [s]kip › ")
+        if reply.lower() in ("s", "skip"):
             return None
         for number, button in enumerate(buttons, start=1):
-            if said in (str(number), button["name"], button.get("label")):
+            if reply in (str(number), button["name"], button.get("label")):
                 name: str = button["name"]
                 return name
-        note(f"a number from 1 to {len(buttons)}")
+        note(f"type a number from 1 to {len(buttons)}")
 
 
 def _field(asker: Asker, field: FormField) -> Any:
@@ -152,11 +152,10 @@ def _field(asker: Asker, field: FormField) -> Any:
     star = " *" if field.required else ""
     hint = {"multiselect": " (numbers, separated by commas)", "boolean": " (y/n)"}.get(field.type, "")
     while True:
-        said = asker.ask(f"{label}{star}{hint}{default} › ")
+        reply = asker.ask(f"{label}{star}{hint}{default} › ")
         try:
-            value = None if not said else _read(field, said)
-            given = {} if value is None else {field.name: value}
-            checked = check_values([field], given)
+            value = None if not reply else _read(field, reply)
+            checked = check_values([field], {} if value is None else {field.name: value})
         except NotAnOptionError as error:
             note(str(error))
         except FormError as error:
@@ -166,47 +165,48 @@ def _field(asker: Asker, field: FormField) -> Any:
             return None if is_empty(field, found) else found
 
 
-def _read(field: FormField, said: str) -> Any:
+def _read(field: FormField, reply: str) -> Any:
+    """Return the value of a reply to a field. NotAnOptionError."""
     match field.type:
         case "boolean":
-            if said.lower() not in (*YES, *NO):
-                raise NotAnOptionError("y or n")
-            return said.lower() in YES
+            if reply.lower() not in (*YES, *NO):
+                raise NotAnOptionError("type y or n")
+            return reply.lower() in YES
         case "number":
             try:
-                return msgspec.json.decode(said)
+                return msgspec.json.decode(reply)
             except msgspec.DecodeError:
-                return said
+                return reply
         case "select":
-            return _option(field, said)
+            return _option(field, reply)
         case "multiselect":
-            return [_option(field, one.strip()) for one in said.split(",") if one.strip()]
+            return [_option(field, item.strip()) for item in reply.split(",") if item.strip()]
         case _:
-            return said
+            return reply
 
 
-def _option(field: FormField, said: str) -> Any:
-    """By its number, its label or its value."""
-    if said.isdecimal() and 1 <= int(said) <= len(field.options):
-        return option_value(field.options[int(said) - 1])
+def _option(field: FormField, reply: str) -> Any:
+    """Return the value of the option with this number, label or value. NotAnOptionError."""
+    if reply.isdecimal() and 1 <= int(reply) <= len(field.options):
+        return option_value(field.options[int(reply) - 1])
     for option in field.options:
-        if said in (option_label(option), str(option_value(option))):
+        if reply in (option_label(option), str(option_value(option))):
             return option_value(option)
-    raise NotAnOptionError(f"a number from 1 to {len(field.options)}")
+    raise NotAnOptionError(f"type a number from 1 to {len(field.options)}")
 
 
 def _result(asker: Asker, call: dict[str, Any]) -> Action | None:
-    note("this tool runs on your side: give its result as JSON or text, ! and a text for an error, s to skip")
-    said = asker.ask("result › ")
-    if said.lower() in ("s", "skip"):
+    note("this tool runs on your side: type its result as JSON or text, !TEXT for an error, or s to skip")
+    reply = asker.ask("result › ")
+    if reply.lower() in ("s", "skip"):
         return None
-    if said.startswith("!"):
-        return {"call_id": call["call_id"], "type": "error", "error": said[1:].strip()}
-    return {"call_id": call["call_id"], "type": "result", "result": value_of(said)}
+    if reply.startswith("!"):
+        return {"call_id": call["call_id"], "type": "error", "error": reply[1:].strip()}
+    return {"call_id": call["call_id"], "type": "result", "result": value_of(reply)}
 
 
 def _in_doubt(asker: Asker, call: dict[str, Any]) -> Action | None:
-    note("nobody knows whether this call was made: only somebody who can look it up can say")
+    note("the host does not know whether this call was made: check where it would have had its effect")
     match asker.ask("did it happen? [y]es [n]o [s]kip › ").lower():
         case "y" | "yes":
             result = asker.ask("its result, as JSON or text (may be empty) › ")
@@ -222,7 +222,7 @@ def _in_doubt(asker: Asker, call: dict[str, Any]) -> Action | None:
 
 
 def value_of(text: str) -> Any:
-    """What somebody typed: JSON where it is JSON, else the text."""
+    """Return typed text as a value: parsed if it is JSON, else as it is."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -1,7 +1,7 @@
-"""Pauses on a terminal: what waits, for whom, with which arguments.
+"""Pauses on a terminal: the calls that wait, with their arguments.
 
-What is shown was written by an agent: characters that move the cursor, hide text or turn its direction are
-shown as escapes, so that nobody approves something else than is there.
+Agents write these texts. Characters that move the cursor, hide text or change its direction are shown as
+escapes, so that people see exactly what they approve.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ DECISION_STYLES = {
 
 
 def pretty(value: Any) -> str:
-    """JSON for people, whole."""
+    """Return a value as indented JSON, not shortened."""
     return visible(json.dumps(value, indent=2, ensure_ascii=False), lines=True)
 
 
 def name_of(call: dict[str, Any]) -> str:
-    """A call in a few words."""
+    """Return a short name of a call."""
     return visible(call.get("tool") or call.get("title") or call["kind"])
 
 
 def summary(pause: dict[str, Any]) -> str:
-    """What a pause waits for, in a line."""
+    """Return what a pause waits for, in one line."""
     return ", ".join(f"{call['kind'].replace('_', ' ')} {name_of(call)}" for call in pause["calls"])
 
 
 def show_pause(pause: dict[str, Any]) -> None:
-    """All of a pause."""
+    """Print a pause with all its calls."""
     from rich.text import Text
 
     left = time_left(pause.get("expires_at")) if pause["status"] == "open" else ""
@@ -56,15 +56,15 @@ def show_pause(pause: dict[str, Any]) -> None:
         ),
         soft_wrap=True,
     )
-    asked_by = f", asked for by {visible(pause['requester'])}" if pause.get("requester") else ""
-    out().print(f"run {pause['run_id']} of {visible(pause['agent'])}{asked_by}", style="dim", markup=False)
+    requester = f", requested by {visible(pause['requester'])}" if pause.get("requester") else ""
+    out().print(f"run {pause['run_id']} of {visible(pause['agent'])}{requester}", style="dim", markup=False)
     for number, call in enumerate(pause["calls"], start=1):
         out().print()
         show_call(call, number=number)
 
 
 def show_call(call: dict[str, Any], *, number: int | None = None) -> None:
-    """One call, its arguments in full with their digest."""
+    """Print a call with its full arguments and their digest."""
     from rich.text import Text
 
     out().print(
@@ -87,12 +87,12 @@ def show_call(call: dict[str, Any], *, number: int | None = None) -> None:
     _show_outcome(call)
     rows = [("call", call["call_id"])]
     if call.get("executor") == "runner":
-        rows.append(("executor", "the runner itself, outside of what the host sees"))
+        rows.append(("executor", "the runner itself, where the host cannot observe it"))
     if call.get("approvals_needed", 1) > 1:
         given = [vote["subject"] for vote in call.get("votes", []) if vote["vote"] == "approve"]
         rows.append(("approvals", f"{len(given)} of {call['approvals_needed']} {', '.join(given)}".strip()))
     if call["decision"] == "undecided" and not call["may_decide"]:
-        rows.append(("for you", "nothing to decide here"))
+        rows.append(("for you", "nothing to decide"))
     for name, value in rows:
         out().print(f"{name:10}{visible(str(value))}", style="dim", markup=False, soft_wrap=True)
 
@@ -100,7 +100,7 @@ def show_call(call: dict[str, Any], *, number: int | None = None) -> None:
 def _show_arguments(call: dict[str, Any]) -> None:
     out().print(pretty(call["args"]), markup=False, soft_wrap=True)
     if call.get("proposed_args") is not None and call.get("edited_by"):
-        note(f"edited by {visible(call['edited_by'])}; the agent had proposed:")
+        note(f"edited by {visible(call['edited_by'])}; the agent proposed:")
         out().print(pretty(call["proposed_args"]), style="dim", markup=False, soft_wrap=True)
     editable = ""
     if call.get("editable"):
@@ -117,11 +117,11 @@ def _show_outcome(call: dict[str, Any]) -> None:
             out().print(f"{name}:", style="dim")
             out().print(pretty(call[name]), markup=False, soft_wrap=True)
     if call.get("review"):
-        note(f"to be looked at: {visible(call['review']).replace('_', ' ')}")
+        note(f"needs review: {visible(call['review']).replace('_', ' ')}")
 
 
 def time_left(at: float | None) -> str:
-    """How long is left, in words."""
+    """Return the time left until `at` (epoch seconds) in words; "" for None."""
     if at is None:
         return ""
     left = at - time.time()
@@ -134,9 +134,9 @@ def time_left(at: float | None) -> str:
 
 
 def what_next(pause: dict[str, Any]) -> None:
-    """Say what can be done about a pause, in commands that can be copied."""
+    """Print the commands that decide a pause, ready to be copied."""
     note(f"the run waits: {summary(pause)}")
-    commands = [("see it", f"hostler pauses show {pause['id']}")]
+    commands = [("show it", f"hostler pauses show {pause['id']}")]
     kinds = {call["kind"] for call in pause["calls"] if call["decision"] == "undecided"}
     if "approval" in kinds:
         commands.append(("decide", f"hostler pauses approve {pause['id']}"))
@@ -144,7 +144,7 @@ def what_next(pause: dict[str, Any]) -> None:
     if "question" in kinds:
         commands.append(("answer", f"hostler pauses answer {pause['id']}"))
     if "client_tool" in kinds:
-        commands.append(("its result", f"hostler pauses result {pause['id']}"))
+        commands.append(("give its result", f"hostler pauses result {pause['id']}"))
     if "in_doubt" in kinds:
         commands.append(("say what happened", f"hostler pauses resolve {pause['id']}"))
     commands.append(("then follow it", f"hostler runs tail {pause['run_id']}"))

@@ -1,4 +1,4 @@
-"""`hostler pauses`: what waits for a person or a client, and deciding it."""
+"""`hostler pauses`: calls and questions that wait for a person or a client, and their decisions."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from hostler.cli.tables import moment, write_done, write_items, write_record
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="What waits for people: list, show, decide.", no_args_is_help=True)
+app = typer.Typer(help="Calls and questions that wait for people: list, show, decide.", no_args_is_help=True)
 FULL_ID_CHARS = 36
 MAX_LOOKED_THROUGH = 1_000
 UNSETTLED = ("open", "needs_review", "ready", "resuming")
 
 PauseArgument = Annotated[
-    str, typer.Argument(metavar="PAUSE", help="As `hostler pauses list` shows it; its beginning will do.")
+    str, typer.Argument(metavar="PAUSE", help="The id, as in `hostler pauses list`, or its beginning.")
 ]
 CallArgument = Annotated[
-    str | None, typer.Argument(metavar="[CALL]", help="Its id or number; not needed where only one waits.")
+    str | None, typer.Argument(metavar="[CALL]", help="Its id or number; not needed if only one waits.")
 ]
 CommentOption = Annotated[str | None, typer.Option("--comment", "-m", help="Shown to the agent.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask at the terminal.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @app.command("list")
 @server_command
 def list_pauses(
     server: Server,
-    status: Annotated[str | None, typer.Option("--status", help="open, ready, resumed ...")] = None,
+    status: Annotated[str | None, typer.Option("--status", help="Like open, ready, resumed.")] = None,
     conversation: Annotated[str | None, typer.Option("--conversation", "-c", metavar="ID")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="ID")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Those that are over, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
     limit: LimitOption = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """List what waits, newest first."""
+    """List pauses, newest first."""
     from hostler.cli.pause_show import COLUMNS
 
     found = server.items("/v1/pauses", limit=limit, status=status, conversation_id=conversation, run_id=run)
@@ -52,7 +52,7 @@ def list_pauses(
         [p for p in found if everything or status is not None or p["status"] in UNSETTLED],
         COLUMNS,
         as_json=as_json,
-        none="nothing waits",
+        none="no pauses",
         spare=("requester",),
     )
 
@@ -64,7 +64,7 @@ def show(
     pause: PauseArgument,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a pause: its calls with their arguments in full, their digests, and what was decided."""
+    """Show a pause: its calls with full arguments, their digests and decisions."""
     from hostler.cli.pause_show import show_pause
 
     write_record(server.ask(lambda api: _pause(api, pause)), show_pause, as_json=as_json)
@@ -79,22 +79,20 @@ def approve(
     comment: CommentOption = None,
     edited: Annotated[
         str | None,
-        typer.Option("--edit", metavar="JSON", help="Other arguments, whole; @FILE reads them from a file."),
+        typer.Option("--edit", metavar="JSON", help="All arguments, changed; @FILE reads them from a file."),
     ] = None,
     digest: Annotated[
         str | None,
-        typer.Option("--digest", metavar="HASH", help="Only if the arguments are still those with this one."),
+        typer.Option("--digest", metavar="HASH", help="Only if the arguments still have this digest."),
     ] = None,
     uses: Annotated[
-        int | None, typer.Option("--similar", metavar="N", help="And up to N calls like it, unasked.")
+        int | None, typer.Option("--similar", metavar="N", help="Also approve up to N similar calls later.")
     ] = None,
-    minutes: Annotated[
-        float | None, typer.Option("--similar-minutes", help="For so long at most (with --similar).")
-    ] = None,
+    minutes: Annotated[float | None, typer.Option("--similar-minutes", help="Only during this time.")] = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Approve a call, on the arguments that are shown."""
+    """Approve a call with the arguments that are shown."""
     more: dict[str, Any] = {"comment": comment, "edited_args": _object(edited)}
     if uses is not None or minutes is not None:
         more["similar"] = {"uses": uses, "minutes": minutes}
@@ -114,7 +112,7 @@ def deny(
     comment: CommentOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Deny a call: it is not made, and the agent is told so."""
+    """Deny a call. It is not made, and the agent is informed."""
 
     def action(found: dict[str, Any]) -> dict[str, Any]:
         return {"type": "deny", "args_hash": found["args_hash"], "comment": comment}
@@ -129,9 +127,10 @@ def answer(
     pause: PauseArgument,
     call: CallArgument = None,
     values: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A value; JSON where it is JSON.")
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="A value; JSON if possible."),
     ] = None,
-    button: Annotated[str | None, typer.Option("--action", help="The button to press.")] = None,
+    button: Annotated[str | None, typer.Option("--action", help="The name of the button to press.")] = None,
     comment: CommentOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -142,7 +141,7 @@ def answer(
 
     def action(found: dict[str, Any]) -> dict[str, Any] | None:
         if not given and button is None and _at_terminal():
-            return _asked(found)
+            return _ask(found)
         return {"type": "answer", "values": given, "action": button, "comment": comment}
 
     _decide(server, pause, call, ("question",), action, True, as_json)
@@ -155,21 +154,22 @@ def result(
     pause: PauseArgument,
     call: CallArgument = None,
     value: Annotated[
-        str | None, typer.Option("--value", metavar="JSON", help="Or text; @FILE; without, standard input.")
+        str | None,
+        typer.Option("--value", metavar="JSON", help="Or text; @FILE; default: standard input."),
     ] = None,
     error: Annotated[
-        str | None, typer.Option("--error", metavar="TEXT", help="It failed, with this.")
+        str | None, typer.Option("--error", metavar="TEXT", help="The tool failed with this error.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give the result of a tool that runs on the client."""
+    """Send the result of a tool that runs on the client."""
     from hostler.cli.pause_prompt import value_of
 
     def action(found: dict[str, Any]) -> dict[str, Any] | None:
         if error is not None:
             return {"type": "error", "error": error}
         if value is None and _at_terminal():
-            return _asked(found)
+            return _ask(found)
         return {"type": "result", "result": value_of(_text(value) if value else sys.stdin.read())}
 
     _decide(server, pause, call, ("client_tool",), action, True, as_json)
@@ -183,13 +183,13 @@ def cancel(
     reason: Annotated[str | None, typer.Option("--reason", help="Written into the run's journal.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Cancel a pause, and its run with it."""
+    """Cancel a pause and its run."""
 
     async def ask(api: Api) -> Any:
         found = await _pause(api, pause)
         return await api.post(route("pauses", found["id"], "cancel"), {"reason": reason})
 
-    _say_how_it_stands(server.ask(ask), as_json)
+    _show_status(server.ask(ask), as_json)
 
 
 @app.command("resolve")
@@ -197,20 +197,20 @@ def cancel(
 def resolve(
     server: Server,
     pause: PauseArgument,
-    outcome: Annotated[str, typer.Argument(metavar="happened|not-happened", help="What is known now.")],
+    outcome: Annotated[str, typer.Argument(metavar="happened|not-happened", help="Whether it was made.")],
     call: CallArgument = None,
     value: Annotated[
-        str | None, typer.Option("--result", metavar="JSON", help="What it gave, if it happened.")
+        str | None, typer.Option("--result", metavar="JSON", help="Its result, if it happened.")
     ] = None,
     comment: CommentOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what became of a call that is in doubt: made or not, only somebody who looked it up knows."""
+    """Resolve a call in doubt, after checking whether it was made."""
     from hostler.cli.pause_prompt import value_of
 
     word = outcome.replace("-", "_")
     if word not in ("happened", "not_happened"):
-        fail(f"{outcome!r}: say happened or not-happened", USAGE)
+        fail(f"{outcome!r} is not an outcome: write happened or not-happened", USAGE)
     body = {"outcome": word, "comment": comment}
     if value is not None:
         body["result"] = value_of(_text(value))
@@ -221,7 +221,7 @@ def resolve(
         path = route("pauses", found["id"], "calls", one["call_id"], "resolve")
         return await api.post(path, body)
 
-    _say_how_it_stands(server.ask(ask), as_json)
+    _show_status(server.ask(ask), as_json)
 
 
 @app.command("inbox")
@@ -231,7 +231,7 @@ def inbox(
     limit: LimitOption = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what happened with pauses, newest first."""
+    """List events of pauses, newest first."""
     write_items(
         server.items("/v1/inbox", limit=limit),
         {
@@ -242,7 +242,7 @@ def inbox(
             "now": _state,
         },
         as_json=as_json,
-        none="nothing happened yet",
+        none="no events yet",
         spare=("when",),
     )
 
@@ -251,7 +251,7 @@ def _state(entry: dict[str, Any]) -> str:
     return "waits for you" if entry["waiting"] and entry["status"] == "open" else entry["status"]
 
 
-# -- what they share ------------------------------------------------------------------------------
+# -- shared by the commands -----------------------------------------------------------------------
 
 
 def _decide(
@@ -263,34 +263,37 @@ def _decide(
     sure: bool,
     as_json: bool,
 ) -> None:
-    """Fetch the pause, find the call, ask where that is wanted, and send the action."""
+    """Fetch the pause, find the call, ask for confirmation unless `sure`, and send the action."""
 
     async def ask(api: Api) -> tuple[dict[str, Any], bool]:
         found = await _pause(api, pause)
         one = _find_call(found, call, kinds, lambda c: c["decision"] == "undecided")
         action = action_of(one) if sure or _agreed(one) else None
         if action is None:
-            fail("nothing was decided", FAILED)
-        body = {"revision": found["revision"], "actions": [{"call_id": one["call_id"], **_given(action)}]}
-        answered = await api.post(route("pauses", found["id"], "actions"), body)
-        return {**answered, "run_id": found["run_id"]}, api.in_process
+            fail("no decision was sent", FAILED)
+        body = {
+            "revision": found["revision"],
+            "actions": [{"call_id": one["call_id"], **_set_fields(action)}],
+        }
+        response = await api.post(route("pauses", found["id"], "actions"), body)
+        return {**response, "run_id": found["run_id"]}, api.in_process
 
-    answered, in_process = server.ask(ask)
-    if answered["remaining"]:
-        next_step = f"{answered['remaining']} more to decide before the run goes on"
+    response, in_process = server.ask(ask)
+    if response["remaining"]:
+        next_step = f"{response['remaining']} more to decide before the run goes on"
     elif in_process:
-        next_step = "the run goes on when a server runs on this data directory: hostler serve"
+        next_step = "the run continues when a server runs on this data directory: hostler serve"
     else:
-        next_step = f"the run goes on: hostler runs tail {answered['run_id']}"
-    write_done(answered, f"taken; {next_step}", as_json=as_json)
+        next_step = f"the run continues: hostler runs tail {response['run_id']}"
+    write_done(response, f"saved; {next_step}", as_json=as_json)
 
 
-def _say_how_it_stands(pause: dict[str, Any], as_json: bool) -> None:
+def _show_status(pause: dict[str, Any], as_json: bool) -> None:
     write_done(pause, f"pause {pause['id']} is {pause['status']}", as_json=as_json)
 
 
 async def _pause(api: Api, text: str) -> dict[str, Any]:
-    """The pause of this id, or the one whose id begins like this."""
+    """Return the pause with this id, or with an id that begins like this."""
     if len(text) < FULL_ID_CHARS:
         found = await api.items("/v1/pauses", limit=MAX_LOOKED_THROUGH)
         matching = [p for p in found if p["id"].startswith(text)]
@@ -298,7 +301,7 @@ async def _pause(api: Api, text: str) -> dict[str, Any]:
             one: dict[str, Any] = matching[0]
             return one
         if matching:
-            fail(f"{len(matching)} pauses begin with {text!r}: write more of the id", USAGE)
+            fail(f"the ids of {len(matching)} pauses begin with {text!r}: write more of it", USAGE)
     whole: dict[str, Any] = await api.get(route("pauses", text))
     return whole
 
@@ -309,16 +312,16 @@ def _find_call(
     kinds: tuple[str, ...] | None,
     waits: Callable[[dict[str, Any]], bool],
 ) -> dict[str, Any]:
-    """The call that is meant: named, or the only one of its kind that waits."""
+    """Return the named call, or the only one of these kinds that waits."""
     calls: list[dict[str, Any]] = pause["calls"]
     if name is not None:
         for number, call in enumerate(calls, start=1):
             if name in (call["call_id"], str(number), call.get("tool_call_id")):
                 return call
-        fail(f"pause {pause['id']} has no call {name!r}: it has {len(calls)}", USAGE)
+        fail(f"pause {pause['id']} has no call {name!r}: its calls have the numbers 1 to {len(calls)}", USAGE)
     fitting = [call for call in calls if (kinds is None or call["kind"] in kinds) and waits(call)]
     if not fitting:
-        fail(f"pause {pause['id']} ({pause['status']}) has nothing of that kind to decide")
+        fail(f"pause {pause['id']} ({pause['status']}) has no call that waits for this command")
     if len(fitting) > 1:
         numbers = ", ".join(str(calls.index(call) + 1) for call in fitting)
         fail(f"{len(fitting)} calls wait: name one, {numbers} (`hostler pauses show {pause['id']}`)", USAGE)
@@ -326,7 +329,7 @@ def _find_call(
 
 
 def _agreed(call: dict[str, Any]) -> bool:
-    """Show what is about to be approved; at a terminal, ask."""
+    """At a terminal, show the call and ask whether to approve it."""
     from hostler.cli.pause_show import show_call
 
     if not _at_terminal():
@@ -335,8 +338,8 @@ def _agreed(call: dict[str, Any]) -> bool:
     return typer.confirm("approve?", default=False)
 
 
-def _asked(call: dict[str, Any]) -> dict[str, Any] | None:
-    """The action that the person at the terminal decides on."""
+def _ask(call: dict[str, Any]) -> dict[str, Any] | None:
+    """Ask the person at the terminal for an action."""
     from hostler.cli.line_input import Lines
     from hostler.cli.pause_prompt import decide_call
 
@@ -353,8 +356,8 @@ def _at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _given(action: dict[str, Any]) -> dict[str, Any]:
-    """The fields that say something; a result of null says something."""
+def _set_fields(action: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that are not None; a result may be None."""
     return {name: value for name, value in action.items() if value is not None or name == "result"}
 
 
@@ -375,4 +378,4 @@ def _object(value: str | None) -> dict[str, Any] | None:
     try:
         return msgspec.json.decode(_text(value), type=dict[str, Any])
     except msgspec.DecodeError as error:
-        fail(f"--edit: a JSON object is expected: {error}", USAGE)
+        fail(f"--edit expects a JSON object: {error}", USAGE)

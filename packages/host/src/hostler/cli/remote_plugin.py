@@ -1,4 +1,4 @@
-"""A plugin on this machine that serves a running host: a process that dials in, under a token made for it."""
+"""A plugin on this machine that serves a running host: a process that connects with its own token."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ CONNECT_SECONDS = 60.0
 POLL_SECONDS = 0.05
 STOP_SECONDS = 5.0
 GIVE_UP_SECONDS = 60
-"""How long the process dials a host that does not answer: one that restarts is back by then."""
+"""How long the process tries to reconnect: a host that restarts is back by then."""
 TOKEN_SECONDS = 7 * 86_400
 MAX_STDERR_LINES = 200
 GONE = (None, "disconnected")
-"""States of a plugin that no process serves."""
+"""States of a plugin that no process serves; None: the server does not know it."""
 _TAKEN = b"taken"
 _PR_SET_PDEATHSIG = 1
 
 
 def web_socket_url(api: Api) -> str:
-    """Where plugins dial in."""
+    """Return the address at which plugins connect."""
     scheme, _, rest = api.url.partition("://")
     return f"{'wss' if scheme == 'https' else 'ws'}://{rest}/v1/plugins/connect"
 
 
 async def plugin_state(api: Api, plugin_key: str) -> str | None:
-    """How the server says the plugin stands; None where it does not know it."""
+    """Return the state of the plugin on the server; None if the server does not know it."""
     try:
         state: str = (await api.get(route("plugins", plugin_key)))["state"]
     except NotFoundError:
@@ -72,11 +72,11 @@ async def plugin_state(api: Api, plugin_key: str) -> str | None:
 
 
 class RemotePlugin:
-    """One process. `said` holds the last lines of its standard error."""
+    """A plugin process. `stderr` holds its last lines on standard error."""
 
     def __init__(self, process: asyncio.subprocess.Process, *, echo: bool) -> None:
         self.process = process
-        self.said: deque[str] = deque(maxlen=MAX_STDERR_LINES)
+        self.stderr: deque[str] = deque(maxlen=MAX_STDERR_LINES)
         self._echo = echo
         self._reader = asyncio.create_task(self._read())
 
@@ -84,27 +84,27 @@ class RemotePlugin:
         assert self.process.stderr is not None
         while line := await self.process.stderr.readline():
             text = line.decode("utf-8", "replace").rstrip()
-            self.said.append(text)
+            self.stderr.append(text)
             if self._echo and not text.startswith(ERROR_PREFIX):
                 sys.stderr.write(text + "\n")
 
     async def ended(self) -> int:
-        """Wait for its end; the exit status."""
+        """Wait until the process ends, and return its exit status."""
         await asyncio.wait([self._reader])
         return await self.process.wait()
 
     def why(self) -> str:
-        """Why it ended, in its own words."""
-        for line in reversed(self.said):
+        """Return why the process ended: its error, or its last line."""
+        for line in reversed(self.stderr):
             if line.startswith(ERROR_PREFIX):
                 return line.removeprefix(ERROR_PREFIX)
-        last = next((line for line in reversed(self.said) if line.strip()), "")
+        last = next((line for line in reversed(self.stderr) if line.strip()), "")
         return f"the plugin's process ended with status {self.process.returncode}" + (
             f": {last}" if last else ""
         )
 
     async def stop(self) -> None:
-        """Ask it to leave in order, then kill what is left of its process group."""
+        """Terminate the process, and kill the rest of its process group after 5 s."""
         if self.process.returncode is None:
             self.process.terminate()
             with contextlib.suppress(TimeoutError):
@@ -129,14 +129,14 @@ async def serve_plugin(api: Api, source: Folder | SingleFile, *, data_dir: Path)
         yield
         return
     async with AsyncExitStack() as stack:
-        left_in_order = await stack.enter_async_context(turn_of(api, plugin_key))
+        left_in_order = await stack.enter_async_context(plugin_turn(api, plugin_key))
         if not left_in_order:
             await wait_gone(api, plugin_key)
         if await plugin_state(api, plugin_key) not in GONE:
             await stack.aclose()  # `hostler dev` or another machine serves it: it takes runs side by side
         else:
             token = await stack.enter_async_context(token_for(api, plugin_key))
-            await stack.enter_async_context(dialled(api, source, token, data_dir))
+            await stack.enter_async_context(connected_process(api, source, token, data_dir))
         yield
 
 
@@ -164,7 +164,7 @@ async def _is_servers_own(api: Api, source: Folder | SingleFile, plugin_key: str
 
 @asynccontextmanager
 async def token_for(api: Api, plugin_key: str) -> AsyncIterator[str]:
-    """A token of one plugin identity, revoked at the end of the block."""
+    """Create a token for one plugin identity. It is revoked at the end of the block."""
     made = await api.post(
         "/v1/keys",
         {
@@ -181,23 +181,23 @@ async def token_for(api: Api, plugin_key: str) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def dialled(
+async def connected_process(
     api: Api, source: Folder | SingleFile, token: str, data_dir: Path, *, echo: bool = False
 ) -> AsyncIterator[RemotePlugin]:
-    """A process of this plugin, connected to the server; it is gone at the end of the block.
+    """Run a process of this plugin, connected to the server, during the block.
 
-    PluginStartError with the reason where it does not come up.
+    PluginStartError with the reason if it does not connect.
     """
     launch = launch_of(source)
     if launch.argv[: len(DEFAULT_COMMAND)] != DEFAULT_COMMAND:
         raise InvalidArgumentError(
-            f"the plugin {launch.identity.key} has a command of its own, which cannot dial in: add it to the "
-            f"server's configuration as plugins: [{launch.cwd}]"
+            f"the plugin {launch.identity.key} has a command of its own, which cannot connect to a server: "
+            f"add it to the server's configuration as plugins: [{launch.cwd}]"
         )
     plugin = await _start(api, launch, token, data_dir, echo=echo)
     is_connected = False
     try:
-        await _connected(api, launch.identity.key, plugin)
+        await _wait_connected(api, launch.identity.key, plugin)
         is_connected = True
         yield plugin
     finally:
@@ -210,7 +210,7 @@ async def _start(api: Api, launch: Launch, token: str, data_dir: Path, *, echo: 
     requires = (*launch.requires, "websockets>=15") if launch.requires else ()
     environments = Environments(data_dir / "plugins" / "environments", DEFAULT_START_LIMITS)
     if requires:
-        note("building the plugin's environment, if it is not there yet")
+        note("building the plugin's environment, unless it exists")
     python = await environments.python_for(requires, base=launch.cwd)
     process = await asyncio.create_subprocess_exec(
         *argv_of(launch, python),
@@ -223,21 +223,21 @@ async def _start(api: Api, launch: Launch, token: str, data_dir: Path, *, echo: 
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is ours to act on
+        start_new_session=True,  # Ctrl-C is for this process alone
         preexec_fn=_end_with_parent(),
     )
     return RemotePlugin(process, echo=echo)
 
 
 def _end_with_parent() -> Callable[[], None] | None:
-    """What makes the kernel end the process when this one is gone, however it went; None where it cannot."""
+    """Return a function that makes Linux end a child when this process ends; None on other systems."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl
     return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
-async def _connected(api: Api, plugin_key: str, plugin: RemotePlugin) -> None:
+async def _wait_connected(api: Api, plugin_key: str, plugin: RemotePlugin) -> None:
     ended = asyncio.create_task(plugin.ended())
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -246,7 +246,7 @@ async def _connected(api: Api, plugin_key: str, plugin: RemotePlugin) -> None:
                 if ended.done():
                     raise PluginStartError(plugin.why())
     except TimeoutError:
-        last = plugin.said[-1] if plugin.said else "it said nothing"
+        last = plugin.stderr[-1] if plugin.stderr else "no output"
         raise PluginStartError(f"the plugin did not connect within {CONNECT_SECONDS:.0f} s: {last}") from None
     finally:
         ended.cancel()
@@ -254,23 +254,24 @@ async def _connected(api: Api, plugin_key: str, plugin: RemotePlugin) -> None:
 
 
 async def wait_gone(api: Api, plugin_key: str) -> None:
-    """Wait, at most `STOP_SECONDS`, until the server has seen that the plugin's process is gone."""
-    with contextlib.suppress(TimeoutError, HostlerError):  # a server that is gone has no plugin either
+    """Wait, at most `STOP_SECONDS`, until the server has seen the end of the plugin's process."""
+    with contextlib.suppress(TimeoutError, HostlerError):  # a server that has stopped has no plugin either
         async with asyncio.timeout(STOP_SECONDS):
             while await plugin_state(api, plugin_key) not in GONE:  # noqa: ASYNC110  it is another process
                 await asyncio.sleep(POLL_SECONDS)
 
 
 @asynccontextmanager
-async def turn_of(api: Api, plugin_key: str) -> AsyncIterator[bool]:
-    """Wait for our turn: a host takes one connection of an identity, so runs of one plugin go one by one.
+async def plugin_turn(api: Api, plugin_key: str) -> AsyncIterator[bool]:
+    """Wait for this command's turn, and keep it during the block.
 
-    Gives False where the command that had the turn last was killed: its process may still be connected.
+    A host accepts one connection for each plugin identity, so commands that serve the same plugin take turns.
+    Enters with False if the command before was killed: its process may still be connected.
     """
     folder = Path(tempfile.gettempdir()) / f"hostler-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
-        raise ConflictError(f"{folder} belongs to somebody else: remove it, or set TMPDIR")
+        raise ConflictError(f"{folder} belongs to another user: remove it, or set TMPDIR")
     name = hashlib.sha256(f"{api.url} {plugin_key}".encode()).hexdigest()[:32]
     with (folder / name).open("a+b") as file:
         waiting = False

@@ -23,8 +23,8 @@ class Failed:
     seconds: float = 0.0
 
 
-def tell(end: Replayed | Failed, *, as_json: bool, network: str | None, alone: bool) -> None:
-    """Say what came of one replay. `alone`: there is no other, so all of it is shown."""
+def show_replay(end: Replayed | Failed, *, as_json: bool, network: str | None, alone: bool) -> None:
+    """Print the result of one replay; with details if it is the only one (`alone`)."""
     if as_json:
         write_json(record(end, network=network))
         return
@@ -32,8 +32,8 @@ def tell(end: Replayed | Failed, *, as_json: bool, network: str | None, alone: b
         out().print(Text.assemble(("! ", "bold yellow"), f"{end.run_id}  {end.reason}"), soft_wrap=True)
         return
     if end.divergence is None:
-        said = f"{end.run_id}  {end.steps} steps, {end.seconds:.2f} s"
-        out().print(Text.assemble(("✓ ", "green"), "identical  " if alone else "", said), soft_wrap=True)
+        text = f"{end.run_id}  {end.steps} steps, {end.seconds:.2f} s"
+        out().print(Text.assemble(("✓ ", "green"), "identical  " if alone else "", text), soft_wrap=True)
     else:
         out().print(
             Text.assemble(("✗ ", "bold red"), f"{end.run_id}  {end.divergence.title}"), soft_wrap=True
@@ -47,7 +47,7 @@ def tell(end: Replayed | Failed, *, as_json: bool, network: str | None, alone: b
 
 
 def _output(end: Replayed) -> None:
-    """How what it says differs, where it came to say something else."""
+    """Print the difference between the recorded and the new output, if there is one."""
     if end.divergence is None or not end.text or end.text == end.recorded_text:
         return
     for line in describe(differences({"output": end.recorded_text}, {"output": end.text})):
@@ -59,8 +59,8 @@ def _style(line: str) -> str:
     return {"-": "red", "+": "green", "@": "cyan"}.get(stripped[:1], "")
 
 
-def tell_sum(ends: list[Replayed | Failed]) -> None:
-    """Say what came of all."""
+def show_total(ends: list[Replayed | Failed]) -> None:
+    """Print how many replays were identical, diverged or failed."""
     same = sum(isinstance(end, Replayed) and end.is_identical for end in ends)
     failed = sum(isinstance(end, Failed) for end in ends)
     parts = [f"{same} of {len(ends)} identical"]
@@ -72,7 +72,7 @@ def tell_sum(ends: list[Replayed | Failed]) -> None:
 
 
 def record(end: Replayed | Failed, *, network: str | None) -> dict[str, Any]:
-    """A replay as JSON."""
+    """Return the result of a replay as JSON."""
     if isinstance(end, Failed):
         return {"run_id": end.run_id, "agent": end.agent, "status": "failed", "error": end.reason}
     divergence = end.divergence
@@ -99,7 +99,7 @@ def record(end: Replayed | Failed, *, network: str | None) -> dict[str, Any]:
 
 
 def case_of(end: Replayed | Failed) -> Case:
-    """A replay as a test case."""
+    """Return the result of a replay as a test case."""
     if isinstance(end, Failed):
         return Case(end.agent, end.run_id, end.seconds, "error", end.reason)
     if end.divergence is None:

@@ -1,4 +1,4 @@
-"""What `hostler replay` does: finds tapes and runners, replays, and says what came of it."""
+"""The work of `hostler replay`: find recordings and runners, replay, and report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 from hostler.cli.junit import write_junit
 from hostler.cli.options import data_directory
 from hostler.cli.output import err, note
-from hostler.cli.replay_report import Failed, case_of, tell, tell_sum
+from hostler.cli.replay_report import Failed, case_of, show_replay, show_total
 from hostler.cli.routes import route
 from hostler.cli.run import CONFIG_SUFFIXES, parse_settings
 from hostler.cli.server_address import reach
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from hostler.cli.client import Api
 
 MAX_FILE_BYTES = 128 * 1024 * 1024
-"""An exported run: twice what a host exports."""
+"""The largest exported run: twice what a host exports."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the command line asked for."""
+class ReplayOptions:
+    """Arguments and options of `hostler replay`."""
 
     recorded: tuple[str, ...]
     agent: str | None = None
@@ -60,8 +60,8 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class _Around:
-    """Where runs, agents and plugins are looked up; `api` is opened when it is first needed."""
+class _Lookup:
+    """Looks up runs, agents and plugins. `api` is None if only files were named."""
 
     api: Api | None
     plugins: dict[str, Folder] | None = None
@@ -69,101 +69,103 @@ class _Around:
 
     @property
     def server(self) -> Api:
-        """The API; InvalidArgumentError where only files were named."""
+        """The API. InvalidArgumentError if only files were named."""
         if self.api is None:
-            raise InvalidArgumentError("only exported files were named, and no host to look anything up on")
+            raise InvalidArgumentError(
+                "--since and --agent-version need a host, but only exported files were named: leave them out"
+            )
         return self.api
 
 
-async def replay_all(wanted: Wanted) -> bool:
-    """Replay what is named and tell of it. False: one was not the same."""
-    changes = read_changes(wanted.config)
-    async with _around(wanted) as around:
-        names = await _names(wanted, around)
-        many = len(names) > 1 or wanted.agent is not None
+async def replay_all(options: ReplayOptions) -> bool:
+    """Replay the named runs and report on them. Return whether all were identical."""
+    changes = read_changes(options.config)
+    async with _lookup(options) as lookup:
+        names = await _names(options, lookup)
+        many = len(names) > 1 or options.agent is not None
         ends: list[Replayed | Failed] = []
-        async with Replayer.open(environments_folder(data_directory(wanted.data))) as replayer:
+        async with Replayer.open(environments_folder(data_directory(options.data))) as replayer:
             if replayer.network is not None:
                 note(f"the network is not blocked here: {replayer.network}")
-            with _progress(len(names), shown=many and not wanted.as_json) as advance:
+            with _progress(len(names), shown=many and not options.as_json) as advance:
                 for name in names:
-                    end = await _one(wanted, around, replayer, changes, name, alone=not many)
+                    end = await _one(options, lookup, replayer, changes, name, alone=not many)
                     ends.append(end)
-                    tell(end, as_json=wanted.as_json, network=replayer.network, alone=not many)
+                    show_replay(end, as_json=options.as_json, network=replayer.network, alone=not many)
                     advance()
-        if wanted.live_after:
-            await _go_live(wanted, around, ends)
-    if many and not wanted.as_json:
-        tell_sum(ends)
-    if wanted.junit is not None:
-        write_junit(wanted.junit, "hostler replay", [case_of(end) for end in ends])
+        if options.live_after:
+            await _go_live(options, lookup, ends)
+    if many and not options.as_json:
+        show_total(ends)
+    if options.junit is not None:
+        write_junit(options.junit, "hostler replay", [case_of(end) for end in ends])
     return all(isinstance(end, Replayed) and end.is_identical for end in ends)
 
 
-def check_live(wanted: Wanted) -> None:
-    """What a host goes on with is an agent of its own, and one run. InvalidArgumentError says what to do."""
-    if len(wanted.recorded) != 1 or wanted.agent is not None or _is_file(wanted.recorded[0]):
-        raise InvalidArgumentError("--live-after goes with the id of one run")
-    if wanted.runner is not None or wanted.config:
+def check_live(options: ReplayOptions) -> None:
+    """Check the options of --live-after: one run of the host, and no other runner. InvalidArgumentError."""
+    if len(options.recorded) != 1 or options.agent is not None or _is_file(options.recorded[0]):
+        raise InvalidArgumentError("--live-after needs the id of one run")
+    if options.runner is not None or options.config:
         raise InvalidArgumentError(
-            "--live-after goes on with an agent of the host: apply the runner or configuration as a version "
-            "of it, and name that by --agent-version"
+            "--live-after continues with an agent of the host: apply the runner or configuration as a new "
+            "version of it, and name the version with --agent-version"
         )
 
 
-async def _go_live(wanted: Wanted, around: _Around, ends: list[Replayed | Failed]) -> None:
+async def _go_live(options: ReplayOptions, lookup: _Lookup, ends: list[Replayed | Failed]) -> None:
     from hostler.cli.live_fork import go_live
 
     for end in ends:
         if isinstance(end, Replayed) and end.divergence is not None:
             await go_live(
-                around.server,
+                lookup.server,
                 end,
-                agent_version=wanted.agent_version,
-                effects=wanted.effects,
-                as_json=wanted.as_json,
+                agent_version=options.agent_version,
+                effects=options.effects,
+                as_json=options.as_json,
             )
 
 
 @asynccontextmanager
-async def _around(wanted: Wanted) -> AsyncIterator[_Around]:
-    if wanted.live_after:
-        check_live(wanted)
-        async with reach(wanted.url, wanted.key, wanted.data, running=True) as api:
-            yield _Around(api)
-    elif wanted.agent is None and wanted.recorded and all(_is_file(name) for name in wanted.recorded):
-        yield _Around(None)
+async def _lookup(options: ReplayOptions) -> AsyncIterator[_Lookup]:
+    if options.live_after:
+        check_live(options)
+        async with reach(options.url, options.key, options.data, running=True) as api:
+            yield _Lookup(api)
+    elif options.agent is None and options.recorded and all(_is_file(name) for name in options.recorded):
+        yield _Lookup(None)
     else:
-        async with reach(wanted.url, wanted.key, wanted.data) as api:
-            yield _Around(api)
+        async with reach(options.url, options.key, options.data) as api:
+            yield _Lookup(api)
 
 
 def _is_file(name: str) -> bool:
     return name.endswith(".json") or "/" in name or Path(name).is_dir()
 
 
-async def _names(wanted: Wanted, around: _Around) -> list[str]:
-    """Files and ids of runs."""
-    names = expanded(wanted.recorded)
-    if wanted.agent is not None or wanted.since_seconds is not None:
-        since = None if wanted.since_seconds is None else max(0.0, time.time() - wanted.since_seconds)
-        found = await around.server.items(
+async def _names(options: ReplayOptions, lookup: _Lookup) -> list[str]:
+    """Return the files and run ids to replay. InvalidArgumentError if there are none."""
+    names = expand_folders(options.recorded)
+    if options.agent is not None or options.since_seconds is not None:
+        since = None if options.since_seconds is None else max(0.0, time.time() - options.since_seconds)
+        found = await lookup.server.items(
             "/v1/runs",
-            limit=wanted.limit,
-            agent=wanted.agent,
+            limit=options.limit,
+            agent=options.agent,
             since=since,
             status=sorted(TERMINAL_STATUSES),
         )
         names += [run["run_id"] for run in found]
     if not names:
         raise InvalidArgumentError(
-            "there is nothing to replay: name runs or exported files, or choose with --agent and --since"
+            "there is nothing to replay: name runs or exported files, or select runs with --agent and --since"
         )
     return names
 
 
-def expanded(recorded: Iterable[str]) -> list[str]:
-    """What was named, with the exported runs of a folder in its place."""
+def expand_folders(recorded: Iterable[str]) -> list[str]:
+    """Return the names, with each folder replaced by its exported runs."""
     names: list[str] = []
     for name in recorded:
         if _is_file(name) and Path(name).is_dir():
@@ -174,31 +176,31 @@ def expanded(recorded: Iterable[str]) -> list[str]:
 
 
 async def _one(
-    wanted: Wanted, around: _Around, replayer: Replayer, changes: Changes, name: str, *, alone: bool
+    options: ReplayOptions, lookup: _Lookup, replayer: Replayer, changes: Changes, name: str, *, alone: bool
 ) -> Replayed | Failed:
-    """Replay one run. Of a set, one that cannot be replayed leaves the others alone."""
+    """Replay one run. In a set, a run that cannot be replayed gives Failed instead of an error."""
     tape: Tape | None = None
     began = time.monotonic()
     try:
-        tape = await _tape(around, name)
-        cast, changes = await _cast(wanted, around, tape, changes)
-        return await replayer.replay(tape, cast, changes, seconds=wanted.seconds)
+        tape = await _tape(lookup, name)
+        cast, changes = await _cast(options, lookup, tape, changes)
+        return await replayer.replay(tape, cast, changes, seconds=options.seconds)
     except (CallerError, PluginError) as error:
         if alone:
             raise
-        run_id, agent = (tape.run.run_id, tape.run.agent) if tape is not None else (name, wanted.agent or "")
+        run_id, agent = (tape.run.run_id, tape.run.agent) if tape is not None else (name, options.agent or "")
         return Failed(run_id, agent, error.message, time.monotonic() - began)
 
 
-async def _tape(around: _Around, name: str) -> Tape:
+async def _tape(lookup: _Lookup, name: str) -> Tape:
     if _is_file(name):
         return read_tape(read_file(Path(name)))
-    text = await around.server.text(route("runs", name, "export"))
+    text = await lookup.server.text(route("runs", name, "export"))
     return read_tape(decode_tape(text.encode()))
 
 
 def read_file(path: Path) -> Any:
-    """Read an exported run. InvalidArgumentError says what is wrong with it."""
+    """Read an exported run. InvalidArgumentError with the reason if it cannot be read."""
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
@@ -211,17 +213,17 @@ def read_file(path: Path) -> Any:
 
 
 def read_changes(values: tuple[str, ...]) -> Changes:
-    """What --config says: a file that holds the whole configuration, and single values."""
+    """Read the values of --config: at most one file with the whole configuration, and KEY=VALUE pairs."""
     pairs = [value for value in values if "=" in value and not value.endswith(CONFIG_SUFFIXES)]
     files = [value for value in values if value not in pairs]
     if len(files) > 1:
-        raise InvalidArgumentError(f"--config names {len(files)} files: one is enough")
+        raise InvalidArgumentError(f"--config names {len(files)} files: name only one")
     config = _config_of(Path(files[0])) if files else None
     return Changes(config=config, values=parse_settings(pairs))
 
 
 def _config_of(path: Path) -> dict[str, Any]:
-    """A runner's configuration in a file of its own: a mapping of its form's names to values."""
+    """Read a runner's configuration from a file: a mapping of names to values."""
     try:
         text = path.read_text("utf-8")
         if path.suffix == ".toml":
@@ -233,49 +235,51 @@ def _config_of(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, msgspec.DecodeError, yaml.YAMLError) as error:
         raise InvalidArgumentError(f"--config {path}: {' '.join(str(error).split())}") from None
     if not isinstance(found, dict):
-        raise InvalidArgumentError(f"--config {path}: a mapping of the runner's configuration is expected")
+        raise InvalidArgumentError(f"--config {path}: expected a mapping of names to values")
     return found
 
 
-# -- who plays ------------------------------------------------------------------------------------
+# -- the runner ------------------------------------------------------------------------------------
 
 
-async def _cast(wanted: Wanted, around: _Around, tape: Tape, changes: Changes) -> tuple[Cast, Changes]:
-    """The runner that is meant, and its configuration."""
+async def _cast(
+    options: ReplayOptions, lookup: _Lookup, tape: Tape, changes: Changes
+) -> tuple[Cast, Changes]:
+    """Return the runner for a recording, and the changes with its configuration."""
     runner_id = tape.run.runner_id
-    if wanted.agent_version is not None:
-        spec = await _spec(around, tape.run.agent, wanted.agent_version)
+    if options.agent_version is not None:
+        spec = await _spec(lookup, tape.run.agent, options.agent_version)
         runner_id = spec["runner"]
         if changes.config is None:
             changes = replace(changes, config=spec.get("config") or {})
-    if wanted.runner is not None:
-        target = local_target(wanted.runner)
+    if options.runner is not None:
+        target = local_target(options.runner)
         if target is None:
-            raise NotFoundError(f"--runner {wanted.runner}: name a plugin folder, or file.py:Class")
+            raise NotFoundError(f"--runner {options.runner}: name a plugin folder, or file.py:Class")
         return Cast(target.source, target.runner), changes
     plugin_key, name = split_runner_id(runner_id)
-    return Cast(await _source(around, plugin_key), name), changes
+    return Cast(await _source(lookup, plugin_key), name), changes
 
 
-async def _source(around: _Around, plugin_key: str) -> Folder:
-    """The plugin's folder, of those that are configured or shipped."""
-    if around.plugins is None:
-        around.plugins = await _configured(around)
-    if (folder := around.plugins.get(plugin_key)) is not None:
+async def _source(lookup: _Lookup, plugin_key: str) -> Folder:
+    """Return the plugin's folder, of the configured and the bundled ones. NotFoundError."""
+    if lookup.plugins is None:
+        lookup.plugins = await _configured(lookup)
+    if (folder := lookup.plugins.get(plugin_key)) is not None:
         return folder
     if (shipped := shipped_runner(plugin_key)) is not None:
         return Folder(shipped)
     raise NotFoundError(
-        f"where plugin {plugin_key} lies is not known here: name it with --runner, like --runner ./folder or "
+        f"the folder of plugin {plugin_key} is unknown: name it with --runner, like --runner ./folder or "
         "--runner file.py:Class"
     )
 
 
-async def _configured(around: _Around) -> dict[str, Folder]:
-    if around.api is None:
+async def _configured(lookup: _Lookup) -> dict[str, Folder]:
+    if lookup.api is None:
         return {}
     found: dict[str, Folder] = {}
-    for entry in (await around.api.get("/v1/config")).get("plugins") or []:
+    for entry in (await lookup.api.get("/v1/config")).get("plugins") or []:
         named = {"path": entry} if isinstance(entry, str) else entry
         level: Level = "trusted" if named.get("level") == "trusted" else "sandboxed"
         allowed = tuple(named.get("allow_requires") or ())
@@ -283,18 +287,18 @@ async def _configured(around: _Around) -> dict[str, Folder]:
         try:
             found[identity_of(folder).key] = folder
         except PluginError:
-            continue  # it lies on another machine, or is gone
+            continue  # on another machine, or deleted
     return found
 
 
-async def _spec(around: _Around, agent: str, version: int) -> dict[str, Any]:
-    if (agent, version) not in around.versions:
-        items = await around.server.items(route("agents", agent, "versions"), limit=10_000)
-        around.versions |= {(agent, item["version"]): item["spec"] for item in items}
-    if (agent, version) not in around.versions:
-        known = ", ".join(str(number) for name, number in sorted(around.versions) if name == agent)
+async def _spec(lookup: _Lookup, agent: str, version: int) -> dict[str, Any]:
+    if (agent, version) not in lookup.versions:
+        items = await lookup.server.items(route("agents", agent, "versions"), limit=10_000)
+        lookup.versions |= {(agent, item["version"]): item["spec"] for item in items}
+    if (agent, version) not in lookup.versions:
+        known = ", ".join(str(number) for name, number in sorted(lookup.versions) if name == agent)
         raise NotFoundError(f"agent {agent!r} has no version {version}; its versions are: {known}")
-    return around.versions[agent, version]
+    return lookup.versions[agent, version]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`hostler runs export|steps|retry|fork`: recorded runs taken along, looked at, done again, gone on from."""
+"""`hostler runs export|steps|retry|fork`: export, inspect, repeat and continue recorded runs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 VersionOption = Annotated[
     int | None,
-    typer.Option("--agent-version", metavar="N", min=1, help="The agent as it was in this version."),
+    typer.Option("--agent-version", metavar="N", min=1, help="Use this version of the agent."),
 ]
-WaitOption = Annotated[
-    bool, typer.Option("--wait", help="Follow it to its end; the exit status is the run's.")
-]
+WaitOption = Annotated[bool, typer.Option("--wait", help="Follow it to its end, and exit with its status.")]
 MAX_RETRIED = 10_000
 SHOWN_CHARS = 90
 
@@ -34,11 +32,12 @@ def export(
     server: Server,
     run_id: RunArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead."),
     ] = None,
 ) -> None:
-    """Write a run as one JSON document: what `hostler replay` and tests work with."""
-    text = _exported(server, run_id)
+    """Write a run as one JSON document, for `hostler replay` and tests."""
+    text = _export_text(server, run_id)
     if output is None:
         write_line(text.encode())
         return
@@ -54,10 +53,10 @@ def steps(
     run_id: RunArgument,
     as_json: JsonOption = False,
 ) -> None:
-    """List the steps of a run, as replay names them and fork counts them."""
+    """List the steps of a run, with the numbers for replay and fork."""
     from hostler.domain.tapes import decode_tape, read_tape
 
-    text = _exported(server, run_id)
+    text = _export_text(server, run_id)
     with report_errors():
         tape = read_tape(decode_tape(text.encode()))
     rows: list[dict[str, Any]] = [
@@ -72,11 +71,11 @@ def steps(
         rows,
         {"step": "step", "kind": "kind", "type": "type", "data": lambda row: short(row["data"], SHOWN_CHARS)},
         as_json=as_json,
-        none="it has no steps",
+        none="the run has no steps",
     )
 
 
-def _exported(server: Server, run_id: str) -> str:
+def _export_text(server: Server, run_id: str) -> str:
     return server.ask(lambda api: api.text(route("runs", run_id, "export")))
 
 
@@ -87,38 +86,38 @@ def retry(
         list[str] | None, typer.Argument(metavar="RUN", help="Ids of ended runs.", show_default=False)
     ] = None,
     dead: Annotated[
-        bool, typer.Option("--dead", help="All that the host gave up on and nobody did again.")
+        bool, typer.Option("--dead", help="All that the host gave up on and that were not retried.")
     ] = False,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="SPAN", help="With --dead: from so long ago on, like 7d.")
+        str | None, typer.Option("--since", metavar="SPAN", help="With --dead: only newer ones, like 7d.")
     ] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="With --dead: only of this agent.")] = None,
     agent_version: VersionOption = None,
     wait: WaitOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Do ended runs again: new runs of the same events, by the agents as they are now.
+    """Retry ended runs: start new runs of the same events with the current agents.
 
-    It needs a running server.
+    Needs a running server.
     """
     from hostler.cli.replay import seconds_of
 
     if bool(run_ids) == dead:
-        fail("name the runs to do again, or say --dead", USAGE)
+        fail("name the runs to retry, or use --dead", USAGE)
     if (since is not None or agent is not None) and not dead:
-        fail("--since and --agent go with --dead", USAGE)
+        fail("--since and --agent need --dead", USAGE)
     if wait and (dead or len(run_ids or ()) != 1):
-        fail("--wait goes with one run", USAGE)
+        fail("--wait needs exactly one run", USAGE)
     from_time = None if since is None else time.time() - seconds_of(since)
 
     async def ask(api: Api) -> list[dict[str, Any]]:
-        wanted = list(run_ids or ())
+        ids = list(run_ids or ())
         if dead:
             query: dict[str, Any] = {"agent": agent, "since": from_time, "dead": True}
-            wanted = [run["run_id"] for run in await api.items("/v1/runs", limit=MAX_RETRIED, **query)]
+            ids = [run["run_id"] for run in await api.items("/v1/runs", limit=MAX_RETRIED, **query)]
         body = {} if agent_version is None else {"agent_version": agent_version}
-        made = [await api.post(route("runs", run_id, "retry"), body) for run_id in wanted]
-        return [await _followed(api, made[0], as_json=as_json)] if wait else made
+        made = [await api.post(route("runs", run_id, "retry"), body) for run_id in ids]
+        return [await follow_to_end(api, made[0], as_json=as_json)] if wait else made
 
     made = server.ask(ask, running=True)
     if wait:
@@ -131,7 +130,7 @@ def retry(
             "agent": lambda run: f"{run['agent']} (version {run['agent_version']})",
         },
         as_json=as_json,
-        none="there is nothing to do again",
+        none="nothing to retry",
         spare=("agent",),
     )
 
@@ -142,28 +141,26 @@ def fork(
     run_id: RunArgument,
     at: Annotated[
         int | None,
-        typer.Option("--at", metavar="STEP", min=0, help="The last step taken from it; without it, all."),
+        typer.Option("--at", metavar="STEP", min=0, help="The last step to reuse; default: all."),
     ] = None,
     text: Annotated[
-        str | None, typer.Option("--input", metavar="TEXT", help="What it is given instead of its message.")
+        str | None, typer.Option("--input", metavar="TEXT", help="The input instead of the recorded message.")
     ] = None,
     agent_version: VersionOption = None,
-    effects: Annotated[
-        bool, typer.Option("--effects", help="Calls that change something are carried out.")
-    ] = False,
+    effects: Annotated[bool, typer.Option("--effects", help="Also carry out calls with effects.")] = False,
     wait: WaitOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on from a recorded run with a new one, from any step; without effects unless told.
+    """Continue a recorded run as a new one, from any step; calls with effects are refused, unless --effects.
 
-    It needs a running server. `hostler runs steps RUN` lists the steps.
+    Needs a running server. `hostler runs steps RUN` lists the steps.
     """
-    wanted = {"at": at, "input": text, "agent_version": agent_version}
-    body = {name: value for name, value in wanted.items() if value is not None} | {"effects": effects}
+    fields = {"at": at, "input": text, "agent_version": agent_version}
+    body = {name: value for name, value in fields.items() if value is not None} | {"effects": effects}
 
     async def ask(api: Api) -> dict[str, Any]:
         made: dict[str, Any] = await api.post(route("runs", run_id, "fork"), body)
-        return await _followed(api, made, as_json=as_json) if wait else made
+        return await follow_to_end(api, made, as_json=as_json) if wait else made
 
     made = server.ask(ask, running=True)
     if wait:
@@ -171,8 +168,8 @@ def fork(
     write_record(made, _show_fork, as_json=as_json)
 
 
-async def _followed(api: Api, made: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
-    """Show what a run says until it is over; the run as it ended."""
+async def follow_to_end(api: Api, made: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
+    """Show the results of a run until its end, and return the ended run."""
     from hostler.cli.run_output import Show
 
     show = Show(as_json=as_json)
@@ -186,5 +183,5 @@ async def _followed(api: Api, made: dict[str, Any], *, as_json: bool) -> dict[st
 
 
 def _show_fork(made: dict[str, Any]) -> None:
-    note(f"it goes on after step {made['forked_at']} of {made['forked_from']}")
+    note(f"the fork continues after step {made['forked_at']} of run {made['forked_from']}")
     write_line(made["run_id"].encode())

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 
 def route(*parts: str) -> str:
-    """The path of a thing: `route("runs", run_id, "export")`. Ids may hold any character."""
+    """Return a path of the API, like `route("runs", run_id, "export")`. Parts are quoted."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 

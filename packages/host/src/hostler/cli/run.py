@@ -21,22 +21,22 @@ from hostler.cli.options import (
 from hostler.cli.output import USAGE, fail, note, report_errors
 
 MAX_STDIN_BYTES = 1_048_577
-"""One byte over what an event may hold: enough to be told that it is too much."""
+"""One byte more than an event may have, so that the server refuses longer input."""
 CONFIG_SUFFIXES = (".yaml", ".yml", ".toml")
 
 
 def run(
     target: TargetArgument,
-    text: Annotated[str | None, typer.Argument(help="What to say; without it, standard input.")] = None,
+    text: Annotated[str | None, typer.Argument(help="The message; default: standard input.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One result a line as JSON, and nothing else.")
+        bool, typer.Option("--json", help="Write one result per line as JSON, and nothing else.")
     ] = False,
     conversation: ConversationOption = None,
     settings: SettingsOption = None,
     config: Annotated[
         list[str] | None,
         typer.Option(
-            "--config", metavar="FILE", help="Models, plugins and agents to apply first; KEY=VALUE as --set."
+            "--config", metavar="FILE", help="A configuration to apply first; KEY=VALUE is as --set."
         ),
     ] = None,
     model: ModelOption = None,
@@ -44,7 +44,7 @@ def run(
     url: UrlOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Run an agent once and stream what it says.
+    """Run an agent once and stream its output.
 
     Exit status: 0 completed, 1 failed, 2 usage, 3 paused, 4 cancelled, 5 timed out, 130 Ctrl-C (which cancels
     the run).
@@ -52,10 +52,10 @@ def run(
     from hostler.cli.run_once import RunOptions, run_once
 
     files, pairs = _split(config or [])
-    said = text if text is not None else _from_stdin()
+    message = text if text is not None else _from_stdin()
     options = RunOptions(
         target=target,
-        text=said,
+        text=message,
         as_json=as_json,
         conversation=conversation,
         config=parse_settings([*(settings or []), *pairs]),
@@ -73,24 +73,24 @@ def run(
 def _from_stdin() -> str:
     if sys.stdin.isatty():
         note("type the message, then Ctrl-D")
-    said = sys.stdin.buffer.read(MAX_STDIN_BYTES)
+    message = sys.stdin.buffer.read(MAX_STDIN_BYTES)
     try:
-        return said.decode()
+        return message.decode()
     except UnicodeDecodeError:
         fail("standard input is not UTF-8 text", USAGE)
 
 
 def _split(values: list[str]) -> tuple[Path | None, list[str]]:
-    """Tell configuration files from settings among the values of --config."""
+    """Split the values of --config into the configuration file and settings."""
     pairs = [value for value in values if "=" in value and not value.endswith(CONFIG_SUFFIXES)]
     files = [value for value in values if value not in pairs]
     if len(files) > 1:
-        fail(f"--config names {len(files)} files: one is enough", USAGE)
+        fail(f"--config names {len(files)} files: name only one", USAGE)
     return (Path(files[0]) if files else None), pairs
 
 
 def parse_settings(pairs: list[str]) -> dict[str, object]:
-    """KEY=VALUE pairs; a value that is JSON is taken as JSON, else as text."""
+    """Return KEY=VALUE pairs as a mapping; a value is parsed as JSON if possible, else it is text."""
     import msgspec
 
     config: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""A run as it is shown: text for people as it comes, or one JSON line a result."""
+"""The output of a run: text as it streams, or one JSON line per result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hostler_protocol.results import (
 
 
 class Show:
-    """Writes results as they come. Text goes to standard output, everything else to standard error."""
+    """Prints results. Text goes to standard output, everything else to standard error."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Show:
         self._write_text = write or _to_stdout
         self._streamed = ""
         self._streamed_until = 0
-        """Sequence of the last piece shown."""
+        """The sequence of the last piece shown."""
         self._blanks = ""
         self._open_line = False
 
@@ -58,7 +58,7 @@ class Show:
         try:
             data = decode_data(result.type, raw)
         except InvalidArgumentError:
-            return  # a type this version does not know: kept in the journal, nothing to show
+            return  # a type that this version does not know
         if isinstance(data, MessageDelta):
             self._streamed_until = result.sequence
         self._data(data)
@@ -72,19 +72,19 @@ class Show:
             case RunCompleted(message=message) if message is not None:
                 self._whole(text_of(message.content))
             case ToolCallStarted(tool_name=name):
-                self._aside(f"tool {name}")
+                self._note(f"tool {name}")
             case ArtifactCreated() as artifact:
-                self._aside(f"artifact {artifact.name or artifact.artifact_type}  {artifact.artifact_id}")
+                self._note(f"artifact {artifact.name or artifact.artifact_type}  {artifact.artifact_id}")
             case LogWritten(level="info" | "warning", text=text):
-                self._aside(text)  # errors bring tracebacks: those are for the journal, not for a terminal
+                self._note(text)  # errors have tracebacks, which belong in the journal
             case AttemptStarted(attempt=attempt, cause=cause, discard_after=discard_after):
-                self._aside(f"attempt {attempt} begins: {cause}")
-                if discard_after < self._streamed_until:  # what was shown is said again, perhaps otherwise
+                self._note(f"attempt {attempt} starts: {cause}")
+                if discard_after < self._streamed_until:  # the text is produced again, perhaps differently
                     self._streamed = ""
             case RunPaused():
-                self._aside("the run is paused: it waits for somebody")
+                self._note("the run is paused: it waits for a decision")
             case RunFailed(code="cancelled", error=error):
-                self._aside(f"cancelled: {error}")
+                self._note(f"cancelled: {error}")
             case RunFailed(error=error):
                 self.end()
                 show_error(error)
@@ -92,7 +92,7 @@ class Show:
                 pass
 
     def _piece(self, text: str) -> None:
-        """Blanks at its end wait for the next piece: the whole message may go on otherwise."""
+        """Write a piece of the message. Blanks at its end wait: the whole message may not have them."""
         text = self._blanks + text
         shown = text.rstrip()
         self._blanks = text[len(shown) :]
@@ -100,7 +100,7 @@ class Show:
         self._write(shown)
 
     def _whole(self, text: str) -> None:
-        """The whole message counts: what was not streamed of it follows, or all of it in a new line."""
+        """Write the rest of a message, or all of it on a new line if it differs from what was streamed."""
         if text.startswith(self._streamed):
             self._write(text[len(self._streamed) :])
         else:
@@ -109,12 +109,12 @@ class Show:
         self._streamed = self._blanks = ""
         self.end()
 
-    def _aside(self, text: str) -> None:
+    def _note(self, text: str) -> None:
         self.end()
         note(text)
 
     def end(self) -> None:
-        """Finish a line that is not finished."""
+        """End the current line, if it has text."""
         self._streamed += self._blanks
         self._blanks = ""
         if self._before_end is not None:
@@ -140,7 +140,7 @@ class _DataOnly(msgspec.Struct):
 
 @asynccontextmanager
 async def interrupts() -> AsyncIterator[asyncio.Event]:
-    """An event that Ctrl-C or SIGTERM sets, for the time of the block; a second one ends the process."""
+    """Enter with an event that Ctrl-C or SIGTERM sets during the block; a second signal ends the process."""
     interrupted = asyncio.Event()
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
@@ -159,13 +159,13 @@ async def follow(
     interrupted: asyncio.Event,
     cancel: Callable[[], Awaitable[Any]],
 ) -> None:
-    """Show results until they end; cancel the run when interrupted, and show how it ends."""
+    """Show results until they end. When interrupted, cancel the run and show its end."""
     canceller = asyncio.create_task(_cancel_when(interrupted, cancel))
     showing = asyncio.create_task(_show_all(results, show))
     try:
         await asyncio.wait([showing, canceller], return_when=asyncio.FIRST_COMPLETED)
         if canceller.done():
-            canceller.result()  # raises what kept the run from being cancelled
+            canceller.result()  # raises the error if the run could not be cancelled
         await showing
     finally:
         for task in (showing, canceller):
@@ -174,7 +174,7 @@ async def follow(
 
 
 async def until_paused(results: AsyncIterator[StoredResult]) -> AsyncIterator[StoredResult]:
-    """Results until the run ends or waits for somebody: nobody at a shell's command can be asked."""
+    """Yield results until the run ends or pauses: a single command cannot ask for decisions."""
     async for result in results:
         yield result
         if result.type == "run.paused":

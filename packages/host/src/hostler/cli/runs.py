@@ -1,4 +1,4 @@
-"""`hostler runs`: the ledger."""
+"""`hostler runs`: list, show, follow and cancel runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")
 MAX_JOURNAL_ENTRIES = 10_000
 SHORT_CHARS = 100
 CANCEL_SECONDS = 30.0
-"""A runner has 5 s to clean up before it is ended."""
+"""How long to wait for the end; a runner has 5 s to clean up before it is killed."""
 
 
 @app.command("list")
@@ -30,14 +30,14 @@ CANCEL_SECONDS = 30.0
 def list_runs(
     server: Server,
     status: Annotated[
-        list[str] | None, typer.Option("--status", help="Only these; may be given several times.")
+        list[str] | None, typer.Option("--status", help="Only with this status; repeatable.")
     ] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="Only of this agent.")] = None,
     conversation: Annotated[
         str | None, typer.Option("--conversation", "-c", help="Only of this one.")
     ] = None,
     dead: Annotated[
-        bool, typer.Option("--dead", help="Only what the host gave up on and nobody did again.")
+        bool, typer.Option("--dead", help="Only those that the host gave up on and that were not retried.")
     ] = False,
     limit: LimitOption = 20,
     as_json: JsonOption = False,
@@ -63,7 +63,7 @@ def list_runs(
             "took": _took,
         },
         as_json=as_json,
-        none="no such runs" if chosen else "no runs yet: `hostler run AGENT TEXT` starts one",
+        none="no matching runs" if chosen else "no runs yet: `hostler run AGENT TEXT` starts one",
         spare=("took", "code", "created"),
     )
 
@@ -73,10 +73,10 @@ def list_runs(
 def show_run(
     server: Server,
     run_id: RunArgument,
-    journal: Annotated[bool, typer.Option("--journal", help="With everything it did, in order.")] = False,
+    journal: Annotated[bool, typer.Option("--journal", help="With all entries of its journal.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one run: how it stands, what it said, and with --journal all it did."""
+    """Show one run: its state, its output and, with --journal, everything it did."""
 
     async def look(api: Api) -> dict[str, Any]:
         run: dict[str, Any] = await api.get(route("runs", run_id))
@@ -93,12 +93,12 @@ def show_run(
 def tail_run(
     server: Server,
     run_id: RunArgument,
-    after: Annotated[int, typer.Option("--after", min=0, help="Begin after this sequence.")] = 0,
+    after: Annotated[int, typer.Option("--after", min=0, help="Start after this sequence number.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Follow a run's results to its end. Ctrl-C stops following; the run goes on.
+    """Follow a run's results to its end. Ctrl-C stops following; the run continues.
 
-    Exit status: that of the run, as for `hostler run`.
+    The exit status is that of the run, as for `hostler run`.
     """
     from hostler.cli.run_output import Show
     from hostler_protocol.errors import InvalidArgumentError
@@ -108,7 +108,7 @@ def tail_run(
         run = await api.get(route("runs", run_id))
         if run["status"] not in TERMINAL_STATUSES and api.in_process:
             raise InvalidArgumentError(
-                f"the run is {run['status']}, and no server runs that would go on with it: `hostler serve`"
+                f"the run is {run['status']}, and no server is running to continue it: start `hostler serve`"
             )
         show = Show(as_json=as_json)
         async for result in api.results(run_id, after):
@@ -126,20 +126,18 @@ def tail_run(
 def cancel_run(
     server: Server,
     run_id: RunArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in its journal.")] = "cancelled by hand",
-    now: Annotated[
-        bool, typer.Option("--now", help="At once: its runner gets no time to end by itself.")
-    ] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Saved in its journal.")] = "cancelled by hand",
+    now: Annotated[bool, typer.Option("--now", help="Give its runner no time to clean up.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Cancel a run and its children; one that is over stays as it ended."""
+    """Cancel a run and its children. An ended run does not change."""
     from hostler_protocol.runs import TERMINAL_STATUSES
 
     async def ask(api: Api) -> dict[str, Any]:
         body = {"reason": reason, **({"grace": 0} if now else {})}
-        asked: dict[str, Any] = await api.post(route("runs", run_id, "cancel"), body)
-        if asked["status"] in TERMINAL_STATUSES or api.in_process:
-            return asked
+        run: dict[str, Any] = await api.post(route("runs", run_id, "cancel"), body)
+        if run["status"] in TERMINAL_STATUSES or api.in_process:
+            return run
         async with asyncio.timeout(CANCEL_SECONDS):
             async for _ in api.results(run_id):
                 pass  # until the end
@@ -149,7 +147,7 @@ def cancel_run(
     try:
         run = server.ask(ask)
     except TimeoutError:
-        fail(f"the run was asked to end, and has not within {CANCEL_SECONDS:.0f} s: see `runs show`")
+        fail(f"the run has not ended within {CANCEL_SECONDS:.0f} s: see `hostler runs show {run_id}`")
     write_done(run, f"the run is {run['status']}", as_json=as_json)
 
 
@@ -185,13 +183,13 @@ def _show(run: dict[str, Any]) -> None:
         write_table(
             ("position", "sequence", "kind", "type", "data"),
             rows,
-            none="its journal is empty",
+            none="the journal is empty",
             spare=("sequence",),
         )
 
 
 def _cancelled_by(run: dict[str, Any]) -> str | None:
-    """Who asked for the run's end, when and why; None: nobody did."""
+    """Return who cancelled the run, when and why; None if it was not cancelled."""
     if run.get("cancel_requested_at") is None:
         return None
     by = run.get("cancel_requested_by") or "unknown"

@@ -1,4 +1,4 @@
-"""`hostler new runner NAME`: a plugin folder that runs at once, with a test."""
+"""`hostler new runner NAME`: create a plugin folder that works at once, with a test."""
 
 from __future__ import annotations
 
@@ -6,13 +6,28 @@ import getpass
 import keyword
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from hostler.cli.output import USAGE, fail, out
 
-app = typer.Typer(help="Start something of your own.", no_args_is_help=True)
+
+class NewGroup(TyperGroup):
+    """`hostler new`, with a hint if the kind of plugin is missing."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command. UsageError with the right form for `hostler new NAME`."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            kinds = " or ".join(f"`{ctx.command_path} {kind} NAME`" for kind in self.commands)
+            ctx.fail(f"{args[0]!r} is not something to create: write {kinds}")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=NewGroup, help="Create a plugin of your own: `hostler new runner NAME`.", no_args_is_help=True
+)
 
 
 @app.callback()
@@ -27,7 +42,7 @@ MANIFEST = """\
 plugin: {{author: {author}, name: {name}, version: 0.1.0, label: {{en: {label}}}}}
 runners:
   - {{name: default, entry: "{module}:{kind}"}}
-# requires: ["httpx>=0.28"]        # what your code imports; the host builds an environment of its own for it
+# requires: ["httpx>=0.28"]        # what your code imports; installed in an environment for this plugin
 """
 
 RUNNER = '''\
@@ -41,7 +56,7 @@ from hostler_sdk import Result, RunContext, Runner, delta, message
 class {kind}(Runner):
     """{label}
 
-    Greets by name, and counts how often it was spoken to in this conversation.
+    Greets, and counts the messages of the conversation.
     """
 
     capabilities = {{"streaming"}}
@@ -60,7 +75,7 @@ class {kind}(Runner):
 '''
 
 TEST = '''\
-"""Drives the runner in memory, over the real protocol: no host needed."""
+"""Tests the runner in memory, over the real protocol, without a host."""
 
 import sys
 from pathlib import Path
@@ -87,12 +102,12 @@ README = """\
 ```
 hostler run . "hello"              # one run
 hostler chat .                     # a conversation
-hostler dev .                      # served to a running host, started anew at each change
+hostler dev .                      # serve it to a running host, restarted at each change
 python -m pytest                   # its test
-hostler test .                     # does it speak the protocol?
+hostler test .                     # the protocol's conformance tests
 ```
 
-To serve it for good, name the folder in a configuration and `hostler apply` it:
+To serve it permanently, name the folder in a configuration file and `hostler apply` it:
 
 ```yaml
 plugins: [./{folder}]
@@ -104,16 +119,19 @@ agents:
 
 @app.command("runner")
 def new_runner(
-    name: Annotated[str, typer.Argument(help="Letters, digits, - and _; also the folder's name.")],
-    author: Annotated[str | None, typer.Option("--author", help="Whose plugin it is; default: you.")] = None,
-    folder: Annotated[Path | None, typer.Option("--into", metavar="DIR", help="Where to make it.")] = None,
+    name: Annotated[str, typer.Argument(help="Letters, digits, - and _. The folder has this name, too.")],
+    author: Annotated[str | None, typer.Option("--author", help="Default: your login name.")] = None,
+    folder: Annotated[Path | None, typer.Option("--into", metavar="DIR", help="Where to create it.")] = None,
 ) -> None:
-    """Make a plugin folder with one runner and a test."""
+    """Create a plugin folder with one runner and a test."""
     if not _NAME.fullmatch(name):
-        fail(f"{name!r} is no name for a plugin: a letter, then letters, digits, - and _, 63 at most", USAGE)
+        fail(
+            f"{name!r} is not a plugin name: write a letter, then up to 62 letters, digits, - and _",
+            USAGE,
+        )
     target = (folder or Path()) / name
     if target.exists():
-        fail(f"{target} exists already: choose another name", USAGE)
+        fail(f"{target} already exists: choose another name", USAGE)
     words = re.split(r"[-_]+", name.strip("-_"))
     module = "_".join(word.lower() for word in words if word)
     if keyword.iskeyword(module):
@@ -138,13 +156,16 @@ def new_runner(
             (target / path).write_text(text.format(**values), "utf-8")
     except OSError as error:
         fail(f"{target} cannot be written: {error.strerror}")
-    _say(target, module)
+    _show_next_steps(target, module)
 
 
 def _author(given: str | None) -> str:
     if given is not None:
         if _NOT_ALLOWED.search(given) or not given[:1].isalnum():
-            fail(f"--author {given!r}: letters, digits, '_', '.' and '-' only", USAGE)
+            fail(
+                f"--author {given!r}: write letters, digits, '_', '.' and '-', a letter or digit first",
+                USAGE,
+            )
         return given
     try:
         login = getpass.getuser()
@@ -154,7 +175,7 @@ def _author(given: str | None) -> str:
     return plain or "me"
 
 
-def _say(target: Path, module: str) -> None:
+def _show_next_steps(target: Path, module: str) -> None:
     from rich.text import Text
 
     out().print(Text.assemble(("✓ ", "green"), f"{target}/ with {module}.py, its test and hostler.yaml"))

@@ -1,4 +1,4 @@
-"""One run on a terminal, as it streams."""
+"""One run on a terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def coloured() -> bool:
-    """Whether standard output is a terminal that shows colours."""
+    """Return whether standard output is a terminal that shows colours."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 class Screen:
-    """Shows the results of one run in the terminal, Markdown as it streams."""
+    """Shows the results of one run as they stream, with rendered Markdown if `coloured`."""
 
     def __init__(self, *, coloured: bool) -> None:
         from hostler.cli.markdown import MarkdownStream
@@ -30,7 +30,7 @@ class Screen:
         self._show.result(result)
 
     def end(self) -> None:
-        """Finish what is unfinished."""
+        """End the current line and all colours."""
         self._show.end()
 
     def _write(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""`hostler serve`: the host as a process of its own."""
+"""`hostler serve`: run the host."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 Level = Literal["debug", "info", "warning", "error"]
 YOUNG_OBJECTS = 10_000
-"""Objects made and not freed before Python looks for cycles among them. A run under way has a few hundred,
-which are freed without it: with Python's 700 the looking takes a tenth of the CPU."""
+"""New objects before Python collects cycles among them. An active run has a few hundred, which are freed
+without it: with Python's default of 700, collections take a tenth of the CPU."""
 
 
 def serve(
@@ -32,35 +32,33 @@ def serve(
     ] = 8420,
     data: DataOption = None,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Configuration, YAML or TOML.")
+        Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, YAML or TOML.")
     ] = None,
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Remove what FILE does not name, now and at each reload."),
+        typer.Option("--prune", help="Remove entries that FILE does not name, now and at each reload."),
     ] = False,
     database: DatabaseOption = None,
     max_runs: Annotated[
-        int, typer.Option("--max-runs", min=1, help="Runs at once; the others wait in their queue.")
+        int, typer.Option("--max-runs", min=1, help="The most runs at once; others wait.")
     ] = 256,
     max_runs_per_workspace: Annotated[
         int | None,
-        typer.Option("--max-runs-per-workspace", min=1, help="Runs of one workspace at once."),
+        typer.Option("--max-runs-per-workspace", min=1, help="The most runs of one workspace."),
     ] = None,
     max_runs_per_plugin: Annotated[
-        int | None, typer.Option("--max-runs-per-plugin", min=1, help="Runs of one plugin at once.")
+        int | None, typer.Option("--max-runs-per-plugin", min=1, help="The most runs of one plugin.")
     ] = None,
     hold_seconds: Annotated[
         float,
-        typer.Option(
-            "--hold-seconds", min=0, help="How long a run keeps its process while it waits for people."
-        ),
+        typer.Option("--hold-seconds", min=0, help="How long a run that waits for people keeps its process."),
     ] = 20.0,
     lease_seconds: Annotated[
         float,
         typer.Option(
             "--lease-seconds",
             min=3,
-            help="On PostgreSQL: after how long without a sign of life other hosts take over its runs.",
+            help="On PostgreSQL: how long this host may be silent before others take over its runs.",
         ),
     ] = 15.0,
     public_url: Annotated[
@@ -68,11 +66,11 @@ def serve(
         typer.Option(
             "--public-url",
             metavar="URL",
-            help="Where services outside reach this host, like https://hostler.example.com.",
+            help="The address of this host for other services, like https://hostler.example.com.",
             envvar="HOSTLER_PUBLIC_URL",
         ),
     ] = None,
-    log_level: Annotated[Level, typer.Option("--log-level", help="What to log.")] = "info",
+    log_level: Annotated[Level, typer.Option("--log-level", help="The least level to log.")] = "info",
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Lines for people or for programs.")
     ] = "text",
@@ -80,13 +78,16 @@ def serve(
         bool, typer.Option("--with-parent", hidden=True, help="End when standard input is closed.")
     ] = False,
 ) -> None:
-    """Start the host: events in over HTTP, runs, results out. Ctrl-C or SIGTERM stops it in order."""
+    """Start the host: it takes events over HTTP, runs agents and streams results.
+
+    Ctrl-C or SIGTERM stops it in order; SIGHUP reloads the configuration file.
+    """
     from hostler.cli.logs import set_up_logging
     from hostler.host.config import Settings
     from hostler.http.admin_key import find_admin_key
 
     if prune and config is None:
-        fail("--prune needs --config FILE: what FILE does not name is removed", USAGE)
+        fail("--prune needs --config FILE: it removes the entries that FILE does not name", USAGE)
     set_up_logging(log_level, as_json=log_format == "json")
     data_dir = data_directory(data)
     with report_errors():
@@ -110,7 +111,7 @@ def serve(
 
 
 def _origin(public_url: str | None) -> str | None:
-    """A URL that services outside can use. InvalidArgumentError for anything else."""
+    """Return the URL for other services, None if empty. InvalidArgumentError if it is not an HTTP URL."""
     from urllib.parse import urlsplit
 
     from hostler_protocol.errors import InvalidArgumentError
@@ -128,15 +129,15 @@ def _origin(public_url: str | None) -> str | None:
 
 
 def _own_url(host: str, port: int) -> str | None:
-    """Where programs on this machine reach the server; None where its port is not known before it listens."""
+    """Return the server's URL for programs on this machine; None for port 0, which is not known yet."""
     from hostler.http.server import url_of
 
-    near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  looked for, not bound
+    near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  compared, not bound
     return url_of(near, port) if port else None
 
 
 async def _serve(settings: Settings, *, new_key: str | None, with_parent: bool) -> None:
-    """Serve until told to stop. `new_key` is kept and shown once all that could be wrong was right."""
+    """Serve until stopped. A new admin key is saved and shown only after the server has started."""
     from hostler.host.host import Host
     from hostler.http.admin_key import keep_admin_key
     from hostler.http.server import serve as serve_http
@@ -151,14 +152,14 @@ async def _serve(settings: Settings, *, new_key: str | None, with_parent: bool) 
         server = await serve_http(host, settings)
         if new_key is not None:
             keep_admin_key(settings.data_dir, new_key)
-            note(f"admin key (shown once, kept in {settings.data_dir / 'admin.key'}): {new_key}")
+            note(f"admin key (shown once, saved in {settings.data_dir / 'admin.key'}): {new_key}")
         host.announce(server.url)
         reload = asyncio.Event()
         with contextlib.suppress(AttributeError):  # no SIGHUP on this platform
             loop.add_signal_handler(signal.SIGHUP, reload.set)
         await _greet(host, server.url)
         gc.collect()
-        gc.freeze()  # what was made to start with stays: a collection need not go through it each time
+        gc.freeze()  # objects from the start stay: collections need not visit them
         gc.set_threshold(YOUNG_OBJECTS)
         tasks = [
             asyncio.create_task(_reload(host, reload)),
@@ -180,8 +181,8 @@ async def _serve(settings: Settings, *, new_key: str | None, with_parent: bool) 
 
 def _stop(stop: asyncio.Event) -> None:
     if stop.is_set():
-        os._exit(INTERRUPTED)  # asked twice: the facts are safe, the next start settles the rest
-    note("stopping: running agents get their time to finish; again to stop at once")
+        os._exit(INTERRUPTED)  # second signal: the data is safe, and the next start settles the rest
+    note("stopping: active runs get time to finish; signal again to stop at once")
     stop.set()
 
 
@@ -202,23 +203,23 @@ async def _greet(host: Host, url: str) -> None:
         show_problem(problem)
 
 
-async def _reload(host: Host, asked: asyncio.Event) -> None:
-    """Apply the configuration file again whenever SIGHUP comes."""
+async def _reload(host: Host, requested: asyncio.Event) -> None:
+    """Apply the configuration file again at each SIGHUP."""
     from hostler.host.config_file import read_config_file
     from hostler_protocol.errors import HostlerError
 
     while True:
-        await asked.wait()
-        asked.clear()
+        await requested.wait()
+        requested.clear()
         path = host.settings.config
         if path is None:
-            note("SIGHUP: there is no configuration file to read again")
+            note("SIGHUP: there is no configuration file to reload")
             continue
         try:
             config, source = await asyncio.to_thread(read_config_file, path)
             diff = await host.apply(config, actor="config file", prune=host.settings.prune, source=source)
         except HostlerError as error:
-            show_error(f"the configuration was not applied, the one before stays: {error.message}")
+            show_error(f"the configuration was not applied, and the previous one stays: {error.message}")
         else:
             note(f"configuration applied: {len(diff.effective)} changes")
             for problem in diff.problems:

@@ -1,4 +1,4 @@
-"""What all commands share that speak with a server: their options, and what they do with its errors."""
+"""Commands that use a server: their common options, requests and errors."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server that a command's options name."""
+    """The server named by a command's options."""
 
     url: str | None
     key: str | None
     data: Path | None
     listed_by: str | None
-    """The command that lists what this one takes names of."""
+    """The command that lists the valid names for this one."""
 
     def ask(
         self,
@@ -39,47 +39,49 @@ class Server:
         running: bool = False,
         unhandled: type[HostlerError] | None = None,
     ) -> T:
-        """Do something with the server's API; an error ends the command, but one of `unhandled` is raised.
+        """Run `work` with the server's API. An error ends the command, unless it is `unhandled`.
 
-        `running`: a data directory that no server has open will not do.
+        With `running`, a server must run; otherwise the data directory is opened for the command.
         """
         from hostler.cli.server_address import reach
 
-        async def done() -> T:
+        async def with_api() -> T:
             async with reach(self.url, self.key, self.data, running=running) as api:
                 try:
                     return await work(api)
                 except NotFoundError as error:
                     if self.listed_by is None:
                         raise
-                    raise NotFoundError(f"{error.message}; `{self.listed_by}` shows what there is") from error
+                    raise NotFoundError(f"{error.message}; `{self.listed_by}` lists what exists") from error
 
         with report_errors(usage=InvalidArgumentError, unhandled=unhandled):
-            return asyncio.run(done())
+            return asyncio.run(with_api())
 
     def get(self, path: str, *, running: bool = False, **query: Any) -> Any:
-        """Read something."""
+        """Send a GET request and return the decoded answer."""
         return self.ask(lambda api: api.get(path, **query), running=running)
 
     def all(self, path: str, *, running: bool = False) -> list[Any]:
-        """Read a list that comes whole."""
+        """Return the items of a list that is not paged."""
         found: list[Any] = self.get(path, running=running)["items"]
         return found
 
     def items(self, path: str, *, limit: int, **query: Any) -> list[Any]:
-        """Read a list, page by page, up to `limit` items."""
+        """Return up to `limit` items of a list, read page by page."""
         return self.ask(lambda api: api.items(path, limit=limit, **query))
 
 
 def server_command(command: Callable[..., None]) -> Callable[..., None]:
-    """A command of a server: `--data`, `--url` and `--key` come last, and reach it as its `Server`."""
+    """Decorate a command that takes a `Server`: add the options `--data`, `--url` and `--key` for it."""
     own = inspect.signature(command, eval_str=True)
 
     @functools.wraps(command)
-    def called(ctx: typer.Context, data: Path | None, url: str | None, key: str | None, **given: Any) -> None:
+    def called(
+        ctx: typer.Context, data: Path | None, url: str | None, key: str | None, **arguments: Any
+    ) -> None:
         group = ctx.parent
         listed_by = f"hostler {group.info_name} list" if group and group.parent else None
-        command(Server(url, key, data, listed_by), **given)
+        command(Server(url, key, data, listed_by), **arguments)
 
     options = {"data": DataOption, "url": UrlOption, "key": KeyOption}
     named = [

@@ -1,7 +1,7 @@
-"""Which server a command speaks with.
+"""The server that a command uses.
 
-`--url`/`--key` (or HOSTLER_URL/HOSTLER_KEY) where given; else the server that holds the data directory, with
-the key that lies there; else the data directory itself, opened by this process for the time of the command.
+It is the one named by `--url` and `--key` (or HOSTLER_URL and HOSTLER_KEY); else the server that has the data
+directory open, with the admin key in it; else the data directory itself, opened in this process.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Address:
 
 
 def find_server(url: str | None, key: str | None, data_dir: Path) -> Address | None:
-    """The server that is meant; None where no URL is given and nobody holds the data directory.
+    """Return the server to use; None if no URL is given and no process has the data directory.
 
-    UnauthorizedError where no key is known; ConflictError where the holder serves no HTTP.
+    UnauthorizedError if no key is known; ConflictError if the process serves no HTTP.
     """
     from hostler.host.lock import read_holder
     from hostler.http.admin_key import read_admin_key
@@ -48,10 +48,10 @@ def find_server(url: str | None, key: str | None, data_dir: Path) -> Address | N
             f"the data directory {data_dir} is in use by process {holder.pid}, which serves no HTTP (yet); "
             "try again when it is done, or give --data another directory"
         )
-    known = key or os.environ.get("HOSTLER_ADMIN_KEY") or read_admin_key(data_dir)
-    if known is None:
+    server_key = key or os.environ.get("HOSTLER_ADMIN_KEY") or read_admin_key(data_dir)
+    if server_key is None:
         raise UnauthorizedError(f"{holder.url} needs a key: give it with --key or HOSTLER_KEY")
-    return Address(holder.url, known)
+    return Address(holder.url, server_key)
 
 
 @asynccontextmanager
@@ -63,9 +63,10 @@ async def reach(
     running: bool = False,
     database: str | None = None,
 ) -> AsyncIterator[Api]:
-    """The API of the server that is meant. `running`: an opened data directory will not do.
+    """Enter with the API of the server to use.
 
-    `database`: of an opened data directory; None: HOSTLER_DATABASE, else SQLite in the directory.
+    If no server runs, the data directory is opened, with `database` (default: HOSTLER_DATABASE, else SQLite
+    in the directory). With `running`, InvalidArgumentError instead.
     """
     from hostler.cli.client import Api
 

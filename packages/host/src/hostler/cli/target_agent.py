@@ -15,7 +15,7 @@ from hostler.cli.routes import route
 from hostler.cli.targets import (
     Target,
     folder_beside,
-    plugin_meant,
+    local_plugin,
     runner_name,
     unknown_agent,
     with_model,
@@ -47,7 +47,7 @@ async def target_agent(
     continue a conversation, the agent must stay, and the next run of the same runner finds it by its name.
     """
     is_agent = not target.is_path and await _has_agent(api, target.text)
-    plugin = plugin_meant(target, is_agent=is_agent)
+    plugin = local_plugin(target, is_agent=is_agent)
     if plugin is None:
         if not is_agent:
             names = [agent["name"] for agent in await api.items("/v1/agents", limit=MAX_AGENTS)]
@@ -80,7 +80,7 @@ def _check_agent(target: Target, *, has_settings: bool) -> None:
     beside = folder_beside(target)
     if has_settings:
         hint = (
-            f" ({target.text!r} is an agent: for the folder or file, say {target.beside})" if beside else ""
+            f" ({target.text!r} is an agent: for the folder or file, write {target.beside})" if beside else ""
         )
         raise InvalidArgumentError(
             f"--set and --model are for plugin folders and files; an agent has its own configuration{hint}"

@@ -1,4 +1,4 @@
-"""What a command line names: a plugin folder, a file with a runner class, or an agent."""
+"""TARGET on the command line: an agent, a plugin folder, or a file with a runner class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODEL_ITEMS = ("model-fallback-selector", "llm-model-selector", "select-llm-mode
 
 @dataclass(frozen=True, slots=True)
 class LocalTarget:
-    """A plugin on disk and the runner that is meant; None: its only one."""
+    """A plugin on disk and the name of its runner; None: the only one."""
 
     source: Folder | SingleFile
     runner: str | None
@@ -26,10 +26,10 @@ class LocalTarget:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A command line's TARGET, before it is known which agents there are.
+    """A TARGET before the agents are known.
 
-    `is_path`: it can only be a path. `local`: the plugin that the text leads to when it is read as a path;
-    `error`: why it leads nowhere.
+    `is_path`: it can only be a path. `local`: the plugin at this path, if there is one; `error`: why the path
+    is invalid.
     """
 
     text: str
@@ -39,14 +39,14 @@ class Target:
 
     @property
     def beside(self) -> str:
-        """The plugin of this name as a path, which no agent's name is taken for."""
+        """The target as a path that cannot be an agent's name."""
         return self.text if self.is_path else f"./{self.text}"
 
 
 def read_target(text: str) -> Target:
-    """Read a TARGET. Anything that begins with `/`, `./`, `../` or `~` is a path, and nothing else.
+    """Parse a TARGET. Text that begins with `/`, `./`, `../` or `~` can only be a path.
 
-    InvalidArgumentError where such a path leads nowhere, or to a file without that class.
+    InvalidArgumentError if such a path has no plugin, or its file lacks the class.
     """
     is_path = text.startswith(("/", "./", "../", "~")) or text in (".", "..")
     try:
@@ -57,11 +57,11 @@ def read_target(text: str) -> Target:
         return Target(text, is_path, None, error)
 
 
-def plugin_meant(target: Target, *, is_agent: bool) -> LocalTarget | None:
-    """The plugin that is meant; None: the agent whose name is the target's text.
+def local_plugin(target: Target, *, is_agent: bool) -> LocalTarget | None:
+    """Return the plugin of a target, None if it is an agent's name.
 
-    An agent's name goes before a file or folder of that name: `is_agent` says whether there is such an agent.
-    InvalidArgumentError where the text is neither an agent's name nor leads to a plugin.
+    An agent takes precedence over a file or folder with its name; `is_agent` says whether there is one.
+    InvalidArgumentError if the text is neither an agent's name nor a plugin.
     """
     if is_agent and not target.is_path:
         return None
@@ -71,22 +71,22 @@ def plugin_meant(target: Target, *, is_agent: bool) -> LocalTarget | None:
 
 
 def folder_beside(target: Target) -> str | None:
-    """What to tell people who named an agent and might have meant the file or folder of that name."""
+    """Return a note for a target that is an agent, if a file or folder has the same name; else None."""
     if target.local is None:
         return None
     what = "plugin folder" if isinstance(target.local.source, Folder) else "file"
-    return f"{target.text!r} is the agent of that name; the {what} beside it is {target.beside}"
+    return f"{target.text!r} is the agent; for the {what} with this name, write {target.beside}"
 
 
 def local_target(target: str) -> LocalTarget | None:
-    """A plugin folder or file that a target names; None where it can only be an agent's name.
+    """Return the plugin folder or file that a target names; None if it can only be an agent's name.
 
-    InvalidArgumentError where it looks like a path and leads nowhere, or to a file without that class.
+    InvalidArgumentError if it looks like a path but does not exist, or its file lacks the class.
     """
     path_text, colon, name = target.rpartition(":")
     if path_text.endswith(".py"):
         if not name:
-            raise InvalidArgumentError(f"{target}: name the class as well, like {path_text}:MyRunner")
+            raise InvalidArgumentError(f"{target}: add the class, like {path_text}:MyRunner")
         path = Path(path_text).expanduser()
         if not path.is_file():
             raise InvalidArgumentError(
@@ -95,7 +95,7 @@ def local_target(target: str) -> LocalTarget | None:
         _look_for_class(path, name)
         return LocalTarget(SingleFile(path.resolve(), name), None)
     if target.endswith(".py"):
-        raise InvalidArgumentError(f"{target}: name the class as well, like {target}:MyRunner")
+        raise InvalidArgumentError(f"{target}: add the class, like {target}:MyRunner")
     for text, runner in ((target, None), (path_text, name or None)):
         path = Path(text).expanduser()
         if text and path.is_dir() and (_is_path(text) or (path / "hostler.yaml").exists()):
@@ -106,11 +106,11 @@ def local_target(target: str) -> LocalTarget | None:
 
 
 def _look_for_class(path: Path, name: str) -> None:
-    """InvalidArgumentError where a file names no such class at all, before it is started."""
+    """Raise InvalidArgumentError if a file does not define or import the class."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return  # starting it tells what is wrong, and in which line
+        return  # starting it reports the error with its line
     bound: set[str] = set()
     for node in ast.walk(tree):
         match node:
@@ -124,10 +124,10 @@ def _look_for_class(path: Path, name: str) -> None:
 
 
 def plugin_source(target: str) -> Folder | SingleFile:
-    """The plugin folder or file that a target names. InvalidArgumentError where there is none."""
+    """Return the plugin folder or file that a target names. InvalidArgumentError if there is none."""
     found = local_target(target)
     if found is None:
-        raise InvalidArgumentError(f"there is no plugin folder {target}: name one, or file.py:Class")
+        raise InvalidArgumentError(f"there is no plugin folder {target}: name another one, or file.py:Class")
     return found.source
 
 
@@ -136,16 +136,16 @@ def _is_path(text: str) -> bool:
 
 
 def unknown_agent(name: str, known: Collection[str]) -> NotFoundError:
-    """The error for a name that no agent has."""
+    """Return the error for an unknown agent name."""
     hint = did_you_mean(name, known) if known else "there are none yet"
     return NotFoundError(
-        f"there is no agent {name!r}: {hint}; a runner of your own is named like file.py:Class, "
-        "a plugin folder like ./folder"
+        f"there is no agent {name!r}: {hint}; write a runner of your own as file.py:Class, "
+        "a plugin folder as ./folder"
     )
 
 
 def runner_name(target: LocalTarget, offered: Iterable[str]) -> str:
-    """The runner that is meant, of those a plugin offers."""
+    """Return the target's runner, of those that the plugin offers."""
     names = sorted(offered)
     listed = ", ".join(names) or "none"
     if target.runner is not None:
@@ -158,10 +158,10 @@ def runner_name(target: LocalTarget, offered: Iterable[str]) -> str:
 
 
 def with_model(config: Mapping[str, Any], form: Iterable[FormItem], model: str | None) -> dict[str, Any]:
-    """The configuration with `model` where the runner's form asks for one."""
+    """Return the configuration with `model` in its model field. InvalidArgumentError if it has none."""
     if model is None:
         return dict(config)
     for item in form:
         if item.kind in MODEL_ITEMS:
             return {**config, item.name: model}
-    raise InvalidArgumentError("--model: this runner's form asks for no model")
+    raise InvalidArgumentError("--model: this runner has no setting for a model")

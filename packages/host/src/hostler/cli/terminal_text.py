@@ -1,4 +1,4 @@
-"""Text of strangers on a terminal: what one does not see, or a terminal obeys, is spelled out."""
+"""Untrusted text on a terminal: invisible and control characters are escaped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ESCAPED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """A text whose every character can be seen. `lines`: line breaks stay."""
+    """Return text with invisible and control characters escaped. With `lines`, line breaks stay."""
     return "".join(
         char
         if (lines and char == "\n") or unicodedata.category(char) not in ESCAPED

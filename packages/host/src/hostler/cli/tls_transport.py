@@ -1,4 +1,4 @@
-"""HTTP over TLS or a proxy, with an HTTP library."""
+"""HTTP over TLS or a proxy, with httpx."""
 
 from __future__ import annotations
 

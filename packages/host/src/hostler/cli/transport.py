@@ -1,8 +1,8 @@
-"""What a command needs of a connection to a server: one request, its answer whole or line by line.
+"""Connections of a command to a server: send a request, read the answer whole or line by line.
 
-An HTTP library with TLS and proxies takes longer to import than most commands run, so there are three
-transports: plain HTTP (`cli/http_transport.py`), any other address (`cli/tls_transport.py`), and a data
-directory opened in this process (`cli/in_process.py`).
+An HTTP library with TLS and proxies takes longer to import than most commands run. So there are three
+transports: plain HTTP (`cli/http_transport.py`), TLS and proxies (`cli/tls_transport.py`), and a host in this
+process (`cli/in_process.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class NotConnectedError(Exception):
-    """No connection could be made."""
+    """The server cannot be connected to."""
 
 
 class BrokenError(Exception):
@@ -28,8 +28,8 @@ class BrokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request. `target`: the path with its query. `seconds`: bound of a whole answer; in a stream, of the
-    head and of each silence."""
+    """A request. `target` is the path with its query. `seconds` limits the whole answer; for a stream, the
+    time to its head and each silence."""
 
     method: str
     target: str
@@ -49,7 +49,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """An answer read line by line, without the line ends."""
+    """An answer whose lines, without line ends, are read as they arrive."""
 
     status: int
     reason: str
@@ -70,7 +70,7 @@ class Transport(Protocol):
 
 
 def needs_library(url: str) -> bool:
-    """Return whether the address needs more than plain HTTP without a proxy."""
+    """Return whether the address needs TLS or a proxy."""
     parts = urlsplit(url)
     if parts.scheme != "http":
         return True
