@@ -37,9 +37,10 @@ def verify(
 ) -> None:
     """Check every hash chain from its first row to its head. Exit status 1 if one is broken.
 
-    A server may run meanwhile. The chains are also compared with the heads that the server saved in the data
-    directory. Anyone who can write there can change those too: save the output of --json elsewhere, and pass
-    it as --anchor later.
+    A server may run meanwhile. The chains are also compared with the heads
+    that the server saved in the data directory. Anyone who can write there
+    can change those too: save the output of --json elsewhere, and pass it as
+    --anchor later.
     """
     from hostler.cli.database import open_storage, with_storage
     from hostler.host.audit_heads import read_noted, read_own

@@ -26,8 +26,8 @@ def backup(
 ) -> None:
     """Copy the database and files into a new folder as one consistent state, also while a server runs.
 
-    The admin key, logs and the environments of plugins are left out; environments are built again when
-    needed. With PostgreSQL, use pg_dump instead.
+    The admin key, logs and the environments of plugins are left out;
+    environments are built again when needed. With PostgreSQL, use pg_dump.
     """
     from hostler.cli.archive import back_up
     from hostler.cli.database import with_storage

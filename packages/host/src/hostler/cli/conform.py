@@ -25,7 +25,8 @@ def conform(
 ) -> None:
     """Run the conformance tests of the protocol against a plugin.
 
-    Exit status 1 if it breaks a rule; each failed check shows the rule and what was seen.
+    Exit status 1 if it breaks a rule; each failed check shows the rule and
+    what was seen.
     """
     from hostler.cli.targets import plugin_source
     from hostler_sdk.conformance import CHECKS

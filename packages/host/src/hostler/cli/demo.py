@@ -46,8 +46,9 @@ def demo(
 ) -> None:
     """Start a server with example agents and chat with them; without a terminal, play a short conversation.
 
-    The conversation streams a reply, remembers something, makes an artifact, and has its server killed in the
-    middle of an answer. Exit status 0 only if all of that works.
+    The conversation streams a reply, remembers something, makes an artifact,
+    and has its server killed in the middle of an answer. Exit status 0 only
+    if all of that works.
     """
     plays = play if play is not None else not (sys.stdin.isatty() and sys.stdout.isatty())
     with report_errors(), _folder(data) as folder:

@@ -31,8 +31,8 @@ def dev(
 ) -> None:
     """Serve a plugin to a running host while you work on it; each change restarts it.
 
-    Meanwhile, each of its runners has an agent named dev.AUTHOR.NAME.RUNNER: chat with it in another
-    terminal. Ctrl-C stops the command.
+    Meanwhile, each of its runners has an agent named dev.AUTHOR.NAME.RUNNER:
+    chat with it in another terminal. Ctrl-C stops the command.
     """
     from hostler.cli.targets import plugin_source
 

@@ -66,8 +66,8 @@ def doctor(
 ) -> None:
     """Check Python, SQLite, the sandbox, the data directory, the server and its plugins.
 
-    With --url, that server is checked; everything else is on this machine. Exit status 1 if something is
-    wrong.
+    With --url, that server is checked; everything else is on this machine.
+    Exit status 1 if something is wrong.
     """
     location = StorageLocation(data_directory(data), database or None)
     findings = asyncio.run(_examine(location, port, url, key))

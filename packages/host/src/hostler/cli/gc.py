@@ -36,9 +36,9 @@ def gc(
 ) -> None:
     """Delete expired artifacts, unfinished uploads, unused files and working folders, and old data by age.
 
-    Deletes by age in all workspaces, unless --workspace names one. A server may run meanwhile; it applies
-    `retention` of its configuration by itself. Deleted events lose their content, but keep their place in
-    the hash chain.
+    Deletes by age in all workspaces, unless --workspace names one. A server
+    may run meanwhile; it applies `retention` of its configuration by itself.
+    Deleted events lose their content, but keep their place in the hash chain.
     """
     from hostler.cli.database import open_storage, with_storage
     from hostler.host.lock import RemovalGate

@@ -46,8 +46,8 @@ def run(
 ) -> None:
     """Run an agent once and stream its output.
 
-    Exit status: 0 completed, 1 failed, 2 usage, 3 paused, 4 cancelled, 5 timed out, 130 Ctrl-C (which cancels
-    the run).
+    Exit status: 0 completed, 1 failed, 2 usage, 3 paused, 4 cancelled,
+    5 timed out, 130 Ctrl-C (which cancels the run).
     """
     from hostler.cli.run_once import RunOptions, run_once
 

@@ -20,8 +20,8 @@ class NewGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command. UsageError with the right form for `hostler new NAME`."""
         if args and not args[0].startswith("-") and args[0] not in self.commands:
-            kinds = " or ".join(f"`{ctx.command_path} {kind} NAME`" for kind in self.commands)
-            ctx.fail(f"{args[0]!r} is not something to create: write {kinds}")
+            kinds = " or ".join(f"`{ctx.command_path} {kind} {args[0]}`" for kind in self.commands)
+            ctx.fail(f"say what to create: write {kinds}")
         return super().resolve_command(ctx, args)
 
 
