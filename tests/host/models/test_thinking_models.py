@@ -156,7 +156,7 @@ async def test_fields_that_are_too_large_or_too_deep_are_not_kept(
             for streamed in (False, True):
                 reply = await answered(model, QUESTION, streamed)
                 assert reply.message == ModelMessage(role="assistant", content="hi")
-        assert caplog.text.count("are not given back") == 4
+        assert caplog.text.count("are not sent back") == 4
         useless: dict[str, Any] = {"provider_specific_fields": {"refusal": None, "odd": [{}]}, "x": ""}
         useless |= {"annotations": [], "audio": None, "images": [{"url": "data:"}], "function_call": None}
         server.add(Answer(message={"role": "assistant", "content": "hi", **useless}))

@@ -13,7 +13,7 @@ from hostler.cli.client import Api
 from hostler.cli.output import note
 from hostler.cli.routes import route
 from hostler.cli.targets import (
-    Target,
+    RunTarget,
     folder_beside,
     local_plugin,
     runner_name,
@@ -33,7 +33,7 @@ ServePlugin: TypeAlias = Callable[[Folder | SingleFile], AbstractAsyncContextMan
 @asynccontextmanager
 async def target_agent(
     api: Api,
-    target: Target,
+    target: RunTarget,
     serve: ServePlugin,
     *,
     config: Mapping[str, Any],
@@ -75,7 +75,7 @@ async def target_agent(
         yield spec.name
 
 
-def _check_agent(target: Target, *, has_settings: bool) -> None:
+def _check_agent(target: RunTarget, *, has_settings: bool) -> None:
     """Refuse --set and --model for a stored agent; note where a file or folder has its name as well."""
     beside = folder_beside(target)
     if has_settings:

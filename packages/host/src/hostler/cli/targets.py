@@ -25,7 +25,7 @@ class LocalTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RunTarget:
     """A TARGET before the agents are known.
 
     `is_path`: it can only be a path. `local`: the plugin at this path, if there is one; `error`: why the path
@@ -43,21 +43,21 @@ class Target:
         return self.text if self.is_path else f"./{self.text}"
 
 
-def read_target(text: str) -> Target:
+def read_target(text: str) -> RunTarget:
     """Parse a TARGET. Text that begins with `/`, `./`, `../` or `~` can only be a path.
 
     InvalidArgumentError if such a path has no plugin, or its file lacks the class.
     """
     is_path = text.startswith(("/", "./", "../", "~")) or text in (".", "..")
     try:
-        return Target(text, is_path, local_target(text))
+        return RunTarget(text, is_path, local_target(text))
     except InvalidArgumentError as error:
         if is_path:
             raise
-        return Target(text, is_path, None, error)
+        return RunTarget(text, is_path, None, error)
 
 
-def local_plugin(target: Target, *, is_agent: bool) -> LocalTarget | None:
+def local_plugin(target: RunTarget, *, is_agent: bool) -> LocalTarget | None:
     """Return the plugin of a target, None if it is an agent's name.
 
     An agent takes precedence over a file or folder with its name; `is_agent` says whether there is one.
@@ -70,7 +70,7 @@ def local_plugin(target: Target, *, is_agent: bool) -> LocalTarget | None:
     return target.local
 
 
-def folder_beside(target: Target) -> str | None:
+def folder_beside(target: RunTarget) -> str | None:
     """Return a note for a target that is an agent, if a file or folder has the same name; else None."""
     if target.local is None:
         return None

@@ -1,8 +1,8 @@
-"""Which internet addresses are somebody's own: decided by the registries, not by the Python version.
+"""Kinds of internet addresses that are not public, from the registries and not from the Python version.
 
-Sources: the IANA special-purpose address registries for IPv4 and IPv6, and RFC 6052, 3056, 4380, 4291 for the
-IPv6 addresses that carry an IPv4 address inside. Those are refused whatever they carry: who needs one
-(a network with NAT64) lists it.
+Sources: the IANA special-purpose address registries for IPv4 and IPv6, and RFC 6052, 3056, 4380, 4291 for
+IPv6 addresses with an IPv4 address inside. Those are always refused; an operator who needs them (in a network
+with NAT64) lists them.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ _KINDS: tuple[tuple[str, str], ...] = (
 )
 _SPECIAL: tuple[tuple[IPNetwork, str], ...] = tuple((ip_network(text), kind) for text, kind in _KINDS)
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-"""All that is assigned of IPv6; what is outside is nobody's yet."""
-VOUCHED_BY_NAME = frozenset({"private", "loopback", "shared by carriers"})
-"""What a listed host name may stand for. The rest must be listed by address: a cloud's metadata service is
-link-local, and nobody means it by a name.
+"""The assigned part of IPv6."""
+ALLOWED_BY_NAME = frozenset({"private", "loopback", "shared by carriers"})
+"""The kinds of addresses that a listed host name may have. Others must be listed by address: a listed name
+must not lead to a cloud's metadata service, which is link-local.
 """
 
 
 def kind_of(address: IPAddress) -> str | None:
-    """What makes an address not public, in a word or two; None: it is public."""
+    """Return the kind of an address that is not public, in one to three words; None if it is public."""
     for network, kind in _SPECIAL:
         if address.version == network.version and address in network:
             return kind
@@ -74,7 +74,7 @@ def kind_of(address: IPAddress) -> str | None:
 
 
 def literal(host: str) -> IPAddress | None:
-    """The address that a host is written as, in its one plain form; None: it is a name."""
+    """Return the address that a host is, in its standard form; None if the host is a name."""
     if "%" in host:
         return None  # a scope names an interface of this machine
     try:

@@ -1,4 +1,4 @@
-"""Decompressing a body piece by piece, never more than its limit at once: a bomb stays small."""
+"""Decompress a body in pieces of limited size, so that a decompression bomb takes little memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hostler.egress.errors import EgressAnswerError
 from hostler.egress.limits import READ_BYTES
 
 ACCEPTED = "gzip, deflate"
-"""What is asked for."""
+"""The value of Accept-Encoding."""
 _PLAIN = ("", "identity")
 
 
 class Decoder:
-    """Of one body. `coding` is the content-encoding as sent; EgressAnswerError for one not asked for."""
+    """Decompresses one body. `coding` is its Content-Encoding; EgressAnswerError if it is not accepted."""
 
     def __init__(self, coding: str) -> None:
         name = coding.strip().lower()
@@ -30,13 +30,13 @@ class Decoder:
         self._begun = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """What these bytes give, in pieces of at most 64 KiB. EgressAnswerError where they are wrong."""
+        """Yield the decompressed data in pieces of at most 64 KiB. EgressAnswerError if it is invalid."""
         if self._zlib is None:
             for start in range(0, len(data), READ_BYTES):
                 yield data[start : start + READ_BYTES]
             return
         if not self._begun and data and self._name == "deflate" and not _is_zlib(data):
-            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)  # what some servers mean by deflate
+            self._zlib = zlib.decompressobj(-zlib.MAX_WBITS)  # some servers send raw deflate
         self._begun = self._begun or bool(data)
         rest = data
         while rest and not self._zlib.eof:
@@ -49,7 +49,7 @@ class Decoder:
                 yield piece
 
     def end(self) -> None:
-        """The body is over. EgressAnswerError where it ended early."""
+        """Check that the body is complete. EgressAnswerError if it ended early."""
         if self._zlib is not None and self._begun and not self._zlib.eof:
             raise EgressAnswerError("its body ended in the middle")
 

@@ -1,4 +1,4 @@
-"""What can become of an outbound request, by whether the other side may have got it."""
+"""Errors of outbound requests; each says whether the request may have been received."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class EgressError(Exception):
-    """Base; the text is one sentence that may be shown to a model. `sent`: the request may have arrived."""
+    """Base class. The message is a sentence that models may see. `sent`: the request may have arrived."""
 
     sent: ClassVar[bool] = False
 
@@ -16,20 +16,20 @@ class EgressError(Exception):
 
 
 class EgressRefusedError(EgressError):
-    """The address is none that may be reached. Nothing was sent there."""
+    """The policy does not allow the address. Nothing was sent to it."""
 
 
 class EgressUnreachableError(EgressError):
-    """No connection came about: the name is unknown, nobody listens, the certificate is wrong."""
+    """No connection: the name is unknown, the connection was refused, or the certificate is invalid."""
 
 
 class EgressTimeoutError(EgressError):
-    """The time ran out after the request was, or may have been, sent."""
+    """The time limit passed after the request may have been sent."""
 
     sent = True
 
 
 class EgressAnswerError(EgressError):
-    """The connection broke, or what came is no HTTP, or is over a limit."""
+    """The connection broke, or the answer is not HTTP or over a limit."""
 
     sent = True

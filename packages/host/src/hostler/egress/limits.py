@@ -1,36 +1,36 @@
-"""Bounds of outbound requests; each has a test that reaches it."""
+"""Limits of outbound requests. Each has a test that reaches it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 MAX_URL_CHARS = 8_192
-"""What common servers take."""
+"""The longest URL that common servers accept."""
 MAX_ADDRESSES = 16
-"""Addresses of one name that are looked at; an answer with more is cut, and all that is used is checked."""
+"""Addresses used of one name. Further ones are dropped; those that are used are all checked."""
 RESOLVE_SECONDS = 10.0
-"""One look-up of a name."""
+"""The most that resolving a name may take."""
 CONNECT_SECONDS = 10.0
-"""One connection, with TLS."""
+"""The most that connecting may take, with TLS."""
 MAX_RULES = 256
-"""Entries of one list of a policy."""
+"""The most entries in one list of a policy."""
 MAX_CONNECTIONS = 32
-"""Open connections of one user of this package."""
+"""The most open connections of one user of this package."""
 MAX_KEPT_CONNECTIONS = 8
 KEPT_SECONDS = 15.0
-"""How long an idle connection is kept. Its address was checked when it was made."""
+"""How long an idle connection is kept. Its address was checked when it was opened."""
 READ_BYTES = 64 * 1024
-"""One piece of a body."""
+"""The largest piece of a body."""
 MAX_PIECES_WITHOUT_OUTPUT = 4_096
-"""Pieces of a compressed body in a row that give no byte."""
+"""The most successive pieces of a compressed body that decompress to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeLimits:
-    """Bounds of one request with all its redirects."""
+    """Limits of one request with all its redirects."""
 
     seconds: float = 30.0
-    """From the first look-up to the last byte."""
+    """From resolving the name to the last byte."""
     max_bytes: int = 5 * 1024 * 1024
-    """Of the body, decompressed. What is over it is not read."""
+    """The most bytes of the decompressed body; the rest is not read."""
     max_redirects: int = 5

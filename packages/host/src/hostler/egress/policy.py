@@ -1,4 +1,4 @@
-"""What may be reached: public addresses on the usual ports, and what the operator lists besides. Pure."""
+"""The policy of outbound requests: public addresses on usual ports, and what the operator lists. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ipaddress import ip_network
 from typing import Self
 from urllib.parse import urlsplit
 
-from hostler.egress.addresses import VOUCHED_BY_NAME, IPAddress, IPNetwork, kind_of, literal
+from hostler.egress.addresses import ALLOWED_BY_NAME, IPAddress, IPNetwork, kind_of, literal
 from hostler.egress.errors import EgressRefusedError
 from hostler.egress.limits import MAX_RULES, MAX_URL_CHARS
 from hostler_protocol.errors import InvalidArgumentError
@@ -23,7 +23,7 @@ _ALLOWED_CHARS = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes, as its address says it. `host`: lower case, without brackets or a last dot."""
+    """Scheme, host and port of a URL. `host` is in lower case, without brackets or a final dot."""
 
     scheme: str
     host: str
@@ -35,8 +35,8 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One entry of a list: `host`, `*.domain`, `address` or `network`, each with `:port` or without."""
+class HostRule:
+    """One entry of a list: `host`, `*.domain`, `address` or `network`, each with or without `:port`."""
 
     port: int | None
     name: str | None = None
@@ -44,7 +44,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """InvalidArgumentError says what an entry looks like."""
+        """Parse an entry. InvalidArgumentError with examples if it is malformed."""
         rest, port = _split_port(text.strip().lower())
         try:
             return cls(port, network=ip_network(rest))
@@ -59,15 +59,15 @@ class Rule:
         return cls(port, name=name)
 
     def names(self, target: Target) -> bool:
-        """Whether it lists this host by its name, for this port."""
+        """Return whether the rule lists this host by its name, for this port."""
         if self.name is None or self.port not in (None, target.port):
             return False
         if self.name.startswith("*."):
             return target.host.endswith(self.name[1:])
         return target.host == self.name
 
-    def holds(self, address: IPAddress, port: int) -> bool:
-        """Whether it lists this address, for this port."""
+    def contains(self, address: IPAddress, port: int) -> bool:
+        """Return whether the rule lists this address, for this port."""
         if self.network is None or self.port not in (None, port):
             return False
         return address.version == self.network.version and address in self.network
@@ -75,18 +75,18 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class EgressPolicy:
-    """What one user of this package may reach.
+    """The addresses that one user of this package may reach.
 
-    `network` lists what is not public, or is on an unusual port, and may be reached all the same. `only`:
-    where it is not empty, nothing else may be reached. `deny` goes before both.
+    `network` allows addresses that are not public or on an unusual port. If `only` is not empty, all other
+    addresses are refused. `deny` overrides both.
     """
 
-    network: tuple[Rule, ...] = ()
-    only: tuple[Rule, ...] = ()
-    deny: tuple[Rule, ...] = ()
+    network: tuple[HostRule, ...] = ()
+    only: tuple[HostRule, ...] = ()
+    deny: tuple[HostRule, ...] = ()
     ports: frozenset[int] = frozenset({80, 443})
     any_port: bool = False
-    """For addresses that an operator wrote down: any port of a public address."""
+    """Allow any port of a public address, for addresses that an operator configured."""
 
     @classmethod
     def of(
@@ -97,11 +97,11 @@ class EgressPolicy:
         deny: Iterable[str] = (),
         any_port: bool = False,
     ) -> Self:
-        """A policy from the words of a configuration. InvalidArgumentError names the wrong one."""
+        """Build a policy from configuration entries. InvalidArgumentError names a malformed one."""
         return cls(_rules(network), _rules(only), _rules(deny), any_port=any_port)
 
     def check_url(self, url: str) -> Target:
-        """Refuse by what stands in the address, before any name is looked up. EgressRefusedError."""
+        """Check a URL by its text, before any name is resolved, and return its target. EgressRefusedError."""
         target = target_of(url)
         address = literal(target.host)
         if any(_matches(rule, target, address) for rule in self.deny):
@@ -111,25 +111,25 @@ class EgressPolicy:
         listed = any(rule.names(target) for rule in self.network)
         if address is not None:
             self.check_address(target, address)
-        elif not (self.any_port or target.port in self.ports or listed or self._may_hold(target.port)):
+        elif not (self.any_port or target.port in self.ports or listed or self._may_contain(target.port)):
             raise EgressRefusedError(f"{target}: port {target.port} is not allowed{_LIST_IT}")
         return target
 
     def check_address(self, target: Target, address: IPAddress) -> None:
-        """Refuse an address that this target turned out to be. EgressRefusedError names its kind."""
-        if any(rule.holds(address, target.port) for rule in self.deny):
+        """Check an address to which the target was resolved. EgressRefusedError names its kind."""
+        if any(rule.contains(address, target.port) for rule in self.deny):
             raise EgressRefusedError(f"{target} is denied by the configuration")
-        if any(rule.holds(address, target.port) for rule in self.network):
+        if any(rule.contains(address, target.port) for rule in self.network):
             return
         named = any(rule.names(target) for rule in self.network)
         kind = kind_of(address)
-        if kind is not None and not (named and kind in VOUCHED_BY_NAME):
+        if kind is not None and not (named and kind in ALLOWED_BY_NAME):
             raise EgressRefusedError(f"{target} is at an address that is not public ({kind}){_LIST_IT}")
         if not (named or self.any_port or target.port in self.ports):
             raise EgressRefusedError(f"{target}: port {target.port} is not allowed{_LIST_IT}")
 
-    def _may_hold(self, port: int) -> bool:
-        """Whether a listed network has this port: then the address of the name decides."""
+    def _may_contain(self, port: int) -> bool:
+        """Return whether a listed network allows this port, so that the resolved address decides."""
         return any(rule.network is not None and rule.port in (None, port) for rule in self.network)
 
 
@@ -137,7 +137,7 @@ _LIST_IT = "; the operator can list it under `network`"
 
 
 def target_of(url: str) -> Target:
-    """Read an address strictly. EgressRefusedError for what two readers could understand differently."""
+    """Parse a URL strictly. EgressRefusedError for one that two parsers could read differently."""
     if len(url) > MAX_URL_CHARS:
         raise EgressRefusedError(f"the address is longer than {MAX_URL_CHARS:,} characters")
     if not _ALLOWED_CHARS.fullmatch(url) or "\\" in url:
@@ -164,19 +164,19 @@ def target_of(url: str) -> Target:
     return Target(parts.scheme, str(address or host), port or DEFAULT_PORTS[parts.scheme])
 
 
-def _rules(entries: Iterable[str]) -> tuple[Rule, ...]:
-    rules: Sequence[Rule] = [Rule.parse(entry) for entry in entries]
+def _rules(entries: Iterable[str]) -> tuple[HostRule, ...]:
+    rules: Sequence[HostRule] = [HostRule.parse(entry) for entry in entries]
     if len(rules) > MAX_RULES:
         raise InvalidArgumentError(f"{len(rules)} hosts and networks are listed; at most {MAX_RULES}")
     return tuple(rules)
 
 
-def _matches(rule: Rule, target: Target, address: IPAddress | None) -> bool:
-    return rule.names(target) or (address is not None and rule.holds(address, target.port))
+def _matches(rule: HostRule, target: Target, address: IPAddress | None) -> bool:
+    return rule.names(target) or (address is not None and rule.contains(address, target.port))
 
 
 def _split_port(text: str) -> tuple[str, int | None]:
-    """`[::1]:80` -> ("::1", 80); an address or network without brackets has no port."""
+    """Split `[::1]:80` into ("::1", 80). An IPv6 address or network without brackets has no port."""
     host, port = text, ""
     if text.startswith("["):
         host, _, port = text[1:].partition("]")

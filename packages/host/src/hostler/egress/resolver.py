@@ -1,4 +1,4 @@
-"""From a name to addresses that may be connected to: looked up once, checked, those very ones used."""
+"""Resolve a name once, check all its addresses, and connect only to these."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from hostler.egress.policy import EgressPolicy, Target
 
 
 class Resolver(Protocol):
-    """Looks names up."""
+    """Resolves host names."""
 
     async def resolve(self, host: str, port: int) -> Sequence[IPAddress]:
-        """The addresses of a name, the preferred one first. OSError where there are none."""
+        """Return the addresses of a name, the preferred one first. OSError if there are none."""
         ...
 
 
 class SystemResolver:
-    """As the machine looks names up: its hosts file, its DNS."""
+    """Resolves names like the machine, with its hosts file and DNS."""
 
     async def resolve(self, host: str, port: int) -> Sequence[IPAddress]:
         """See `Resolver`."""
@@ -31,7 +31,7 @@ class SystemResolver:
         addresses = []
         for family, _, _, _, where in found:
             if family in (socket.AF_INET, socket.AF_INET6):
-                # A scope (`fe80::1%eth0`) is left out: such an address is refused either way.
+                # The scope (`fe80::1%eth0`) is dropped: such an address is refused anyway.
                 address = literal(str(where[0]).partition("%")[0])
                 if address is not None:
                     addresses.append(address)
@@ -39,7 +39,7 @@ class SystemResolver:
 
 
 class Guard:
-    """A policy and the names it is held against. Every connection goes through `addresses`."""
+    """A policy with a resolver. Every connection uses `addresses`."""
 
     def __init__(self, policy: EgressPolicy, resolver: Resolver | None = None) -> None:
         self.policy = policy
@@ -50,8 +50,8 @@ class Guard:
         return self.policy.check_url(url)
 
     async def addresses(self, target: Target) -> Sequence[IPAddress]:
-        """What to connect to. EgressRefusedError where any of the addresses is not allowed, since a name that
-        is at a public and a private address at once is how a guard is got around.
+        """Return the addresses to connect to. EgressRefusedError if one of them is not allowed: a name with a
+        public and a private address is an attempt to bypass the guard.
         """
         written = literal(target.host)
         found = [written] if written is not None else await self._look_up(target)

@@ -1,8 +1,8 @@
-"""The guard under an HTTP client: every address checked before its request, every connection at its making.
+"""The guard as the transport of an HTTP client: checks the address of each request and each connection.
 
-The client above keeps the host's name for `Host` and TLS; only the socket goes to the address that was
-checked. Redirects pass through here like any other request, whoever follows them. The same few lines serve
-httpx and httpx2 (which the MCP SDK uses): both come as a pair of modules, and are imported only when used.
+The client still uses the host's name for `Host` and TLS; only the socket connects to the checked address.
+Redirects pass through here like any other request. The same code serves httpx and httpx2 (which the MCP SDK
+uses), each with its own httpcore; both are imported when first used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class GuardedBackend:
-    """The network, for httpcore: connects to the addresses that the guard gives, and to nothing else."""
+    """A network backend for httpcore that connects only to addresses that the guard allows."""
 
     def __init__(self, guard: Guard, core: Any) -> None:
         self._guard = guard
@@ -41,7 +41,7 @@ class GuardedBackend:
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> Any:
-        """A connection to one of the host's addresses, tried in turn."""
+        """Connect to one of the host's addresses, tried in turn."""
         seconds = CONNECT_SECONDS if timeout is None else min(timeout, CONNECT_SECONDS)
         addresses = await self._guard.addresses(Target("http", host.removesuffix(".").lower(), port))
         failed: Exception | None = None
@@ -56,18 +56,18 @@ class GuardedBackend:
         raise failed
 
     async def connect_unix_socket(self, *_: Any, **__: Any) -> Any:
-        """Never: a path is no host."""
-        raise self._core.ConnectError("no Unix socket is reached from here")
+        """Refuse: a path is not a host."""
+        raise self._core.ConnectError("Unix sockets are not allowed")
 
     async def sleep(self, seconds: float) -> None:
-        """Between tries, which httpcore does not make here."""
+        """Wait between retries, which httpcore does not make here."""
         await asyncio.sleep(seconds)
 
 
 class GuardedTransport:
-    """What an `httpx.AsyncClient`, or httpx2's, takes as its transport.
+    """A transport for an `AsyncClient` of httpx or httpx2.
 
-    A refusal is raised as the library's own `ConnectError`, its `__cause__` an EgressError that says why.
+    A refusal is raised as the library's `ConnectError`, with an EgressError as its `__cause__`.
     """
 
     def __init__(self, guard: Guard, *, library: str = "httpx", tls: ssl.SSLContext | None = None) -> None:
@@ -84,7 +84,7 @@ class GuardedTransport:
         )
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Send one request; the response with its body unread."""
+        """Send a request, and return the response with its body unread."""
         with _translated(self._http, self._core, request):
             self._guard.check_url(str(request.url))
             core_request = self._core.Request(
@@ -97,7 +97,7 @@ class GuardedTransport:
                 ),
                 headers=request.headers.raw,
                 content=request.stream,
-                # nobody above may name another host for TLS than the one that was checked
+                # a client must not set another host for TLS than the checked one
                 extensions={k: v for k, v in request.extensions.items() if k in ("timeout", "trace")},
             )
             answer = await self._pool.handle_async_request(core_request)
@@ -123,7 +123,7 @@ class GuardedTransport:
 
 @cache
 def _body_class(library: str) -> type[Any]:
-    """The stream of a response, as the library wants it: a class of its own family."""
+    """Return a class for the stream of a response, derived from the library's own."""
     http: Any = import_module(library)
 
     async def iterate(self: Any) -> AsyncIterator[bytes]:
@@ -144,7 +144,7 @@ def _body_class(library: str) -> type[Any]:
 
 @contextlib.contextmanager
 def _translated(http: Any, core: Any, request: Any) -> Iterator[None]:
-    """Raise httpcore's errors as those of the same name of the library above, as its own transport does."""
+    """Raise httpcore's errors as the library's errors of the same name, like its own transport does."""
     try:
         yield
     except EgressError as error:
@@ -156,19 +156,20 @@ def _translated(http: Any, core: Any, request: Any) -> Iterator[None]:
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """The trusted certificates, or the operator's own by SSL_CERT_FILE: read once, since that takes 20 ms."""
+    """Load certifi's certificates, or those in SSL_CERT_FILE. Cached, as loading takes 20 ms."""
     import certifi  # noqa: PLC0415  comes with httpx
 
     return ssl.create_default_context(cafile=os.environ.get("SSL_CERT_FILE") or certifi.where())
 
 
 def httpx2_client(guard: Guard, **options: Any) -> httpx2.AsyncClient:
-    """A client for the MCP SDK: guarded, without the machine's proxies and netrc, redirects not followed
-    unless `options` say so. `options` are those of `httpx2.AsyncClient`.
+    """Return a guarded client for the MCP SDK, without the machine's proxies and netrc.
+
+    `options` are those of `httpx2.AsyncClient`; redirects are not followed unless they say so.
     """
     http: Any = import_module("httpx2")
-    given = {"trust_env": False, "follow_redirects": False, **options}
+    arguments = {"trust_env": False, "follow_redirects": False, **options}
     client: httpx2.AsyncClient = http.AsyncClient(
-        transport=GuardedTransport(guard, library="httpx2"), **given
+        transport=GuardedTransport(guard, library="httpx2"), **arguments
     )
     return client

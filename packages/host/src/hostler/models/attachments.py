@@ -1,4 +1,4 @@
-"""What a message carries besides text: file kinds, data URLs, and artifacts turned into their bytes."""
+"""Files in model messages: their types, data URLs, and the content of artifacts."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yam
 
 
 def sniff(data: bytes) -> str | None:
-    """The kind of a file by its first bytes; None where they do not tell."""
+    """Return the MIME type of a file by its first bytes; None if they are not known."""
     if data[:4] == b"RIFF" and data[8:12] in (b"WEBP", b"WAVE"):
         return "image/webp" if data[8:12] == b"WEBP" else "audio/wav"
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)
 
 
 def decoded(content: str) -> tuple[bytes, str | None]:
-    """Base64 or a whole data URL -> the bytes, and the kind that the URL or the bytes tell.
+    """Decode base64 or a data URL. Return the bytes and the MIME type from the bytes or the URL.
 
-    InvalidArgumentError where it is no base64.
+    InvalidArgumentError if it is not base64.
     """
     stated = None
     if content.startswith("data:"):
@@ -55,12 +55,12 @@ def decoded(content: str) -> tuple[bytes, str | None]:
 
 
 def data_url(data: bytes, mime_type: str) -> str:
-    """The bytes as a `data:` URL."""
+    """Return the bytes as a `data:` URL."""
     return f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
 
 
 def is_text(mime_type: str | None, name: str | None) -> bool:
-    """Whether a file is text that a model can be given as it is."""
+    """Return whether a file is text, which a model can read without conversion."""
     kind = (mime_type or "").split(";")[0].strip().lower()
     if kind:
         return kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml"))
@@ -70,9 +70,9 @@ def is_text(mime_type: str | None, name: str | None) -> bool:
 async def with_artifacts(
     messages: Sequence[ModelMessage], read_artifact: ReadArtifact | None
 ) -> list[ModelMessage]:
-    """The messages with each artifact replaced by its bytes, or by a line of text where it is gone.
+    """Return the messages with each artifact replaced by its content, or by a line of text if it is gone.
 
-    PayloadTooLargeError where all files together are over 24 MiB.
+    PayloadTooLargeError if all files together are over 24 MiB.
     """
     budget = _Budget()
     return [

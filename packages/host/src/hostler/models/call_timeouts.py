@@ -1,4 +1,4 @@
-"""The time one model call has: limits of its phases, within the run's deadline."""
+"""The time limits of one model call: for its phases, within the run's deadline."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 class CallClock:
-    """Bounds each wait of a call. `deadline` in UTC epoch seconds; None: none."""
+    """Limits each wait of a call. `deadline` in UTC epoch seconds; None: no deadline."""
 
     def __init__(self, deadline: float | None) -> None:
         self._ends = None if deadline is None else time.monotonic() + deadline - time.time()
 
     def time_left(self) -> float | None:
-        """Seconds until the deadline, negative after it; None: no deadline."""
+        """Return the seconds until the deadline, negative after it; None: no deadline."""
         return None if self._ends is None else self._ends - time.monotonic()
 
     async def wait(self, phase: Awaitable[T], seconds: float, silent: Callable[[], HostlerError]) -> T:
-        """Await `phase` for at most `seconds`, then raise what `silent` gives.
+        """Await `phase` for at most `seconds`, then raise the error that `silent` returns.
 
-        DeadlineExceededError where the deadline came first.
+        DeadlineExceededError if the deadline comes first.
         """
         left = self.time_left()
         try:

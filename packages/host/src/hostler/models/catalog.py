@@ -1,4 +1,4 @@
-"""The models of a configuration: from an id to the service behind it, its window and its price."""
+"""The configured models by id, each with its provider, context window and price."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _OPERATIONS = {"llm": ("invoke", "stream", "count_tokens"), "rerank": ("rerank",
 
 Resolve = Callable[[str | None], str | None]
 Built = tuple[ModelProvider, int | None]
-"""A provider, and the context window it is known to have."""
+"""A provider, and the model's context window in tokens, if the provider defines it."""
 Build = Callable[[ModelEntry, str | None], Built]
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A configured model. `context_window` in tokens; None: not known."""
+    """A configured model. `context_window` in tokens; None: unknown."""
 
     entry: ModelEntry
     provider: ModelProvider
@@ -41,16 +41,16 @@ class Model:
 
     @property
     def model_id(self) -> str:
-        """The id that runs call it by."""
+        """The id under which runs call it."""
         return self.entry.id
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """What it can be asked to do, in the words of manifests."""
+        """Its operations, named as in manifests."""
         return _OPERATIONS[self.entry.type]
 
     def resource(self) -> ModelResource:
-        """What a run is told of it, with all its operations; a grant may narrow them."""
+        """Return the model as runs see it, with all its operations; a grant may narrow them."""
         return ModelResource(
             model_id=self.model_id,
             model_type=self.entry.type,
@@ -60,7 +60,7 @@ class Model:
         )
 
     def cost(self, usage: Usage | None) -> Decimal | None:
-        """What this usage costs, in the currency of the price; None where price or tokens are not known."""
+        """Return the cost of a usage, in the currency of the price; None if price or tokens are unknown."""
         return None if usage is None or self.entry.price is None else cost_of(usage, self.entry.price)
 
 
@@ -71,37 +71,37 @@ class ModelCatalog:
         self._models = {model.model_id: model for model in models}
 
     def get(self, model_id: str) -> Model:
-        """NotFoundError names the nearest known id."""
+        """Return a model. NotFoundError names the most similar id."""
         model = self._models.get(model_id)
         if model is None:
             raise NotFoundError(f"there is no model {model_id!r}; {did_you_mean(model_id, self._models)}")
         return model
 
     def find(self, model_id: str) -> Model | None:
-        """The model, or None."""
+        """Return a model, or None."""
         return self._models.get(model_id)
 
     def list(self) -> list[Model]:
-        """All, in the order of the configuration."""
+        """Return all models, in the order of the configuration."""
         return list(self._models.values())
 
     async def close(self) -> None:
-        """End all connections and child processes."""
+        """Close all connections and stop all child processes."""
         await asyncio.gather(*(model.provider.close() for model in self._models.values()))
 
 
 def build_catalog(entries: Sequence[ModelEntry], resolve: Resolve = resolve_secret) -> ModelCatalog:
-    """The catalog of a configuration; `resolve` gives the secret behind a reference.
+    """Build the catalog of a configuration; `resolve` returns the secret for a reference.
 
-    InvalidArgumentError names the model and what would be right, as for an unknown provider or an absent key.
+    InvalidArgumentError names the model and the correction, for example for a missing key.
     """
     return ModelCatalog([_model(entry, resolve) for entry in entries])
 
 
 def usable_catalog(entries: Sequence[ModelEntry]) -> tuple[ModelCatalog, dict[str, str]]:
-    """The catalog of what was stored before, and what is wrong with those that cannot be used now, by id.
+    """Build a catalog of the stored models that can be used now, and the problems of the others by id.
 
-    A host starts without them: an environment may lack a key of a model that nobody needs there.
+    A host starts without these: an environment may lack the key of a model that it does not use.
     """
     found: list[Model] = []
     wrong: dict[str, str] = {}
@@ -114,10 +114,10 @@ def usable_catalog(entries: Sequence[ModelEntry]) -> tuple[ModelCatalog, dict[st
 
 
 def model_mistakes(entry: ModelEntry) -> list[Mistake]:
-    """What is wrong with an entry; a key that cannot be read now is a warning."""
+    """Return the mistakes of an entry; a key that cannot be read now is a warning."""
     found = list(_own_mistakes(entry))
     try:
-        if found:  # no provider can be made of it
+        if found:  # no provider can be built
             _key(entry, resolve_secret)
         else:
             _model(entry, resolve_secret)
@@ -139,7 +139,7 @@ def _own_mistakes(entry: ModelEntry) -> Iterator[Mistake]:
 
 
 def cost_of(usage: Usage, price: Price) -> Decimal | None:
-    """Cost of a usage. Cached input has its own price where one is given."""
+    """Return the cost of a usage; None if tokens are unknown. Cached input may have its own price."""
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     cached = min(usage.cached_tokens or 0, usage.input_tokens)
@@ -150,7 +150,7 @@ def cost_of(usage: Usage, price: Price) -> Decimal | None:
 
 
 def _decimal(number: float) -> Decimal:
-    return Decimal(str(number))  # by its shortest text: 0.15 means 0.15
+    return Decimal(str(number))  # by its shortest decimal form, so that 0.15 is exact
 
 
 def _model(entry: ModelEntry, resolve: Resolve) -> Model:
@@ -161,7 +161,7 @@ def _model(entry: ModelEntry, resolve: Resolve) -> Model:
 
 
 def _key(entry: ModelEntry, resolve: Resolve) -> str | None:
-    """The key itself. InvalidArgumentError, without it."""
+    """Return the API key. InvalidArgumentError, whose message never contains the key."""
     try:
         key = resolve(entry.api_key)
     except InvalidArgumentError as error:
@@ -174,7 +174,7 @@ def _key(entry: ModelEntry, resolve: Resolve) -> str | None:
 
 
 def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> Endpoint:
-    """How messages name the model's service. A key that was written out in the file is not repeated."""
+    """Return how messages name the model's service. A key in plain text is not shown."""
     reference = entry.api_key if entry.api_key and entry.api_key != key else None
     return Endpoint(
         model_id=entry.id,
@@ -187,7 +187,7 @@ def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> Endpoint:
 
 
 def _openai(entry: ModelEntry, key: str | None) -> Built:
-    # a tenth of a host's start is importing an HTTP client; many hosts call no model
+    # importing an HTTP client takes a tenth of a host's start, and many hosts call no model
     from hostler.models.openai import OpenAIModel  # noqa: PLC0415
 
     url = entry.base_url or OPENAI_URL
@@ -221,4 +221,4 @@ def _demo(entry: ModelEntry, _key: str | None) -> Built:
 
 
 PROVIDERS: Mapping[str, Build] = {"openai": _openai, "litellm": _litellm, "demo": _demo}
-"""Provider names of the configuration."""
+"""Functions that build a provider, by the name in the configuration."""

@@ -1,4 +1,4 @@
-"""An answer of a chat completion service, put together from its pieces within its bounds. Sans-IO."""
+"""Assemble the answer of a chat completion service from its pieces, within limits. Sans-IO."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hostler.models.limits import (
 from hostler.models.provider_data import (
     OF_MESSAGES,
     REASONING,
-    Gathered,
+    FieldAccumulator,
     fields_of_call,
     fields_of_message,
     is_too_deep,
@@ -57,7 +57,7 @@ class _Details(Lenient):
 
 
 class ChatUsage(Lenient):
-    """Tokens as services count them."""
+    """The token counts in an answer."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -67,27 +67,27 @@ class ChatUsage(Lenient):
     prompt_cache_hit_tokens: int | None = None
 
 
-class Assembly:
-    """Puts an answer together from its pieces, within its bounds."""
+class ChatAccumulator:
+    """Assembles an answer from its pieces, within limits."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: list[_GrowingCall] = []
+        self._calls: list[_CallAccumulator] = []
         self._slots: dict[int, int] = {}
         self._size = 0
         self._named: dict[str, list[str]] = {}
-        self._gathered = Gathered()
+        self._gathered = FieldAccumulator()
         self._gathered_bytes = 0
 
     def add(self, given: _Json) -> ModelDelta | None:
-        """Take a piece; gives what it adds, None where that is nothing. ModelAnswerError: it is no piece."""
+        """Add a piece and return its delta; None if it adds nothing. ModelAnswerError if it is malformed."""
         piece = self._known(given, _Message)
         text, thought = _texts(piece.content)
         text += piece.refusal or ""
         reasoning = thought
-        if not given.keys() <= OF_MESSAGES:  # nearly every piece holds nothing but text
+        if not given.keys() <= OF_MESSAGES:  # nearly all pieces have only text
             reasoning = self._add_reasoning(given) or thought
             self._gather(self._gathered, fields_of_message(given))
         calls = [self._add_call(n, call) for n, call in enumerate(piece.tool_calls or [])]
@@ -101,8 +101,8 @@ class Assembly:
         return ModelDelta(content=text or None, reasoning=reasoning or None, tool_calls=calls)
 
     def reply(self, finish_reason: str | None, usage: ChatUsage | None) -> ModelReply:
-        """The whole answer."""
-        calls = [call.whole(n, self._data(call.gathered)) for n, call in enumerate(self._calls)]
+        """Return the complete answer."""
+        calls = [call.whole(n, self._data(call.fields)) for n, call in enumerate(self._calls)]
         reasoning = "".join(self._reasoning)
         message = ModelMessage(
             role="assistant",
@@ -121,14 +121,14 @@ class Assembly:
             raise self._endpoint.malformed(str(error)) from error
 
     def _add_reasoning(self, given: _Json) -> str:
-        """Take the thinking of a piece under each of its names; some services demand even an empty one."""
-        said = {name: text for name in REASONING if isinstance(text := given.get(name), str)}
-        for name, text in said.items():
+        """Add the reasoning of a piece under each of its names. Some services require even an empty one."""
+        reasoning = {name: text for name in REASONING if isinstance(text := given.get(name), str)}
+        for name, text in reasoning.items():
             self._named.setdefault(name, []).append(text)
             self._grow(len(text.encode()))
-        return next(filter(None, said.values()), "")
+        return next(filter(None, reasoning.values()), "")
 
-    def _gather(self, into: Gathered, fields: _Json) -> None:
+    def _gather(self, into: FieldAccumulator, fields: _Json) -> None:
         if not fields or self._gathered_bytes > MAX_PROVIDER_DATA_BYTES:
             return
         self._gathered_bytes += MAX_PROVIDER_DATA_BYTES + 1 if is_too_deep(fields) else len(_encode(fields))
@@ -136,17 +136,17 @@ class Assembly:
             into.add(fields)
         else:
             _log.warning(
-                "model %r: fields of %s over %s bytes, or nested over %s deep, are not given back to it",
+                "model %r: fields of %s over %s bytes, or nested over %s deep, are not sent back to it",
                 self._endpoint.model_id,
                 self._endpoint.url,
                 MAX_PROVIDER_DATA_BYTES,
                 MAX_PROVIDER_DATA_DEPTH,
             )
 
-    def _data(self, gathered: Gathered, reasoning: str | None = None) -> ProviderData | None:
-        """What is given back: fields that are not too large, and of a message the names of its thinking."""
-        fields = gathered.whole() if self._gathered_bytes <= MAX_PROVIDER_DATA_BYTES else {}
-        named = {} if reasoning is None else {name: "".join(said) for name, said in self._named.items()}
+    def _data(self, collected: FieldAccumulator, reasoning: str | None = None) -> ProviderData | None:
+        """Return the fields to send back, unless too large, and the names of a message's reasoning."""
+        fields = collected.whole() if self._gathered_bytes <= MAX_PROVIDER_DATA_BYTES else {}
+        named = {} if reasoning is None else {name: "".join(parts) for name, parts in self._named.items()}
         fields = fields | {name: text for name, text in named.items() if text != reasoning}
         reasoning_as = [name for name, text in named.items() if text == reasoning]
         if not fields and not reasoning_as:
@@ -155,7 +155,7 @@ class Assembly:
         return ProviderData(source=self._endpoint.source, fields=fields, reasoning_as=reasoning_as)
 
     def _clean(self, fields: _Json) -> _Json:
-        """The fields without secrets: they are kept in the journal."""
+        """Return the fields without secrets, as the journal stores them."""
         text = _encode(fields).decode()
         found = [one for one in self._endpoint.secrets if len(one) >= MIN_SECRET_CHARS and one in text]
         if not found:
@@ -170,7 +170,7 @@ class Assembly:
         slot = self._slot_of(piece, position)
         name, arguments = piece.function.name, _as_text(piece.function.arguments)
         call = self._calls[slot]
-        self._gather(call.gathered, fields_of_call(given))
+        self._gather(call.fields, fields_of_call(given))
         call.id = call.id or piece.id
         call.name = call.name or name or ""
         call.arguments.append(arguments)
@@ -178,7 +178,7 @@ class Assembly:
         return ToolCallDelta(index=slot, id=piece.id, name=name, arguments=arguments or None)
 
     def _slot_of(self, piece: _Call, position: int) -> int:
-        """Where a piece belongs: by its index, though a new id there is a new call (some only say 0)."""
+        """Return the position of a piece's call: by its index, unless it has a new id (some send only 0)."""
         index = position if piece.index is None else piece.index
         slot = self._slots.get(index)
         if slot is not None:
@@ -187,7 +187,7 @@ class Assembly:
                 return slot
         if len(self._calls) >= MAX_TOOL_CALLS:
             raise self._endpoint.too_many_calls(MAX_TOOL_CALLS)
-        self._calls.append(_GrowingCall())
+        self._calls.append(_CallAccumulator())
         self._slots[index] = len(self._calls) - 1
         return self._slots[index]
 
@@ -197,14 +197,14 @@ class Assembly:
             raise self._endpoint.too_large(MAX_ANSWER_BYTES)
 
 
-class _GrowingCall:
-    __slots__ = ("arguments", "gathered", "id", "name")
+class _CallAccumulator:
+    __slots__ = ("arguments", "fields", "id", "name")
 
     def __init__(self) -> None:
         self.id: str | None = None
         self.name = ""
         self.arguments: list[str] = []
-        self.gathered = Gathered()
+        self.fields = FieldAccumulator()
 
     def whole(self, number: int, data: ProviderData | None) -> ToolCall:
         arguments = "".join(self.arguments) or "{}"
@@ -219,7 +219,7 @@ def _as_text(arguments: Any) -> str:
 
 
 def _texts(content: Any) -> tuple[str, str]:
-    """Text and reasoning of a content field: text, null, or a list of parts of type text and thinking."""
+    """Return text and reasoning of a content field: text, null, or a list of text and thinking parts."""
     if isinstance(content, str):
         return content, ""
     if not isinstance(content, list):

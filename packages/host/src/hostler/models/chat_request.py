@@ -1,4 +1,4 @@
-"""From the host's model messages to the body of `POST /chat/completions`. Pure."""
+"""Build the body of `POST /chat/completions` from the host's model messages. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hostler.models.attachments import data_url, decoded, is_text
-from hostler.models.provider_data import given_back, given_back_call
+from hostler.models.provider_data import sent_back, sent_back_call
 from hostler_protocol.content import (
     ArtifactElement,
     Content,
@@ -24,7 +24,7 @@ from hostler_protocol.errors import InvalidArgumentError
 RESERVED_ARGS = frozenset(
     {"model", "models", "fallbacks", "messages", "tools", "functions", "stream", "stream_options", "n"}
 )
-"""What `extra_args` may not say: the grant is for one model, and the host reads one answer."""
+"""Arguments that `extra_args` may not set: the grant is for one model, and the host reads one answer."""
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
@@ -35,10 +35,10 @@ def request_body(
     extra_args: dict[str, Any],
     defaults: dict[str, Any],
 ) -> dict[str, Any]:
-    """The body without its streaming fields. Artifacts, and what is for other services, are resolved before.
+    """Return the body without its streaming fields. The messages must have no artifacts or foreign fields.
 
-    `extra_args` win over `defaults` (the operator's). InvalidArgumentError names an argument that is not
-    the runner's to set.
+    `extra_args` override `defaults` (the operator's). InvalidArgumentError names an argument that runners may
+    not set.
     """
     if refused := sorted(RESERVED_ARGS & extra_args.keys()):
         raise InvalidArgumentError(
@@ -61,7 +61,7 @@ def _tool(tool: FunctionSpec) -> dict[str, Any]:
 
 
 def _message(message: ModelMessage) -> dict[str, Any]:
-    wire: dict[str, Any] = {"role": message.role, **given_back(message)}
+    wire: dict[str, Any] = {"role": message.role, **sent_back(message)}
     content = _content(message.content, parts=message.role == "user")
     wire["content"] = None if message.tool_calls and not content else content
     if message.name:
@@ -70,13 +70,13 @@ def _message(message: ModelMessage) -> dict[str, Any]:
         wire["tool_call_id"] = message.tool_call_id
     if message.tool_calls:
         wire["tool_calls"] = [
-            {"id": call.id, "type": "function", **given_back_call(call)} for call in message.tool_calls
+            {"id": call.id, "type": "function", **sent_back_call(call)} for call in message.tool_calls
         ]
     return wire
 
 
 def _content(content: Content | None, *, parts: bool) -> str | list[dict[str, Any]]:
-    """Text wherever text is enough: many services know parts only in messages of the user."""
+    """Return plain text if possible: many services accept parts only in messages of the user."""
     if content is None or isinstance(content, str):
         return content or ""
     mapped = [_part(element) for element in content]
@@ -102,7 +102,7 @@ def _part(element: ContentElement) -> dict[str, Any]:
             data, found = decoded(inline)
             return _file(data, name, mime_type or found)
         case FileUrlElement(file_url=url, file_name=name):
-            return _text(f"[file {name or 'without a name'}: {url}]")  # the wire has no files by address
+            return _text(f"[file {name or 'without a name'}: {url}]")  # the API has no files by URL
         case ArtifactElement(artifact_id=artifact_id, file_name=name):
             return _text(f"[attachment {name or artifact_id}]")
 

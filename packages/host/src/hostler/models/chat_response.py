@@ -1,6 +1,6 @@
-"""From what a chat completion service answers to the host's model replies. Sans-IO: bytes in, values out.
+"""Read the answers of chat completion services as model replies. Sans-IO: bytes in, values out.
 
-Services differ in small ways; what is known of them is read here and nowhere else.
+Services differ in details; these are handled here and nowhere else.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.models.chat_accumulator import Assembly, ChatUsage
+from hostler.models.chat_accumulator import ChatAccumulator, ChatUsage
 from hostler.models.errors import Endpoint
 from hostler.models.limits import MAX_SSE_EVENT_BYTES, MAX_STREAM_BYTES
 from hostler.models.sse import SseError, SseParser
@@ -18,7 +18,7 @@ from hostler_protocol.calls import ModelChunk, ModelReply
 
 
 class _Choice(Lenient):
-    message: dict[str, Any] | None = None  # undecoded: a service may want back fields that are unknown here
+    message: dict[str, Any] | None = None  # not decoded: a service may require unknown fields later
     delta: dict[str, Any] | None = None
     finish_reason: str | None = None
 
@@ -33,35 +33,35 @@ _answers = msgspec.json.Decoder(_Answer)
 
 
 def read_answer(body: bytes | str, endpoint: Endpoint) -> ModelReply:
-    """A whole answer. ModelAnswerError where it is none; the service's own error where it reports one."""
+    """Read a complete answer. ModelAnswerError, or the error that the service reports."""
     answer = _decoded(body, endpoint)
     if not answer.choices or (message := answer.choices[0].message) is None:
         raise endpoint.malformed("the answer has no choices[0].message")
-    whole = Assembly(endpoint)
+    whole = ChatAccumulator(endpoint)
     whole.add(message)
     return whole.reply(answer.choices[0].finish_reason, answer.usage)
 
 
 class ChatStream:
-    """One streamed answer: bytes in, chunks out; `finish` gives the whole once the bytes have ended."""
+    """A streamed answer: bytes in, chunks out. `finish` returns the complete answer at the end."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._events = SseParser(MAX_SSE_EVENT_BYTES)
-        self._whole = Assembly(endpoint)
+        self._whole = ChatAccumulator(endpoint)
         self._bytes = 0
         self._finish_reason: str | None = None
         self._usage: ChatUsage | None = None
         self.done = False
-        """The service said that nothing follows."""
+        """The service has sent its end mark."""
 
     @property
     def answered(self) -> bool:
-        """Whether the answer is whole, though the service may still have its usage to say."""
+        """Whether the answer is complete; the service may still send its usage."""
         return self.done or self._finish_reason is not None
 
     def receive(self, data: bytes) -> list[ModelChunk]:
-        """The chunks that these bytes complete. Raises the service's own error, or why the stream is bad."""
+        """Return the chunks that these bytes complete. ModelAnswerError, or the reported error."""
         self._bytes += len(data)
         if self._bytes > MAX_STREAM_BYTES:
             raise self._endpoint.too_large(MAX_STREAM_BYTES)
@@ -79,7 +79,7 @@ class ChatStream:
         return chunks
 
     def take_event(self, data: str) -> ModelChunk | None:
-        """What one event's data adds; None where that is nothing."""
+        """Return the chunk of one event; None if it adds nothing."""
         answer = _decoded(data, self._endpoint)
         self._usage = answer.usage or self._usage
         if not answer.choices:
@@ -91,7 +91,7 @@ class ChatStream:
         return None if delta is None else ModelChunk(delta=delta)
 
     def finish(self) -> ModelReply:
-        """The whole answer. ModelBrokenStreamError where the bytes ended before the answer did."""
+        """Return the complete answer. ModelBrokenStreamError if the bytes ended early."""
         if not self.answered:
             raise self._endpoint.broken("the stream ended before the answer did")
         return self._whole.reply(self._finish_reason, self._usage)

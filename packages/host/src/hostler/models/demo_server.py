@@ -1,7 +1,7 @@
 """The child process of the demo model: `python -m hostler.models.demo_server`.
 
-Reads one JSON line from standard input, loads the model, answers one JSON line with its address, then serves
-until its input ends. `--check` loads the model and says so: for people who look for a reason.
+It reads one JSON line from standard input, loads the model, writes one JSON line with its address, and serves
+until its input ends. `--check` only loads the model and reports an error, for people who look for a cause.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from hostler_protocol._base import Strict
 from hostler_protocol.errors import HostError
 
 
-class Order(Strict):
-    """What to serve. `window` in tokens, for each of `parallel` answers at once."""
+class Launch(Strict):
+    """The model to serve. `window` in tokens, for each of `parallel` answers at once."""
 
     weights: str
     key: str
@@ -26,17 +26,17 @@ class Order(Strict):
     parallel: int = DEMO_PARALLEL
 
 
-def serve(order: Order) -> tuple[object, str]:
-    """Load the model and listen on a free loopback port; the server (to be kept) and its address."""
+def serve(launch: Launch) -> tuple[object, str]:
+    """Load the model and listen on a free loopback port. Return the server, to be kept alive, and its URL."""
     engine = importlib.import_module(ENGINE_PACKAGE)
     params = engine.CommonParams()
-    params.model.path = order.weights
+    params.model.path = launch.weights
     params.model_alias = {DEMO_MODEL}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.api_keys = [order.key]
-    params.n_ctx = order.window * order.parallel
-    params.n_parallel = order.parallel
+    params.api_keys = [launch.key]
+    params.n_ctx = launch.window * launch.parallel
+    params.n_parallel = launch.parallel
     params.cpuparams.n_threads = max(1, min(4, os.cpu_count() or 1))
     params.ui = False
     server = engine.Server(params)
@@ -47,22 +47,22 @@ def main() -> int:
     """Serve until standard input ends."""
     if "--check" in sys.argv[1:]:
         try:
-            _server, url = serve(Order(weights=str(demo_weights()), key="check"))
+            _server, url = serve(Launch(weights=str(demo_weights()), key="check"))
         except HostError as error:
             sys.stderr.write(f"{error}\n")
             return 1
         sys.stderr.write(f"the demo model was loaded and answered at {url}\n")
         sys.stderr.flush()
-        os._exit(0)  # an engine that is collected right after its start can wait for itself
-    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+        os._exit(0)  # collecting the engine right after its start can deadlock
+    launch = msgspec.json.decode(sys.stdin.buffer.readline(), type=Launch)
     wire = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever the engine prints must not reach the wire
-    _server, url = serve(order)  # kept: it ends when it is collected
+    os.dup2(2, 1)  # output of the engine must not mix with the answer
+    _server, url = serve(launch)  # kept alive: it stops when it is collected
     wire.write(msgspec.json.encode({"url": url}) + b"\n")
     wire.flush()
     while sys.stdin.buffer.read(4096):
         pass
-    os._exit(0)  # answers still being written have no reader any more
+    os._exit(0)  # nobody reads the remaining answers
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""How one service differs from others, as its refusals say: fields that it refuses, fields that it demands.
+"""The fields that one service refuses or requires, learned from its refusals.
 
-A request is corrected by what the refusal names and made again; what helped is remembered for the next ones.
+A refused request is corrected by the field that the refusal names, and repeated. Corrections that helped are
+applied to later requests.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from hostler.models.provider_data import OF_CALLS, OF_FUNCTIONS, OF_MESSAGES
 from hostler_protocol.errors import InvalidArgumentError
 
 MAX_CORRECTIONS = 4
-"""Of one request; services name one field at a time."""
+"""The most corrections of one request; services name one field at a time."""
 NO_REASONING = " "
-"""Stands for thinking that another model did or that was not done; some services count empty text as none."""
+"""Replaces missing reasoning, for example of another model; some services treat empty text as missing."""
 NO_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""What Google documents for calls that another model asked for."""
+"""Google's documented value for calls that another model made."""
 _SAID = "It said: "
 _REFUSED_FIELD = re.compile(
     r"unsupported|not (supported|permitted|allowed)|unrecognized|unexpected|unknown|extra|additional|remove",
@@ -30,7 +31,7 @@ _T = TypeVar("_T")
 
 
 class Correction(NamedTuple):
-    """A field to leave out or to add. `lasts`: in later requests too."""
+    """A field to remove or to add. `lasts`: also in later requests."""
 
     kind: Literal["with", "without"]
     field: str
@@ -38,13 +39,13 @@ class Correction(NamedTuple):
 
 
 class Dialect:
-    """What is known of one service."""
+    """The corrections for one service."""
 
     def __init__(self) -> None:
         self._known: list[Correction] = []
 
     async def ask(self, body: _Body, ask: Callable[[_Body], Awaitable[_T]]) -> _T:
-        """Make a request as the service takes it; InvalidArgumentError where no correction helps."""
+        """Send a request with `ask`, corrected for the service. InvalidArgumentError if none helps."""
         for known in self._known:
             body = corrected(body, known)
         made: list[Correction] = []
@@ -63,22 +64,22 @@ class Dialect:
 
 
 def correction(body: _Body, error: InvalidArgumentError) -> Correction | None:
-    """What to change about a request that was refused; None where the refusal names nothing that could be."""
-    said = error.message.partition(_SAID)[2]
-    if error.details.get("reason") or not said:
+    """Return the correction for a refused request; None if the refusal names no field to correct."""
+    reply = error.message.partition(_SAID)[2]
+    if error.details.get("reason") or not reply:
         return None
-    if "stream_options" in body and _names("stream_options", said):
+    if "stream_options" in body and _names("stream_options", reply):
         return Correction("without", "stream_options")
-    if _names("reasoning_content", said) and any(not m.get("reasoning_content") for m in _calling(body)):
+    if _names("reasoning_content", reply) and any(not m.get("reasoning_content") for m in _calling(body)):
         return Correction("with", "reasoning_content")
-    if _SIGNATURE.search(said) and any(not _is_signed(message) for message in _calling(body)):
+    if _SIGNATURE.search(reply) and any(not _is_signed(message) for message in _calling(body)):
         return Correction("with", "thought_signature")
-    named = next((name for name in _own_fields(body) if _names(name, said)), None)
-    return None if named is None else Correction("without", named, _REFUSED_FIELD.search(said) is not None)
+    named = next((name for name in _own_fields(body) if _names(name, reply)), None)
+    return None if named is None else Correction("without", named, _REFUSED_FIELD.search(reply) is not None)
 
 
 def corrected(body: _Body, change: Correction) -> _Body:
-    """The request with one correction."""
+    """Return the request with one correction."""
     if change.field == "stream_options":
         return {name: value for name, value in body.items() if name != change.field}
     edit = _without if change.kind == "without" else _with
@@ -122,7 +123,7 @@ def _calling(body: _Body) -> list[_Body]:
 
 
 def _own_fields(body: _Body) -> Iterator[str]:
-    """The fields of a request's answers that not every service knows."""
+    """Yield the fields of the assistant messages that not all services know."""
     for message in filter(_is_answer, body.get("messages", ())):
         yield from (name for name in message if name not in OF_MESSAGES)
         for call in message.get("tool_calls") or ():
@@ -130,5 +131,5 @@ def _own_fields(body: _Body) -> Iterator[str]:
             yield from (name for name in call["function"] if name not in OF_FUNCTIONS)
 
 
-def _names(field: str, said: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(field)}(?!\w)", said) is not None
+def _names(field: str, reply: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(field)}(?!\w)", reply) is not None

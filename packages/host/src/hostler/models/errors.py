@@ -1,4 +1,4 @@
-"""What can go wrong with a model service: one class per remedy, each building its own sentence."""
+"""Errors of model services: one class for each remedy. `Endpoint` builds their messages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hostler_protocol.errors import (
 from hostler_protocol.ids import digest
 
 SOURCE_CHARS = 16
-"""Of a digest: enough that no two services of a host share one."""
+"""The length of a digest: enough to tell the services of a host apart."""
 CONTEXT_OVERFLOW = "context_overflow"
-"""`details["reason"]` of the InvalidArgumentError for a request that the model's window does not hold."""
+"""`details["reason"]` of the InvalidArgumentError for a request larger than the model's context window."""
 _OVERFLOW = re.compile(
     "|".join(
         (
@@ -32,12 +32,12 @@ _OVERFLOW = re.compile(
             r"must have less than \d+ tokens|`max_new_tokens` must be <=",
             r"range of input length should be",
             r"reduce the length of the (messages|prompt|input)",
-            r"max_tokens must be at least 1, got -",  # what is left for the answer is less than nothing
+            r"max_tokens must be at least 1, got -",  # nothing is left for the answer
         )
     ),
     re.IGNORECASE,
 )
-"""How services say that a request is longer than the window: there is no code that all of them give."""
+"""How services report a request larger than the context window; they share no error code."""
 _UNKNOWN_MODEL = re.compile(r"model_not_found|model .*(not found|does not exist|not exist)", re.IGNORECASE)
 _QUOTA = re.compile(
     r"insufficient_quota|billing|insufficient balance|exceeded your current quota", re.IGNORECASE
@@ -50,15 +50,15 @@ class ModelUnreachableError(UnavailableError):
 
 
 class ModelSilentError(UnavailableError):
-    """The endpoint took the request and then said nothing for too long."""
+    """The endpoint accepted the request, and then sent nothing for too long."""
 
 
 class ModelBrokenStreamError(UnavailableError):
-    """The answer ended in the middle."""
+    """The answer ended early."""
 
 
 class ModelFailedError(UnavailableError):
-    """The service reports a failure of its own (5xx)."""
+    """The service reports an internal failure (5xx)."""
 
 
 class ModelKeyError(HostError):
@@ -70,20 +70,20 @@ class ModelUnknownError(HostError):
 
 
 class ModelQuotaError(HostError):
-    """The account behind the API key has nothing left to spend."""
+    """The account of the API key has no credit left."""
 
 
 class ModelAnswerError(HostError):
-    """The service answered something that is not the answer of a model."""
+    """The service sent something that is not the answer of a model."""
 
 
 class ModelUnsupportedError(HostError):
-    """The service cannot do this at all."""
+    """The service does not support the operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """How a model service is called in messages for people. `secrets` never appear in them."""
+    """Names a model service in error messages, which never contain `secrets`."""
 
     model_id: str
     model: str
@@ -94,64 +94,64 @@ class Endpoint:
 
     @property
     def source(self) -> str:
-        """The name of this service and model in `ProviderData`; it changes only when one of them does."""
+        """The name of this service and model in `ProviderData`, which changes only with them."""
         return digest([self.provider, self.url, self.model])[:SOURCE_CHARS]
 
     def clean(self, text: str) -> str:
-        """Text of the service, without secrets, on one line, at most 500 characters."""
+        """Return text of the service without secrets, on one line of at most 500 characters."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         text = " ".join(text.split())
         return text if len(text) <= MAX_ERROR_CHARS else text[:MAX_ERROR_CHARS] + "…"
 
     def said(self, text: str) -> str:
-        """A sentence part that repeats what the service said."""
+        """Return a sentence that quotes the service; "" for no text."""
         cleaned = self.clean(text)
         return f" It said: {cleaned}" if cleaned else ""
 
     def unreachable(self, reason: str) -> ModelUnreachableError:
-        """No connection could be made."""
+        """Return the error for a failed connection."""
         return ModelUnreachableError(
             f"model {self.model_id!r}: cannot reach {self.url} ({self.clean(reason)}); "
             "check that the service runs and that `base_url` is right"
         )
 
     def silent(self, what: str, seconds: float) -> ModelSilentError:
-        """The service sent nothing for `seconds`."""
+        """Return the error for a service that sent nothing for `seconds`."""
         return ModelSilentError(
             f"model {self.model_id!r}: {self.url} sent {what} for {seconds:g} s; "
             "try again, or raise the model's `timeout`"
         )
 
     def broken(self, reason: str) -> ModelBrokenStreamError:
-        """The answer broke off."""
+        """Return the error for an answer that broke off."""
         return ModelBrokenStreamError(
             f"model {self.model_id!r}: the answer of {self.url} broke off ({self.clean(reason)}); try again"
         )
 
     def malformed(self, reason: str) -> ModelAnswerError:
-        """The answer cannot be understood."""
+        """Return the error for an answer that cannot be parsed."""
         return ModelAnswerError(
             f"model {self.model_id!r}: {self.url} did not answer as an OpenAI-compatible service "
             f"({self.clean(reason)}); check `base_url`, which usually ends in /v1"
         )
 
     def too_large(self, limit: int) -> ModelAnswerError:
-        """The answer is over a size limit."""
+        """Return the error for an answer over a size limit."""
         return ModelAnswerError(
             f"model {self.model_id!r}: the answer of {self.url} is larger than {limit:,} bytes; "
             "ask for less, for example with `max_tokens`"
         )
 
     def too_many_calls(self, limit: int) -> ModelAnswerError:
-        """One answer asks for more tool calls than anybody means."""
+        """Return the error for an answer with too many tool calls."""
         return ModelAnswerError(
             f"model {self.model_id!r}: an answer of {self.model!r} asks for more than {limit:,} tool calls; "
             "try again, or choose another model"
         )
 
     def refused(self, status: int, text: str, retry_after: float | None = None) -> HostlerError:
-        """The error for an HTTP status other than 200 and the text that came with it."""
+        """Return the error for an HTTP status other than 200 and the text of its answer."""
         if status == 429 and not _QUOTA.search(text):
             return RateLimitedError(
                 f"model {self.model_id!r}: {self.url} is over its rate limit (429); come again later, or "
@@ -165,7 +165,7 @@ class Endpoint:
         return kind(message)
 
     def _remedy(self, status: int, text: str) -> tuple[type[HostlerError], str]:
-        """Whose fault a status is, and what happened and what to do as a sentence part."""
+        """Return the error class for a status, and the part of its message with cause and remedy."""
         key = f"the key that `api_key` names ({self.key_reference})" if self.key_reference else "`api_key`"
         unknown = status == 404 or (status == 400 and _UNKNOWN_MODEL.search(text))
         for applies, kind, remedy in (
@@ -198,7 +198,7 @@ class Endpoint:
         return InvalidArgumentError, f"refused the request ({status})"
 
     def reported(self, error: object) -> HostlerError:
-        """The error for an `error` object inside an answer that began well."""
+        """Return the error for an `error` object inside an answer of status 200."""
         if isinstance(error, dict):
             text = " ".join(str(error[key]) for key in ("code", "type", "message") if error.get(key))
             code = error.get("code")
@@ -211,5 +211,5 @@ class Endpoint:
 
 
 def _is_overflow(status: int, text: str) -> bool:
-    """Of status 500 too: proxies in front of a service pass its refusal on as a failure of their own."""
+    """Return whether a refusal is about the context window. Some proxies report these with status 500."""
     return status in (400, 413, 422, 500) and _OVERFLOW.search(text) is not None

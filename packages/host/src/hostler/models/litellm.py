@@ -1,7 +1,7 @@
-"""Models of every service that LiteLLM knows, from the optional extra `litellm`.
+"""Models of all services that LiteLLM supports, with the optional extra `litellm`.
 
-LiteLLM is imported at the first call, off the event loop: it takes seconds. It answers in the shapes of chat
-completions, so requests and answers go through the same code as those of OpenAI-compatible services.
+LiteLLM is imported at the first call, off the event loop, as this takes seconds. Its requests and answers
+have the form of chat completions, so they share the code for OpenAI-compatible services.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ALLOWED_ARGS = frozenset(
         *("top_k", "top_logprobs", "top_p", "user", "verbosity"),
     }
 )
-"""What a runner may set. Not more: LiteLLM takes addresses, keys and other models as arguments too."""
+"""Arguments that a runner may set. LiteLLM also takes addresses, keys and other models as arguments."""
 
 
 class LiteLLMMissingError(HostError):
@@ -49,7 +49,7 @@ class LiteLLMMissingError(HostError):
 
 
 class LiteLLMModel:
-    """One model through LiteLLM; `model` in its words, like `anthropic/claude-sonnet-4-5`."""
+    """One model through LiteLLM; `model` is LiteLLM's name for it, like `anthropic/claude-sonnet-4-5`."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class LiteLLMModel:
         return await count_tokens(self._endpoint.model.rpartition("/")[2], own, tools)
 
     async def close(self) -> None:
-        """See ModelProvider; LiteLLM keeps its connections for itself."""
+        """See ModelProvider; LiteLLM manages its connections itself."""
 
     async def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         if refused := sorted(request.extra_args.keys() - ALLOWED_ARGS):
@@ -120,9 +120,7 @@ class LiteLLMModel:
         body = await asyncio.to_thread(
             request_body, self._endpoint.model, messages, request.tools, request.extra_args, self._defaults
         )
-        if (
-            request.tools
-        ):  # they are the caller's: without this LiteLLM looks for MCP servers, and for a package
+        if request.tools:  # without this, LiteLLM looks for MCP servers and imports a package for them
             body["_skip_mcp_handler"] = True
         return {**body, **self._service}
 
@@ -143,7 +141,7 @@ class LiteLLMModel:
                 refused = self._refused(error)
                 if refused.retryable and getattr(error, "status_code", None) in RETRIED_STATUSES:
                     return RetryLater(refused)
-                raise refused from None  # its own text is not free of keys
+                raise refused from None  # its text may contain keys
 
         return await with_retries(attempt, self._retries, clock)
 
@@ -179,10 +177,10 @@ async def _closing(pieces: Any) -> AsyncIterator[AsyncIterator[Any]]:
 
 @functools.cache
 def _load() -> tuple[Any, type[Exception]]:
-    """The package and the base of what it raises. LiteLLMMissingError says what to install."""
+    """Return the package and the base class of its errors. LiteLLMMissingError says what to install."""
     if importlib.util.find_spec("litellm") is None:
         raise LiteLLMMissingError(f"provider litellm needs the package litellm; {INSTALL}")
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it fetches a file when imported
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it downloads a file when imported
     package: Any = importlib.import_module("litellm")
     package.telemetry = False
     package.suppress_debug_info = True

@@ -1,4 +1,4 @@
-"""Models of OpenAI-compatible services: `POST /chat/completions`, streamed or whole, and `POST /rerank`."""
+"""Models of OpenAI-compatible services: `POST /chat/completions`, streamed or not, and `POST /rerank`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hostler.models.chat_request import request_body
 from hostler.models.chat_response import ChatStream, read_answer
 from hostler.models.dialect import Dialect
 from hostler.models.errors import Endpoint, ModelUnsupportedError
-from hostler.models.http_exchange import Exchange
+from hostler.models.http_exchange import HttpExchange
 from hostler.models.limits import (
     CHUNK_SECONDS,
     CONNECT_SECONDS,
@@ -46,7 +46,7 @@ _NO_RERANK = frozenset({404, 405, 501})
 class OpenAIModel:
     """One model of an OpenAI-compatible service.
 
-    `silence_seconds` bounds the wait for an answer's first byte, `chunk_seconds` that between two pieces.
+    `silence_seconds` limits the wait for the head of an answer, `chunk_seconds` the wait between two pieces.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class OpenAIModel:
         chunk_seconds: float = CHUNK_SECONDS,
     ) -> None:
         self._endpoint = endpoint
-        self._base_url = _checked(base_url, endpoint)
+        self._base_url = _parse_base_url(base_url, endpoint)
         self._headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if api_key:
             self._headers["authorization"] = f"Bearer {api_key}"
@@ -79,7 +79,7 @@ class OpenAIModel:
             verify=_tls(),
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS),
-            trust_env=not _is_loopback(self._base_url.host),  # a proxy cannot reach this machine's own
+            trust_env=not _is_loopback(self._base_url.host),  # a proxy cannot reach this machine's loopback
         )
 
     async def invoke(self, request: ModelRequest) -> ModelReply:
@@ -151,11 +151,11 @@ class OpenAIModel:
     @contextlib.asynccontextmanager
     async def _chat_answer(
         self, body: dict[str, Any], clock: CallClock
-    ) -> AsyncIterator[tuple[httpx.Response, Exchange]]:
-        """The answer to a chat, asked again where the service refuses a field or demands one."""
+    ) -> AsyncIterator[tuple[httpx.Response, HttpExchange]]:
+        """Enter with the answer to a chat. Fields that the service refuses or requires are corrected."""
         async with contextlib.AsyncExitStack() as stack:
 
-            async def ask(given: dict[str, Any]) -> tuple[httpx.Response, Exchange]:
+            async def ask(given: dict[str, Any]) -> tuple[httpx.Response, HttpExchange]:
                 return await stack.enter_async_context(self._answer("chat/completions", given, clock))
 
             yield await self._dialect.ask(body, ask)
@@ -163,10 +163,10 @@ class OpenAIModel:
     @contextlib.asynccontextmanager
     async def _answer(
         self, path: str, body: dict[str, Any], clock: CallClock
-    ) -> AsyncIterator[tuple[httpx.Response, Exchange]]:
-        """An answer of status 200, its body still to be read; leaving early closes the connection.
+    ) -> AsyncIterator[tuple[httpx.Response, HttpExchange]]:
+        """Enter with an answer of status 200, its body unread. Leaving early closes the connection.
 
-        Tries again, within bounds, as long as nothing of an answer has arrived.
+        Requests are retried, within limits, until an answer begins.
         """
         url = self._base_url.copy_with(path=f"{self._base_url.path.rstrip('/')}/{path}")
         content = msgspec.json.encode(body)
@@ -178,8 +178,8 @@ class OpenAIModel:
 
     async def _try(
         self, url: httpx.URL, content: bytes, clock: CallClock
-    ) -> tuple[httpx.Response, Exchange] | RetryLater:
-        exchange = Exchange(self._client, self._client.build_request("POST", url, content=content))
+    ) -> tuple[httpx.Response, HttpExchange] | RetryLater:
+        exchange = HttpExchange(self._client, self._client.build_request("POST", url, content=content))
         self._exchanges.add(exchange.task)
         exchange.task.add_done_callback(self._exchanges.discard)
         with contextlib.ExitStack() as stack:
@@ -202,7 +202,7 @@ class OpenAIModel:
             return response, exchange
 
     def _refused(self, response: httpx.Response, text: str, url: httpx.URL) -> RetryLater:
-        """Whether a refusal may pass; raises the error of one that will not."""
+        """Return RetryLater for a temporary refusal; raise the error of another one."""
         status = response.status_code
         if url.path.endswith("/rerank") and status in _NO_RERANK:
             raise ModelUnsupportedError(
@@ -215,7 +215,7 @@ class OpenAIModel:
             return RetryLater(refusal, pause)
         raise refusal
 
-    async def _whole(self, exchange: Exchange, clock: CallClock) -> bytes:
+    async def _whole(self, exchange: HttpExchange, clock: CallClock) -> bytes:
         body = bytearray()
         while True:
             try:
@@ -228,9 +228,9 @@ class OpenAIModel:
             if len(body) > MAX_BODY_BYTES:
                 raise self._endpoint.too_large(MAX_BODY_BYTES)
 
-    async def _error_text(self, response: httpx.Response, exchange: Exchange) -> str:
+    async def _error_text(self, response: httpx.Response, exchange: HttpExchange) -> str:
         body = bytearray()
-        with contextlib.suppress(httpx.HTTPError, TimeoutError):  # the status alone is an answer
+        with contextlib.suppress(httpx.HTTPError, TimeoutError):  # the status is enough
             async with asyncio.timeout(ERROR_BODY_SECONDS):
                 while len(body) < MAX_ERROR_BODY_BYTES and (data := await exchange.piece()) is not None:
                     body += data
@@ -246,7 +246,7 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _checked(base_url: str, endpoint: Endpoint) -> httpx.URL:
+def _parse_base_url(base_url: str, endpoint: Endpoint) -> httpx.URL:
     example = "like https://api.example.com/v1"
     try:
         url = httpx.URL(base_url)
@@ -283,7 +283,7 @@ def _as_chunk(reply: ModelReply) -> ModelChunk | None:
 
 
 def _error_message(body: bytes) -> str:
-    """What an error body says, of the forms that services use."""
+    """Return the message in the body of an error, in one of the forms that services use."""
     text = body.decode("utf-8", "replace")
     try:
         value = msgspec.json.decode(body)
@@ -292,12 +292,12 @@ def _error_message(body: bytes) -> str:
     error = value.get("error", value) if isinstance(value, dict) else value
     if not isinstance(error, dict):
         return error if isinstance(error, str) else text
-    said = [error[key] for key in ("code", "type", "message", "detail") if isinstance(error.get(key), str)]
-    return " ".join(said) or text
+    parts = [error[key] for key in ("code", "type", "message", "detail") if isinstance(error.get(key), str)]
+    return " ".join(parts) or text
 
 
 def _reason(error: BaseException) -> str:
-    """Why a connection failed, in words; the innermost cause says most."""
+    """Return why a connection failed; the innermost cause is the most specific."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ConnectionRefusedError):

@@ -1,4 +1,4 @@
-"""The port of a model service: what the host asks, and what comes back."""
+"""The port of model services: requests of the host, and their answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hostler_protocol.content import ArtifactElement, FunctionSpec, ModelMessage
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """The bytes behind an artifact that a message refers to."""
+    """The content of an artifact in a message."""
 
     data: bytes
     mime_type: str | None = None
@@ -20,12 +20,12 @@ class Attachment:
 
 
 ReadArtifact = Callable[[ArtifactElement], Awaitable[Attachment | None]]
-"""Gives an artifact's bytes, or None where it is gone or the run may not see it."""
+"""Returns the content of an artifact, or None if it is gone or the run may not see it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One question to a model. `deadline` in UTC epoch seconds; None: none but the service's own limits."""
+    """A request to a model. `deadline` in UTC epoch seconds; None: only the limits of the service apply."""
 
     messages: Sequence[ModelMessage]
     tools: Sequence[FunctionSpec] = ()
@@ -36,7 +36,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """Documents to be ordered by how well they answer `query`."""
+    """Documents to rank by how well they answer `query`."""
 
     query: str
     documents: Sequence[str]
@@ -46,7 +46,7 @@ class RerankRequest:
 
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """How many tokens a request takes, and what counted: a tokenizer's name, or `estimate`."""
+    """The tokens of a request, and how they were counted: a tokenizer's name, or `estimate`."""
 
     input_tokens: int
     counted_by: str
@@ -55,31 +55,31 @@ class TokenCount:
 class ModelProvider(Protocol):
     """One model of one service.
 
-    Raises HostlerErrors whose message says what to do and never holds a key; `retryable` tells
-    whether the same request may succeed later. Cancelling a call closes its connection.
+    Raises HostlerErrors whose message says what to do and never contains a key; `retryable` says whether the
+    same request may succeed later. Cancelling a call closes its connection.
     """
 
     async def invoke(self, request: ModelRequest) -> ModelReply:
-        """The whole answer."""
+        """Return the complete answer."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk | ModelReply]:
-        """The answer as it is written, then the whole as ModelReply, last and once.
+        """Yield the chunks of the answer, and at the end the complete answer as ModelReply.
 
-        Whoever stops early closes the generator (`contextlib.aclosing`), which ends the connection.
+        A caller that stops early must close the generator (`contextlib.aclosing`), to close the connection.
         """
         ...
 
     async def rerank(self, request: RerankRequest) -> RerankReply:
-        """The documents' indexes, best first."""
+        """Return the indexes and scores of the documents, best first."""
         ...
 
     async def count_tokens(
         self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]
     ) -> TokenCount:
-        """How many tokens this would take as input."""
+        """Count the input tokens of a request."""
         ...
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         ...

@@ -1,8 +1,8 @@
-"""What a service wants back with the answers of its model, like signatures of its thinking. Pure.
+"""Fields that a service requires back with its answers in later requests, like signatures of reasoning. Pure.
 
-Thinking models refuse a request that repeats an answer without these fields. Each service has its own, so all
-but those that are known to be of no use are gathered, put together from their pieces, and given back as they
-came: to the service and model that made them, and to no other.
+Thinking models refuse a request that repeats an answer without these fields. Each service has its own. So all
+fields but a few known to be useless are assembled from their pieces, and sent back unchanged to the service
+and model that made them, and to no other.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from hostler.models.limits import MAX_PROVIDER_DATA_DEPTH
 from hostler_protocol.content import ModelMessage, ToolCall
 
 REASONING = ("reasoning_content", "reasoning")
-"""Names under which services write their thinking as text."""
+"""Field names of reasoning as text."""
 OF_MESSAGES = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", "index", "function_call"})
 OF_CALLS = frozenset({"index", "id", "type", "function"})
 OF_FUNCTIONS = frozenset({"name", "arguments"})
-"""Fields that all services know, of messages, tool calls and functions."""
-_NOT_TAKEN_BACK = frozenset({"annotations", "audio", "citations", "executed_tools", "images", "refusal"})
-"""Fields of answers that are large or that their own services refuse in a request."""
+"""The fields of messages, tool calls and functions that all services know."""
+_NEVER_SENT_BACK = frozenset({"annotations", "audio", "citations", "executed_tools", "images", "refusal"})
+"""Fields of answers that are large, or that the same services refuse in a request."""
 _GROWING = frozenset({"text", "thinking", "summary", "content", *REASONING})
-"""Strings that come in pieces, so that two equal ones are two pieces."""
+"""Strings that are streamed in pieces, so that two equal ones are two pieces."""
 _CONSTANT = frozenset({"type", "id", "format", "role", "name"})
 """Strings that are repeated, not continued."""
 
 
-class Gathered:
-    """Fields of one message or tool call, from its pieces in their order."""
+class FieldAccumulator:
+    """Assembles the fields of one message or tool call from its pieces, in order."""
 
     __slots__ = ("_pieces",)
 
@@ -38,29 +38,29 @@ class Gathered:
         self._pieces: list[dict[str, Any]] = []
 
     def add(self, fields: dict[str, Any]) -> None:
-        """Take the fields of a piece."""
+        """Add the fields of a piece."""
         self._pieces.append(fields)
 
     def whole(self) -> dict[str, Any]:
-        """The fields put together, without those that hold nothing, like `{"refusal": null}`."""
+        """Return the assembled fields, without empty ones like `{"refusal": null}`."""
         joined = _joined_objects(self._pieces) if self._pieces else {}
         return {name: value for name, value in joined.items() if not _is_void(value)}
 
 
 def fields_of_message(piece: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a message or a piece of it that its service may want back, besides thinking as text."""
+    """Return the fields of a message, or a piece of it, to send back, except reasoning as text."""
     return {
         name: value
         for name, value in piece.items()
         if value is not None
         and name not in OF_MESSAGES
-        and name not in _NOT_TAKEN_BACK
+        and name not in _NEVER_SENT_BACK
         and not (name in REASONING and isinstance(value, str))
     }
 
 
 def fields_of_call(piece: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a tool call; what its function holds besides name and arguments stands under `function`."""
+    """Return the fields of a tool call to send back; extra fields of its function are under `function`."""
     found = {name: value for name, value in piece.items() if value is not None and name not in OF_CALLS}
     function = piece.get("function")
     if isinstance(function, Mapping):
@@ -71,12 +71,12 @@ def fields_of_call(piece: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_source(messages: Sequence[ModelMessage], source: str) -> list[ModelMessage]:
-    """The messages as one service and model may see them: without what others want back."""
+    """Return the messages for one service and model: without the fields of others."""
     return [_of_source(message, source) for message in messages]
 
 
-def given_back(message: ModelMessage) -> dict[str, Any]:
-    """The fields that a message's service wants back with it, besides those that every message has."""
+def sent_back(message: ModelMessage) -> dict[str, Any]:
+    """Return the fields to send back with a message, besides those of every message."""
     data = message.provider_data
     if data is None or message.role != "assistant":
         return {}
@@ -84,8 +84,8 @@ def given_back(message: ModelMessage) -> dict[str, Any]:
     return fields | {name: message.reasoning or "" for name in data.reasoning_as if name in REASONING}
 
 
-def given_back_call(call: ToolCall) -> dict[str, Any]:
-    """The same of a tool call, with its function whole."""
+def sent_back_call(call: ToolCall) -> dict[str, Any]:
+    """Return the fields to send back with a tool call, with its complete function."""
     function: dict[str, Any] = {"name": call.function.name, "arguments": call.function.arguments}
     if call.provider_data is None:
         return {"function": function}
@@ -112,7 +112,7 @@ def _of_source(message: ModelMessage, source: str) -> ModelMessage:
 
 
 def is_too_deep(value: Any) -> bool:
-    """Whether lists and objects are nested deeper than is given back."""
+    """Return whether lists and objects are nested more deeply than the limit for fields sent back."""
     level = [value]
     for _ in range(MAX_PROVIDER_DATA_DEPTH):
         level = [
@@ -132,7 +132,7 @@ def _is_void(value: Any) -> bool:
     return value is None or value == ""
 
 
-# -- pieces: strings grow, objects and lists are joined field by field and item by item -------------------
+# -- joining pieces: strings are appended, objects and lists joined by field and item ---------------------
 
 
 def _joined(name: str, pieces: list[Any]) -> Any:
@@ -165,7 +165,7 @@ def _joined_objects(pieces: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _joined_lists(name: str, pieces: list[list[Any]]) -> list[Any]:
-    """The items in their order; an object continues that of its index and type in an earlier piece."""
+    """Join lists. An object continues the one with its index and type in an earlier piece."""
     if name == "thinking_blocks":
         return _joined_blocks([item for piece in pieces for item in piece])
     items: list[list[Any]] = []
@@ -185,7 +185,7 @@ def _joined_lists(name: str, pieces: list[list[Any]]) -> list[Any]:
 
 
 def _key_of(item: Any) -> Any:
-    """What an item of a later piece continues this one by; None: nothing."""
+    """Return the key by which a later item continues this one; None if none can."""
     if isinstance(item, dict):
         index = item.get("index")
         return (index, str(item.get("type"))) if isinstance(index, int) else None
@@ -193,7 +193,7 @@ def _key_of(item: Any) -> Any:
 
 
 def _joined_blocks(pieces: list[Any]) -> list[Any]:
-    """Blocks of thinking without an index, as LiteLLM gives them: a block goes on until it is signed."""
+    """Join reasoning blocks without an index, as LiteLLM sends them: a block continues until it is signed."""
     blocks: list[list[Any]] = []
     is_open = False
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""The wire of `POST /rerank`, as Cohere, Jina, vLLM, llama.cpp, Voyage and TEI have it. Pure."""
+"""The format of `POST /rerank` of Cohere, Jina, vLLM, llama.cpp, Voyage and TEI. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _decoder = msgspec.json.Decoder(_Answer | list[_Item])
 
 
 def rerank_body(model: str, request: RerankRequest) -> dict[str, Any]:
-    """The body of the request. InvalidArgumentError for too many documents or none."""
+    """Return the body of a request. InvalidArgumentError for too many documents or none."""
     count = len(request.documents)
     if not 1 <= count <= MAX_RERANK_DOCUMENTS:
         raise InvalidArgumentError(f"documents has {count} entries; 1 to {MAX_RERANK_DOCUMENTS} are allowed")
@@ -42,7 +42,7 @@ def rerank_body(model: str, request: RerankRequest) -> dict[str, Any]:
 
 
 def rerank_reply(body: bytes, documents: int, top_k: int | None, endpoint: Endpoint) -> RerankReply:
-    """Best first, whatever order the service has. ModelAnswerError where the answer makes no sense."""
+    """Return the ranking, best first. ModelAnswerError if the answer is malformed."""
     try:
         answer = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Tries a request again while nothing of an answer has arrived, as the policy says."""
+"""Retry a request, under a policy, until an answer begins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetryLater:
-    """A try that failed in a way that may pass. `retry_after` in seconds, where the service named it."""
+    """A temporary failure. `retry_after` in seconds, if the service asked for a pause."""
 
     error: HostlerError
     retry_after: float | None = None
@@ -26,7 +26,7 @@ class RetryLater:
 async def with_retries(
     attempt: Callable[[], Awaitable[T | RetryLater]], policy: RetryPolicy, clock: CallClock
 ) -> T:
-    """What the first try that succeeds gives; raises the error of the last one."""
+    """Return the result of the first successful attempt; raise the error of the last one if none succeeds."""
     tries = 0
     while True:
         outcome = await attempt()

@@ -1,4 +1,4 @@
-"""When a request that brought nothing yet is tried again: pure decisions."""
+"""Decide whether and when to retry a request that has no answer yet. Pure."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from hostler.domain.back_off import back_off
 from hostler.models.limits import FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, MAX_RETRY_AFTER_SECONDS
 
 RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""Statuses that say: not now. 529 is how some services spell overload."""
+"""Statuses of temporary failures. Some services use 529 for overload."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """`max_retries` further tries, with back-off that doubles and is jittered down to its half."""
+    """At most `max_retries` retries, with a back-off that doubles and is reduced by up to half at random."""
 
     max_retries: int = 2
 
     def delay(
         self, attempt: int, *, jitter: float, retry_after: float | None, time_left: float | None
     ) -> float | None:
-        """Seconds to wait after failed try number `attempt` (from 1); None: give up.
+        """Return the seconds to wait after failed attempt `attempt` (from 1); None: give up.
 
-        `jitter` is a random number in [0, 1). A pause the service asks for is kept to, unless it is
-        longer than 30 s. No try begins after the deadline, `time_left` seconds away.
+        `jitter` is a random number in [0, 1). A pause that the service asks for is kept; if it is longer than
+        30 s, the policy gives up. No attempt starts after the deadline, `time_left` seconds away.
         """
         if attempt > self.max_retries:
             return None
@@ -39,9 +39,9 @@ class RetryPolicy:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """The pause a service asks for in seconds: `retry-after-ms`, or `retry-after` as seconds or a date.
+    """Return the pause that a service asks for, in seconds, from `retry-after-ms` or `retry-after`.
 
-    `headers` has lower-case names; `now` is UTC epoch seconds. None where it is absent or makes no sense.
+    `headers` has lower-case names; `now` is UTC epoch seconds. None if it is missing or malformed.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:

@@ -1,4 +1,4 @@
-"""Server-sent events without IO: bytes in, events out, however the bytes are cut."""
+"""Parse server-sent events. Sans-IO: bytes in, cut anywhere, and events out."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SseError(ValueError):
-    """The bytes are no event stream, or one event is too large."""
+    """The bytes are not an event stream, or one event is too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One event: its data lines joined by line ends, and its name."""
+    """One event: its data lines, joined by line feeds, and its name."""
 
     data: str
     event: str = "message"
 
 
 class SseParser:
-    """Reads `text/event-stream` as the HTML standard has it. `max_event_bytes` bounds what is held."""
+    """Parses `text/event-stream` as in the HTML standard. `max_event_bytes` limits the buffer."""
 
     def __init__(self, max_event_bytes: int) -> None:
         self._limit = max_event_bytes
@@ -34,7 +34,7 @@ class SseParser:
         self._started = False
 
     def receive(self, data: bytes) -> list[ServerSentEvent]:
-        """Take bytes, give the events that they complete. SseError ends the stream."""
+        """Parse bytes and return the events that they complete. SseError; the parser is then unusable."""
         if self._skip_line_feed and data:
             self._skip_line_feed = False
             data = data.removeprefix(b"\n")

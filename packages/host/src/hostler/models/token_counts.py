@@ -1,12 +1,12 @@
-"""Counting tokens without asking the service.
+"""Count tokens without a request to the service.
 
-The estimate counts characters by class of script, since tokenizers of today's models differ far less
-between each other than between scripts. Measured on prose of ten scripts, source code and JSON it gives 0.9
-to 1.2 times the tokens of cl100k_base; vocabularies of 200,000 entries take fewer outside of Latin script, so
-the estimate leans to too many: a budget that is kept too early costs little, one that is missed costs the
-request. With tiktoken installed and TIKTOKEN_CACHE_DIR
-naming a folder that holds its encodings (so that counting never waits for the network), models that
-tiktoken knows are counted exactly.
+The estimate counts characters by class of script, as tokenizers of current models differ far less from each
+other than scripts do. Measured on prose of ten scripts, source code and JSON, it gives 0.9 to 1.2 times the
+tokens of cl100k_base. Vocabularies of 200,000 entries need fewer tokens outside of Latin script, so the
+estimate is rather too high: shortening a request too early costs little, but exceeding the window fails it.
+
+With tiktoken installed and its encodings in the folder TIKTOKEN_CACHE_DIR (so that counting never waits for
+the network), models that tiktoken knows are counted exactly.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from hostler_protocol.content import (
 
 ESTIMATE = "estimate"
 TOKENS_PER_MESSAGE = 4
-"""Role and separators of one message in the usual chat formats (3 or 4)."""
+"""For role and separators of one message, which take 3 or 4 in the usual chat formats."""
 TOKENS_PER_REQUEST = 3
-"""The head of the answer, which every request ends with."""
+"""For the head of the answer at the end of every request."""
 TOKENS_PER_IMAGE = 1_000
-"""Services take 85 to some 1,600 a picture, by its size, which is not known here."""
+"""Services count 85 to about 1,600 per image, by its size, which is not known here."""
 TOKENS_PER_FILE = 2_000
-"""A file that is no text: some pages."""
+"""For a file that is not text: a few pages."""
 
 _log = logging.getLogger(__name__)
 
-# Characters of a class and the tokens that one of them takes. Western words take a token for 4 to 5 letters
-# in English, and for 2 to 3 in other languages; Chinese, Japanese and Korean 0.6 to 1.3 a character; a symbol
-# outside all classes is often spelled as bytes.
+# Classes of characters, with the tokens per character. English words have a token per 4 to 5 letters, words of
+# other Western languages per 2 to 3; Chinese, Japanese and Korean have 0.6 to 1.3 tokens per character; symbols
+# outside all classes are often encoded as bytes.
 _CLASSES: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"[A-Za-z]+"), 0.25),
     (re.compile(r"[0-9]+"), 0.6),
@@ -70,7 +70,7 @@ _REST_TOKENS = 2.0
 
 
 def estimate_text(text: str) -> int:
-    """About how many tokens a text takes; never zero for text that is not empty."""
+    """Estimate the tokens of a text; at least 1 unless it is empty."""
     tokens = sum(
         sum(end - start for start, end in (m.span() for m in pattern.finditer(text))) * weight
         for pattern, weight in _CLASSES
@@ -82,7 +82,7 @@ def estimate_text(text: str) -> int:
 async def count_tokens(
     model: str, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]
 ) -> TokenCount:
-    """Count a request: exactly where tiktoken serves, else by the estimate; `counted_by` says which."""
+    """Count the tokens of a request, with tiktoken if possible, else by the estimate (see `counted_by`)."""
     size = sum(len(text) for text in _texts(messages, tools))
     if size > COUNT_IN_THREAD_CHARS or _encodings_folder():
         return await asyncio.to_thread(_count, model, messages, tools)
@@ -111,16 +111,16 @@ def _texts(messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]) -> I
             yield call.function.name
             yield call.function.arguments
             if call.provider_data is not None:
-                yield from _texts_given_back(call.provider_data)
+                yield from _texts_sent_back(call.provider_data)
         if message.provider_data is not None:
             if message.reasoning and message.provider_data.reasoning_as:
                 yield message.reasoning
-            yield from _texts_given_back(message.provider_data)
+            yield from _texts_sent_back(message.provider_data)
     for tool in tools:
         yield f"{tool.name} {tool.description} {msgspec.json.encode(tool.parameters).decode()}"
 
 
-def _texts_given_back(data: ProviderData) -> Iterator[str]:
+def _texts_sent_back(data: ProviderData) -> Iterator[str]:
     if data.fields:
         yield msgspec.json.encode(data.fields).decode()
 
@@ -130,7 +130,7 @@ def _tokens_besides_text(element: object) -> int:
         case ImageUrlElement() | ImageBase64Element():
             return TOKENS_PER_IMAGE
         case FileBase64Element(file_base64=inline, mime_type=mime_type, file_name=name):
-            return len(inline) * 3 // 16 if is_text(mime_type, name) else TOKENS_PER_FILE  # 4 bytes a token
+            return len(inline) * 3 // 16 if is_text(mime_type, name) else TOKENS_PER_FILE  # 4 bytes per token
         case ArtifactElement(mime_type=mime_type, size_bytes=size, file_name=name):
             if is_text(mime_type, name) and size is not None:
                 return size // 4
@@ -154,7 +154,7 @@ def _counter(model: str) -> tuple[Callable[[str], int], str]:
         encoding = tiktoken.encoding_for_model(model)
     except KeyError:
         return estimate_text, ESTIMATE
-    except (OSError, ValueError) as error:  # the folder lacks the encoding, or holds a damaged one
+    except (OSError, ValueError) as error:  # the folder lacks the encoding, or it is damaged
         _log.warning("tiktoken has no encoding for %s (%s); its tokens are estimated", model, error)
         return estimate_text, ESTIMATE
     return (lambda text: len(encoding.encode_ordinary(text))), f"tiktoken:{encoding.name}"
