@@ -50,8 +50,8 @@ TOKENS_PER_FILE = 2_000
 
 _log = logging.getLogger(__name__)
 
-# Classes of characters, with the tokens per character. English words have a token per 4 to 5 letters, those of
-# other Western languages per 2 to 3; Chinese, Japanese and Korean have 0.6 to 1.3 tokens per character;
+# Classes of characters, with the tokens per character. English words have a token per 4 to 5 letters, words
+# of other Western languages per 2 to 3; Chinese, Japanese and Korean have 0.6 to 1.3 tokens per character;
 # symbols outside all classes are often encoded as bytes.
 _CLASSES: tuple[tuple[re.Pattern[str], float], ...] = (
     (re.compile(r"[A-Za-z]+"), 0.25),
