@@ -91,7 +91,7 @@ async def test_a_broken_answer_is_an_error(answer: bytes, told: str) -> None:
                 _ = [line async for line in streamed.lines]
 
 
-SILENT = {"no head": (b"", "no answer"), "no body": (HEAD + b"content-length: 9\r\n\r\n", "came")}
+SILENT = {"no head": (b"", "no answer"), "no body": (HEAD + b"content-length: 9\r\n\r\n", "nothing was received")}
 
 
 @pytest.mark.parametrize(("answer", "told"), SILENT.values(), ids=list(SILENT))
@@ -123,5 +123,5 @@ async def test_no_server_and_no_address_are_told() -> None:
         "ftp://h",
         "http://[::1",
     ):
-        with pytest.raises(InvalidArgumentError, match="no address"):
+        with pytest.raises(InvalidArgumentError, match="not the address"):
             Api.at(url, "k")

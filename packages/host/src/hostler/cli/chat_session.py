@@ -50,7 +50,7 @@ def converse(background: Background, talk: Talk, *, again: str | None = None) ->
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return _piped(background, talk)
-    err().print(f"[bold]{talk.agent}[/]  [dim]/help lists the commands, Ctrl-D leaves[/]")
+    err().print(f"[bold]{talk.agent}[/]  [dim]/help for the commands, Ctrl-D to leave[/]")
     _enable_editing()
     conversation = Conversation(background, talk)
     try:

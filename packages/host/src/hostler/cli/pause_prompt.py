@@ -75,7 +75,7 @@ def _approval(asker: Asker, call: dict[str, Any], edit: Edit) -> Action | None:
                 return action | {"type": "approve"}
             case "n" | "no":
                 action.pop("edited_args", None)
-                if "comment" not in action and (why := asker.ask("reason (may be empty) › ")):
+                if "comment" not in action and (why := asker.ask("why (may be empty) › ")):
                     action["comment"] = why
                 return action | {"type": "deny"}
             case "e" | "edit" if call.get("editable"):
