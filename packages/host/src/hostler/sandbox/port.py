@@ -52,7 +52,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """What runs in one sandbox, and everything it may see."""
+    """The command of one sandbox, and everything it may see."""
 
     name: str
     """Name in logs, such as `plugin acme/echo` or `exec conversation 12`. Where the host runs as root,
@@ -110,7 +110,7 @@ class SandboxedProcess(Protocol):
     limit_reached: LimitName | None
     """The limit it was killed for."""
     violations: list[Violation]
-    """What was prevented so far, each thing once."""
+    """Violations so far, each once."""
 
     def take_pipe(self, index: int, mode: str) -> Any:
         """Return the host's end of stdin (0), stdout (1) or stderr (2) as an unbuffered file; once per
