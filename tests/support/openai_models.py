@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from hostler.models.errors import Endpoint
 from hostler.models.openai import OpenAIModel
 from hostler.models.port import ModelRequest
 from hostler_protocol.calls import ModelChunk, ModelReply
-from support.model_server import ModelServer
 
 KEY = "sk-secret-0123456789"
-
-
-def run(test: Callable[[ModelServer], Awaitable[None]], **server: Any) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(110), ModelServer(**server) as fake:
-            await test(fake)
-
-    asyncio.run(main())
 
 
 @contextlib.asynccontextmanager
