@@ -98,12 +98,12 @@ def _show_one(head: Text, place: str, text: str, width: int, style: str) -> None
     if head.plain.strip():
         head.append("  ")
     place, begin = visible(place), head.cell_len
-    beside = len(place) <= width
-    column = begin + (width + 2 if place and beside else 0 if not place else 2)
+    fits = len(place) <= width
+    column = begin + (width + 2 if place and fits else 0 if not place else 2)
     room = max(err().width - column, LEAST_CHARS)
     pieces = textwrap.wrap(visible(text), room, break_long_words=False, break_on_hyphens=False) or [""]
-    first = Text.assemble(head, (place.ljust(column - begin) if beside else place, style))
-    if beside:
+    first = Text.assemble(head, (place.ljust(column - begin) if fits else place, style))
+    if fits:
         first.append(pieces.pop(0))
     err().print(first, soft_wrap=True)
     for piece in pieces:

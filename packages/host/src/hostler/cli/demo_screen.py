@@ -1,4 +1,4 @@
-"""What `hostler demo` prints: the greeting, and the steps of the scripted conversation."""
+"""The output of `hostler demo`: the greeting, and the steps of the scripted conversation."""
 
 from __future__ import annotations
 

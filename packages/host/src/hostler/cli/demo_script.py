@@ -102,7 +102,7 @@ class Script:
         self._restart: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Stop the current server process, after a restart that is under way."""
+        """Stop the current server process, after an unfinished restart."""
         if self._restart is not None:
             await asyncio.gather(self._restart, return_exceptions=True)
         await self._api.close()

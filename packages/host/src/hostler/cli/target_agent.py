@@ -14,9 +14,9 @@ from hostler.cli.output import note
 from hostler.cli.routes import route
 from hostler.cli.targets import (
     RunTarget,
-    folder_beside,
     local_plugin,
     runner_name,
+    same_name_note,
     unknown_agent,
     with_model,
 )
@@ -77,16 +77,18 @@ async def target_agent(
 
 def _check_agent(target: RunTarget, *, has_settings: bool) -> None:
     """Refuse --set and --model for a stored agent; note where a file or folder has its name as well."""
-    beside = folder_beside(target)
+    same_name = same_name_note(target)
     if has_settings:
         hint = (
-            f" ({target.text!r} is an agent: for the folder or file, write {target.beside})" if beside else ""
+            f" ({target.text!r} is an agent: for the folder or file, write {target.as_path})"
+            if same_name
+            else ""
         )
         raise InvalidArgumentError(
             f"--set and --model are for plugin folders and files; an agent has its own configuration{hint}"
         )
-    if beside is not None:
-        note(beside)
+    if same_name is not None:
+        note(same_name)
 
 
 async def _has_agent(api: Api, name: str) -> bool:

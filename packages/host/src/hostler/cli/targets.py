@@ -38,7 +38,7 @@ class RunTarget:
     error: InvalidArgumentError | None = None
 
     @property
-    def beside(self) -> str:
+    def as_path(self) -> str:
         """The target as a path that cannot be an agent's name."""
         return self.text if self.is_path else f"./{self.text}"
 
@@ -70,12 +70,12 @@ def local_plugin(target: RunTarget, *, is_agent: bool) -> LocalTarget | None:
     return target.local
 
 
-def folder_beside(target: RunTarget) -> str | None:
+def same_name_note(target: RunTarget) -> str | None:
     """Return a note for a target that is an agent, if a file or folder has the same name; else None."""
     if target.local is None:
         return None
     what = "plugin folder" if isinstance(target.local.source, Folder) else "file"
-    return f"{target.text!r} is the agent; for the {what} with this name, write {target.beside}"
+    return f"{target.text!r} is the agent; for the {what} with this name, write {target.as_path}"
 
 
 def local_target(target: str) -> LocalTarget | None:
