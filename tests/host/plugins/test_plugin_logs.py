@@ -33,6 +33,14 @@ def test_files_roll_and_their_number_and_size_are_bounded(tmp_path: Path) -> Non
     assert "line 0999\nafter a restart\n" in "".join(path.read_text() for path in reversed(files))
 
 
+def test_output_that_arrives_after_the_log_was_closed_is_dropped(tmp_path: Path) -> None:
+    log = PluginLog(tmp_path / "p.log", LIMITS)
+    log.write(b"in time\n")
+    log.close()
+    log.write(b"too late\n")
+    assert (tmp_path / "p.log").read_text() == "in time\n"
+
+
 def test_what_the_host_noted_is_not_lost_because_the_plugin_writes_much(tmp_path: Path) -> None:
     many = PluginLog(tmp_path / "many.log", LIMITS)
     for _ in range(1000):

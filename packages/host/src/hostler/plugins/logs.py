@@ -63,6 +63,8 @@ class PluginLog:
 
     def write(self, data: bytes) -> None:
         """Write output of the plugin."""
+        if self._file.closed:
+            return  # what a process still had in its pipe when the log was closed
         self._make_room(
             len(self._undecided) + len(data) + len(data) // len(OWN) * len(_QUOTED) + len(_QUOTED)
         )
