@@ -62,11 +62,13 @@ async def shop(tmp_path: Path, *, database: str | None = None, **settings: Any) 
 
 
 async def waiting(host: Stage, run_id: str, *, status: str = "open", calls: int = 1) -> PauseView:
-    """The run's pause, once it has so many calls and that status."""
+    """The run's latest pause, once it has so many calls and that status."""
     while True:
         page = await host.host.pauses.page(ADMIN, run_id=run_id)
-        if page.items and page.items[0].status == status and len(page.items[0].calls) >= calls:
-            return page.items[0]
+        # two pauses of a run that were opened in one millisecond are listed in either order
+        latest = max(page.items, key=lambda pause: pause.segment, default=None)
+        if latest is not None and latest.status == status and len(latest.calls) >= calls:
+            return latest
         await asyncio.sleep(0.01)
 
 
