@@ -21,7 +21,7 @@ _ONE_CALL = Use(calls=1)
 
 @dataclass(frozen=True, slots=True)
 class RunBudget:
-    """What one run may still spend: of its own budget, its agent's day, and those of the runs above it.
+    """The remaining budget of a run: its own, its agent's for the day, and those of the runs above it.
 
     No accounts: it has no limit, and nothing is counted.
     """

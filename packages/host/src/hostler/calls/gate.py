@@ -53,7 +53,7 @@ _STORAGE_PARAMS = (StorageGetParams, StorageSetParams, StorageDeleteParams, Stor
 
 
 class Budget(Protocol):
-    """What a run may still spend: `budgets.RunBudget` is one."""
+    """The remaining budget of a run; implemented by `budgets.RunBudget`."""
 
     async def take(self, *, spends: bool) -> None:
         """Count one call. A refusal is raised, and counts nothing."""

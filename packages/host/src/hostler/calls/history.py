@@ -18,7 +18,7 @@ from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a call reads: a conversation, its thread, and the sequence that it ends before."""
+    """The history that a call reads: a conversation, its thread, and the sequence that it ends before."""
 
     conversation_id: str | None
     thread_id: AnyOr

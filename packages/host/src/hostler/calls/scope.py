@@ -1,4 +1,4 @@
-"""What a Host API call is given, and what it gives back."""
+"""The arguments that every Host API call gets, and its effect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hostler_protocol.runs import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a call changes: carried out in the transaction that writes its journal entry.
+    """The change that a call makes, in the transaction that writes its journal entry.
 
     `work` returns the reply, or, as a value, the refusal: then it wrote nothing. It may be run twice, so it
     has no side effect outside `tx`. `then` runs after the commit and turns the reply into what is answered.
@@ -55,7 +55,7 @@ class PricedModel(Protocol):
         ...
 
     def cost(self, usage: Usage | None) -> Decimal | None:
-        """What that use costs; None where no price is known."""
+        """Return the cost of this usage, or None if the model has no price."""
         ...
 
 
@@ -68,7 +68,7 @@ class ModelService(Protocol):
 
 
 class RunControl(Protocol):
-    """What only the orchestrator can do to runs. Runs named here were found to be in the caller's reach."""
+    """Operations on runs that need the orchestrator. The caller has checked that the runs are in reach."""
 
     async def record(self, workspace_id: str, run_id: str) -> RunRecord:
         """The run as clients see it."""
@@ -92,7 +92,7 @@ class RunControl(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What calls work with; the same for all runs of a host.
+    """The services that calls use; the same for all runs of a host.
 
     `tools`, `knowledge` and `registered` (files in place) are None on a host that has none:
     grants are empty then, and nothing arrives. `clock` gives UTC epoch seconds.

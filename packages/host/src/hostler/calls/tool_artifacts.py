@@ -1,4 +1,4 @@
-"""What a tool call reads and makes: artifacts in the run's reach, files that the tool gives, large results.
+"""Artifacts of a tool call: those it may read, files that the tool returns, and large results.
 
 Bytes are durable as they come; their artifacts are made in the transaction that writes the call's outcome, so
 that neither is there without the other. A result over the limit becomes an artifact too: the runner, the
@@ -32,7 +32,7 @@ MAX_KEPT_RESULT_BYTES = 64 * MIB
 """The largest result that becomes an artifact: it is in memory as a whole until then."""
 MAX_ARTIFACTS_PER_CALL = 64
 PREVIEW_CHARS = 2_000
-"""What is told of a result that became an artifact: enough to know what it is, and to go on."""
+"""The part shown of a result that became an artifact: enough to see what it is and to continue."""
 
 
 @dataclass(eq=False, slots=True)

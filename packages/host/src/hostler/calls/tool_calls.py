@@ -68,7 +68,7 @@ class _Call:
     resolution: int = 0
     verdict: Verdict | None = None
     artifacts: CallArtifacts | None = None
-    """What the tool made, this time that it was asked."""
+    """The artifacts that the tool made in this request."""
 
     @property
     def tool(self) -> str:
@@ -306,7 +306,7 @@ class ToolCalls:
         return await self._doubt(call, unknown.message)
 
     async def _look_up(self, call: _Call) -> Found | HostlerError | None:
-        """What the tool has recorded; None: nothing; the error where it could not tell."""
+        """Return the tool's record of the call, None if it has none, or the error if the look-up failed."""
         pause = FIRST_RETRY_SECONDS
         for last in (n == MAX_TRIES for n in range(1, MAX_TRIES + 1)):
             try:
@@ -405,5 +405,5 @@ def _decided(call: _Call, verdict: Verdict) -> _Call:
 
 
 def _sentence(result: Any) -> str:
-    """What a client says of its failure."""
+    """Return a client's description of its failure as text."""
     return result if isinstance(result, str) else _encoder.encode(result).decode()

@@ -29,12 +29,12 @@ class CallRecord:
     effect: str | None = None
     began: float = field(default_factory=time.monotonic)
     chunks: list[Any] = field(default_factory=list)
-    """What was streamed so far."""
+    """Chunks streamed so far."""
     is_written: bool = False
     """Whether its outcome is on its way already."""
 
     def entry(self, reply: Any = None, error: HostlerError | None = None, **more: Any) -> CallEntry:
-        """What stands in the journal."""
+        """Return the journal entry of the call."""
         return CallEntry(
             method=self.name.method,
             digest=self.name.digest,
@@ -49,7 +49,7 @@ class CallRecord:
         )
 
     def outline(self, size: int, whole: CallEntry) -> CallEntry:
-        """What stands in the journal where the whole is too large for it."""
+        """Return the journal entry of a call whose whole entry is too large for a row."""
         return CallEntry(
             method=self.name.method,
             digest=self.name.digest,

@@ -49,7 +49,7 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
 
 
 class RecordedAnswer(msgspec.Struct):
-    """What a recorded call is answered with."""
+    """The recorded answer of a call."""
 
     chunks: list[Any] = []
     reply: msgspec.Raw = msgspec.Raw(b"null")
@@ -58,7 +58,7 @@ class RecordedAnswer(msgspec.Struct):
 
 
 class CallHead(msgspec.Struct):
-    """What is read of a `call`, `intent` or `refusal` entry to know which call it is."""
+    """The fields of a `call`, `intent` or `refusal` entry that identify the call."""
 
     method: str
     digest: str = ""
@@ -113,7 +113,7 @@ _answers = msgspec.json.Decoder(RecordedAnswer)
 
 
 def digest_of(params: CallParams) -> str:
-    """What the parameters are known by: all but what differs between attempts."""
+    """Return the digest of the parameters, without the fields that differ between attempts."""
     return digest({name: getattr(params, name) for name in _names_in_digest(type(params))})
 
 
@@ -123,7 +123,7 @@ def _names_in_digest(params: type[CallParams]) -> list[str]:
 
 
 def effect_key_of(run_id: str, call_id: str, arguments: Any, resolution: int) -> str:
-    """What a tool knows a call by: the same whenever the same call is made again, another for any other."""
+    """Return the key under which a tool knows a call: stable across attempts, unique per call."""
     return digest({"run": run_id, "call": call_id, "arguments": arguments, "resolution": resolution})
 
 
@@ -179,7 +179,7 @@ _answered = msgspec.json.Decoder(_Answered)
 
 
 def usage_of(data: str) -> Usage | None:
-    """What the model of a `call` entry used."""
+    """Return the model usage recorded in a `call` entry."""
     answered = _answered.decode(data)
     return answered.usage if answered.reply is None else answered.reply.usage
 

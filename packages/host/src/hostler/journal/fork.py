@@ -1,4 +1,4 @@
-"""What a forked run has of the run that it goes on from.
+"""The recording that a forked run inherits from its source.
 
 Its calls are answered with what its source was told, up to the step that both share, and written down as its
 own. Whatever else it asks is done for real; unless its effects were asked for, nothing outside of it changes.
@@ -21,7 +21,7 @@ from hostler_protocol.errors import DeniedError
 from hostler_protocol.events import AgentRunContext
 
 OWN_EFFECTS = frozenset({"artifact.upload", "steering.pull"})
-"""What they change is the run's own."""
+"""Their effects are limited to the run itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class Inherited:
         return None if call is None or call.position is None else call
 
     async def answer(self, call: RecordedCall) -> RecordedAnswer:
-        """What the source was told. HostError where retention has dropped it."""
+        """Return the answer that the source run got. HostError if retention has dropped it."""
         return await read_answer(self.db, self.blobs, self.source.source_run_id, call)
 
 
 async def inherited_of(db: Database, blobs: BlobFolder, source: Source | None) -> Inherited | None:
-    """What a run has of its source; None for one that is no fork."""
+    """Return the recording that a fork inherits, or None if the run is no fork."""
     if source is None or source.kind != "fork":
         return None
     loaded = Loaded(source.source_run_id, source.base_attempt, source.until_position)

@@ -39,7 +39,7 @@ SETTLE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of a replay. Without `divergence` it was the same as the recording.
+    """The outcome of a replay. Without `divergence` it equals the recording.
 
     `steps` were recorded. `text` is what the runner now says in whole, `recorded_text` what it said. `asked`
     counts its calls.
@@ -296,7 +296,7 @@ class Session:
 
 
 def _uploaded(tape: Tape) -> dict[str, Uploaded]:
-    """What the recorded run announced, so that it can be announced again."""
+    """Return the artifacts that the recorded run announced, so that the replay can announce them."""
     announced = (result.data for result in tape.results if result.type == "artifact.created")
     return {
         data["artifact_id"]: Uploaded(

@@ -40,7 +40,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to differ from the recording: the configuration as a whole, and single values over it."""
+    """Changes to the recording: a whole configuration, and single values over it."""
 
     config: Mapping[str, Any] | None = None
     values: Mapping[str, Any] = field(default_factory=dict)

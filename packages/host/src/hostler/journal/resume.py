@@ -58,7 +58,7 @@ _resumed = msgspec.json.Decoder(Resumed)
 
 @dataclass(slots=True)
 class Loaded:
-    """What a run's journal holds of the attempts since `base_attempt`, read page by page; up to `until`.
+    """The journal of a run's attempts since `base_attempt`, read page by page up to `until`.
 
     `context`: what the first of them began with, None where it never did. `more`: whether pages are left.
     """
@@ -151,7 +151,7 @@ def last_worked_at(tx: Tx, run_id: str, position: int) -> int | None:
 
 
 async def read_answer(db: Database, blobs: BlobFolder, run_id: str, call: RecordedCall) -> RecordedAnswer:
-    """What a recorded call is answered with. HostError where it is gone."""
+    """Return the recorded answer of a call. HostError if it is gone."""
     if call.data is not None:
         return answer_of(call.data)
     if call.position is None:
@@ -285,7 +285,7 @@ class Resumption:
         self._turns = Turns(self._forward, stall_seconds, diverged)
 
     def find(self, name: CallName) -> RecordedCall | None:
-        """What is recorded of a call that the runner makes now."""
+        """Return the record of a call that the runner makes now, if there is one."""
         found = self._forward.find(name)
         if found is not None:
             self._turns.progressed()
@@ -300,7 +300,7 @@ class Resumption:
         return self._forward.may_answer(call)
 
     async def read(self, call: RecordedCall) -> RecordedAnswer:
-        """What a recorded call is answered with. Its chunks may go out at once, the answer in its `turn`."""
+        """Return the recorded answer. Its chunks may be sent at once, the reply in its `turn`."""
         return await self._read(call)
 
     async def turn(self, call: RecordedCall) -> None:

@@ -27,7 +27,7 @@ from hostler_protocol.limits import MIB
 MAX_BATCH_ITEMS = 1024
 MAX_BATCH_BYTES = 4 * MIB
 LINGER_SECONDS = 0.005
-"""What nobody waits for is written with what comes next, at the latest after this long."""
+"""The longest time that an item without a waiter stays unwritten; usually the next item takes it along."""
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
 """Back-off while the database takes nothing (disk full, connection lost): the run waits, nothing is lost."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 """AES-256."""
 NONCE_BYTES = 12
-"""What GCM is defined for. Random ones are safe for 2^32 values of one key; a pause has some hundred."""
+"""The nonce size of GCM. Random nonces are safe for 2^32 values of a key; a pause has about a hundred."""
 KEY_ID_BYTES = 8
 MAX_KEYS = 16
 VERSION = b"\x01"
@@ -150,7 +150,7 @@ def open_vault(references: Sequence[str], environment: Mapping[str, str] | None 
 
 
 def vault_mistake(references: Sequence[str]) -> Mistake | None:
-    """What is wrong with the keys of pauses; a key that cannot be read now is a warning."""
+    """Return the mistakes in the keys of pauses; a key that cannot be read now is a warning."""
     try:
         open_vault(references)
     except SecretUnreadableError as error:

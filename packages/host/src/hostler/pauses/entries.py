@@ -43,7 +43,7 @@ def after_loss(tx: Tx, pause: Pause) -> list[Entry]:
 
 
 def _last_shown(tx: Tx, run_id: str) -> dict[str, InteractionRequested]:
-    """What the run's results showed last of each call."""
+    """Return the last request shown for each call, by call id."""
     shown: dict[str, InteractionRequested] = {}
     after, more = 0, True
     while more:

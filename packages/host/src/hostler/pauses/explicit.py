@@ -49,7 +49,7 @@ class OwnPause(NamedTuple):
 
 
 def own_pause(tx: Tx, run: Run) -> OwnPause | None:
-    """What the run's attempts go on from, where its runner paused the run.
+    """The explicit pause that an attempt resumes from.
 
     Every attempt since then has the same: also one that goes on after a later pause of calls that waited.
     """
@@ -59,7 +59,7 @@ def own_pause(tx: Tx, run: Run) -> OwnPause | None:
 
 @dataclass(frozen=True, slots=True)
 class ExplicitPauses:
-    """What such pauses need. `codec` seals the states of runners."""
+    """Prepares explicit pauses. `codec` encrypts the states of runners."""
 
     db: Database
     blobs: BlobFolder
@@ -87,7 +87,7 @@ class ExplicitPauses:
         return Prepared(new, kept, paused.expires_in)
 
     async def continuation(self, own: OwnPause) -> Continuation:
-        """What an attempt goes on from whose runner paused the run. StorageError: it is damaged."""
+        """Return the continuation of an attempt that resumes from this pause. StorageError: it is damaged."""
         return continuation_of(own.pause, own.calls, await load(self.blobs, self.codec, own.pause))
 
     def _call(self, run: Run, grant: Grant, paused: Paused, pending: PendingCall, nth: int) -> NewCall:

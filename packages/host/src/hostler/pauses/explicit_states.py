@@ -15,7 +15,7 @@ from hostler.storage.stores.blobs import Blob, BlobFolder, reference
 from hostler_protocol.errors import StorageError
 
 FIELD = "state"
-"""What a sealed state is bound to beside its pause."""
+"""The field name that an encrypted state is bound to, with its pause."""
 
 
 @dataclass(frozen=True, slots=True)

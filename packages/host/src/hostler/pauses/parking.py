@@ -22,7 +22,7 @@ from hostler_protocol.errors import RunFailure
 
 
 class Used(NamedTuple):
-    """What the run has used so far."""
+    """Usage and cost of the run so far."""
 
     usage: Usage | None = None
     cost: str | None = None

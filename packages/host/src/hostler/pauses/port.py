@@ -1,4 +1,4 @@
-"""What a call waits for that only a person or a client can say, and what they said.
+"""Questions that only a person or a client can answer, and their verdicts.
 
 The core asks through `People`; who holds the call meanwhile, parks the run and keeps the decisions is behind
 it. A question is known by its call's name: asked again by a later attempt it finds what was decided before.
@@ -50,12 +50,12 @@ class Question:
 
 
 class AskAgainError(CancelledCallError):
-    """What was decided no longer holds: the same question is to be asked again."""
+    """The decision no longer holds: the same question has to be asked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was decided. `arguments`: the effective ones, where a call is approved.
+    """A decision. `arguments`: the effective ones of an approved call.
 
     `reserve` is carried out in the transaction that makes the intent durable: (transaction, effect key); it
     gives, as a value, why the call may not be made after all. `settle` is carried out in the transaction of

@@ -1,4 +1,4 @@
-"""What a call is asked with: title, arguments, schemas, who may decide; frozen when its pause opens."""
+"""The request shown to people: title, arguments, schemas, deciders; frozen when the pause opens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to a pause in one transaction: decided, expired, cancelled, resolved, superseded.
+"""Transitions of a pause, each in one transaction: decide, expire, cancel, resolve, supersede.
 
 Each of them takes the run's row first, looks again, decides purely and writes. A pause that becomes ready
 puts its paused run back into the queue here, so that neither is durable without the other.
@@ -37,7 +37,7 @@ NO_ANSWER = "nobody answered in time"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a step came to. `changed`: whether anything was written about the pause; `asked`: runs under way
+    """The result of a step. `changed`: whether anything was written about the pause; `asked`: active runs
     that are to be stopped.
     """
 
@@ -51,7 +51,7 @@ class Done:
 
 
 def look(tx: Tx, pause: Pause) -> PauseSnapshot:
-    """What decisions about a pause are taken from."""
+    """Read the snapshot that decisions about a pause are based on."""
     cast = pause_votes.of_pause(tx, pause)
     calls = pause_calls.of_pause(tx, pause)
     present = pause_votes.key_holders(tx, pause.workspace_id, [vote.key_id for vote in cast])
@@ -85,7 +85,7 @@ def act(
 
 
 def answered(tx: Tx, pause: Pause, caller: Caller, request_key: str, body_digest: str) -> ActionAnswer | None:
-    """What was answered under this Idempotency-Key; None: nothing yet."""
+    """Return the answer stored under this Idempotency-Key, or None."""
     kept = pause_votes.find_request(tx, pause, caller, request_key)
     if kept is None:
         return None
@@ -97,7 +97,7 @@ def answered(tx: Tx, pause: Pause, caller: Caller, request_key: str, body_digest
 
 
 def digest_of(request: ActRequest) -> str:
-    """What makes two requests the same one."""
+    """Return the identity of a request: equal for repeated ones."""
     return digest(msgspec.to_builtins(request))
 
 

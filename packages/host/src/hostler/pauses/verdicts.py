@@ -1,4 +1,4 @@
-"""What a pause says of a call that an attempt makes: the verdict, and what goes with making it."""
+"""Find the verdict on a call that an attempt makes, and apply its side effects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def find_verdict(
 def _settled(
     tx: Tx, run: Run, call: PausedCall, question: Question, tools: ToolService | None
 ) -> Verdict | Literal["waits"]:
-    """What was decided of a call whose pause goes on."""
+    """Return the verdict on a call whose pause is being resumed."""
     if question.kind == "in_doubt":
         return _doubtful(run, call)
     if call.decision != "approved":
@@ -104,7 +104,7 @@ def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
 
 
 def _said(run: Run, call: PausedCall) -> Verdict:
-    """What people or a client said that nobody carries out."""
+    """Return a verdict that leads to no execution: a denial or an answer."""
     if call.decision == "undecided" or call.decision == "approved":  # noqa: PLR1714  mypy narrows by this
         raise RuntimeError(f"call {call.call_id} is {call.decision} in a pause that goes on")
     given = call.given

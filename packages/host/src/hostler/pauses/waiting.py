@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class _Entered(NamedTuple):
-    """What one step found: verdicts by call id, the calls that people have to decide, those without room."""
+    """The result of a step: verdicts by call id, calls that people have to decide, calls without room."""
 
     verdicts: dict[str, Verdict]
     asked: list[PausedCall]
@@ -83,9 +83,9 @@ class HeldCalls:
     """Called after each step: other calls may be among those that wait for people now."""
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _shown: dict[str, NewCall] = field(default_factory=dict)
-    """What waits, as people see it."""
+    """The waiting calls, as people see them."""
     _requested: set[tuple[str, int, str | None, int]] = field(default_factory=set)
-    """What was put to people: calls by id, revision, and how often their effects were in doubt."""
+    """Requests shown to people: call id, revision, and how often the effect was in doubt."""
     _given_up: set[str] = field(default_factory=set)
     """Calls that the runner waits for no more."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -126,7 +126,7 @@ class HeldCalls:
         return sum(one.is_asked for one in self._waiting.values())
 
     def held(self) -> list[NewCall]:
-        """What waits, as people see it."""
+        """Return the waiting calls, as people see them."""
         return [self._shown[call_id] for call_id in self._waiting if call_id in self._shown]
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class HeldCalls:
             await self._wait(entered)
 
     async def _calls(self) -> dict[str, NewCall]:
-        """What waits, as people see it; what nobody can be asked is refused."""
+        """Return the waiting calls as people see them; refuse those that cannot be asked."""
         calls: dict[str, NewCall] = {}
         for call_id, one in list(self._waiting.items()):
             try:
@@ -282,7 +282,7 @@ class HeldCalls:
 
 
 def _request_of(call: PausedCall) -> tuple[str, int, str | None, int]:
-    """What makes two requests to people the same one."""
+    """Return the identity of a request to people: equal for repeated ones."""
     return call.call_id, call.revision, call.review, call.resolution
 
 

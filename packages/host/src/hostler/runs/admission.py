@@ -1,4 +1,4 @@
-"""What becomes of an event: one transaction that stores it and opens its run, or lets another run have it.
+"""Admit an event: one transaction that stores it and opens a run, or gives it to another run.
 
 How the lane stands is read inside, so that an event and the end of a run never miss each other.
 """
@@ -38,7 +38,7 @@ SUPERSEDED = "superseded by a newer message"
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """What one transaction is to store. `can_steer`: whether a runner, by id, pulls steers."""
+    """The input of the transaction. `can_steer`: whether a runner, by id, pulls steers."""
 
     event: Event
     resolution: Resolution
@@ -61,7 +61,7 @@ Begins = Literal["now", "later", "not"]
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """What it stored, or found.
+    """The result of the transaction.
 
     `run` has the event: its own (`begins` now or later), or one that absorbed it or gathers (`not`).
     """
@@ -246,7 +246,7 @@ class _Lane:
     steered: Run | None = None
 
     def admit(self, concurrency: Concurrency) -> Admission:
-        """What becomes of the event."""
+        """The outcome of the event."""
         if self.parallel:
             return admit(LaneState(), "parallel")
         state = LaneState(

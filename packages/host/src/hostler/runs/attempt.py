@@ -348,7 +348,7 @@ class ActiveRun:
         self._results.write(stream.fail(code, error.message))
 
     def _settlement(self) -> Settlement | None:
-        """What the agent's policy says of an attempt that was lost; None: it was never begun."""
+        """Return the settlement of a lost attempt by the agent's policy, or None if it was never started."""
         parts = self._parts
         if parts is None:
             return None

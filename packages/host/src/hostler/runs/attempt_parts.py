@@ -1,4 +1,4 @@
-"""What one attempt of a run works with, put together before its runner starts."""
+"""The parts of one attempt, assembled before its runner starts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from hostler_protocol.manifest import AgentRunnerManifest
 
 @dataclass(slots=True)
 class Equipment:
-    """What every run of this host works with."""
+    """The services that every attempt of this host uses."""
 
     db: Database
     feed: Feed
@@ -69,7 +69,7 @@ class Equipment:
 
 
 class RunMeter:
-    """What the run's model calls used; its budget counts along. `cost`: of the attempts before."""
+    """Usage and cost of the run's model calls, charged to its budget. `cost`: of earlier attempts."""
 
     def __init__(self, budget: RunBudget, cost: Decimal) -> None:
         self._budget = budget
@@ -86,10 +86,10 @@ class RunMeter:
 
 
 class RunningAttempt(Attempt, Protocol):
-    """What the parts tell the attempt that they belong to."""
+    """The callbacks by which the parts notify their attempt."""
 
     def used(self) -> Used:
-        """What the run has used so far, over all attempts."""
+        """Return usage and cost of the run so far, over all attempts."""
         ...
 
     def requested(self, call: PausedCall) -> None:
@@ -127,7 +127,7 @@ class Parts(msgspec.Struct, frozen=True):
     going_on: Resumption | None
 
     def context_with(self, assets: RunDoors) -> AgentRunContext:
-        """What the runner gets; with a run token, where it asks for one."""
+        """Return the runner's context, with a run token if it asks for one."""
         context, prepared = self.prepared.context, self.prepared
         may_wait = not prepared.manifest.capabilities.resumable  # others could be parked meanwhile
         return assets.open(context, prepared.grant, self.calls, may_wait=may_wait)
@@ -142,7 +142,7 @@ class Parts(msgspec.Struct, frozen=True):
         self.pauses.holding.entered = lambda: None  # it refers to the calls, and they to it
 
     def used(self) -> Used | None:
-        """What the host measured over all attempts; None: the run called no model here."""
+        """Return the usage that the host measured over all attempts, or None without a model call."""
         if not self.meter.measured:
             return None
         cost = self.meter.cost

@@ -26,7 +26,7 @@ from hostler_protocol.errors import HostlerError, RunFailure, StorageError
 
 
 class Attempt(Protocol):
-    """What is asked of the attempt."""
+    """The attempt, as its pauses need it."""
 
     def may_pause(self) -> bool:
         """Whether it may still be parked: it has not ended, and nobody stops it."""

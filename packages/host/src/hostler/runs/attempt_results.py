@@ -1,4 +1,4 @@
-"""What an attempt gives out, on its way into the journal: results, warnings, its ending, and the credit back.
+"""Write an attempt's results, warnings and ending to the journal, and return credit to the plugin.
 
 Nothing is shown to anyone before its commit; credit for a result goes back to the plugin after it.
 """

@@ -1,4 +1,4 @@
-"""What runners may do to runs: read them, end them, open children."""
+"""Operations of runners on runs: read them, end them, open children."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ a row found is settled by its agent's recovery policy."""
 LEAVE_SECONDS = 10.0
 """How long a new attempt waits here for the one before it to leave; then that one is cancelled."""
 HAND_OVER_SECONDS = 10.0
-"""What a stopping host waits for the last writes of runs that it hands over."""
+"""How long a stopping host waits for the last writes of runs that it hands over."""
 RETRY_SECONDS = 1.0
 """Back-off after the database did not answer."""
 
@@ -412,7 +412,7 @@ class Dispatcher:
 
 
 def grace_of(run: Run) -> float | None:
-    """What a cancelled run's runner is given to end by itself, in seconds; None: what the host gives."""
+    """Return the grace of a cancelled run in seconds; None: the host's default."""
     return None if run.cancel_grace is None else run.cancel_grace / 1000
 
 

@@ -114,7 +114,7 @@ class FilterProcesses:
     async def _ask(
         self, worker: _Worker, view: msgspec.Raw, filters: list[str]
     ) -> tuple[list[FilterOutcome], int | None]:
-        """What a process answers, and how it ended; None: it has answered all, and is idle again."""
+        """Return a process's answers and its exit status; None: it answered all and is idle again."""
         job = _encoder.encode({"event": view, "filters": filters})
         answered: list[FilterOutcome] = []
         status = None

@@ -65,7 +65,7 @@ class RunBrief(Strict):
 
 
 class Accepted(Strict):
-    """What became of an event. `duplicate`: it was known; the rest is what the first delivery got."""
+    """The outcome of an event. `duplicate`: it was known; the rest repeats the first delivery's answer."""
 
     event_id: str
     duplicate: bool
@@ -319,7 +319,7 @@ class Orchestrator:
 
 
 def not_routed(record: events.StoredEvent) -> UnavailableError:
-    """What is told of an event that failed."""
+    """Return the error for an event that failed."""
     told = [f"{one['agent']}: {one['error']}" for one in record.routing.get("filter_errors", ())]
     return UnavailableError(
         f"event {record.event_id!r} was given to no agent: filters that it depends on could not be evaluated "

@@ -1,4 +1,4 @@
-"""What an attempt starts with: its grant, its configuration, its context, its place in the logs."""
+"""Prepare an attempt: its grant, configuration, context and position in the logs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from hostler_protocol.manifest import AgentRunnerManifest
 
 log = logging.getLogger(__name__)
 MIN_DEADLINE_LEFT_MS = 1_000
-"""What an attempt has at least that goes on when the time was nearly over: enough to say what it knows."""
+"""The least time of a resumed attempt, even if its deadline was nearly over: enough to report."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -67,26 +67,26 @@ class Prepared(msgspec.Struct, frozen=True):
     event_seq: int
     stream_state: StreamState
     uploads: dict[str, Uploaded]
-    """What earlier attempts uploaded."""
+    """Artifacts uploaded by earlier attempts."""
     deadline_at: float | None
     accounts: tuple[Account, ...]
-    """What the attempt's calls are charged to."""
+    """The accounts that the attempt's calls are charged to."""
     prompt: tuple[ModelMessage, ...]
     notes: tuple[str, ...]
     cause: str
     """Why there is another attempt; empty for the first."""
     recovery: Recovery
     on_message: OnMessage
-    """What becomes of a message that comes while the run waits for people."""
+    """How a message is treated that arrives while the run waits for people."""
     is_undone: bool = False
     """Whether it goes on from the runner's own pause, from which nothing has been done yet."""
     recording: Recording | None = None
-    """What the attempt goes on from; None: it begins from nothing."""
+    """The recording that the attempt resumes from; None: it starts from nothing."""
     inherited: Inherited | None = None
-    """What a fork has of its source."""
+    """The recording that a fork inherits from its source."""
 
     def scope(self, meter: Meter, uploads: dict[str, Uploaded]) -> CallScope:
-        """What the attempt's calls work with."""
+        """Return the scope of the attempt's calls."""
         return CallScope(
             run_id=self.context.run_id,
             attempt=self.context.attempt,
@@ -239,7 +239,7 @@ def _position(event_seq: int, known: ContextFacts, grant: Grant, cursors: Cursor
 
 
 def _deadline_left(run: Run, last_at: int | None, outer_deadline: int | None) -> float | None:
-    """What was left of the run's time when the last attempt wrote its last entry, from now on.
+    """Return the deadline that leaves as much time as there was at the last attempt's last entry.
 
     The deadline counts the time in which somebody works on the run, not that in which it waits for a person
     or for a host.

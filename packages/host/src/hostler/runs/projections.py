@@ -1,4 +1,4 @@
-"""What follows from a result beside its journal entry: transcript, state, artifacts, actions.
+"""Projections of results: transcript items, state values, artifacts and actions.
 
 Written in the transaction that writes the entry, so that neither exists without the other.
 """
@@ -41,7 +41,7 @@ class Projector:
         self._blobs = blobs
 
     def project(self, scope: CallScope, stored: Stored) -> tuple[Before, After]:
-        """What to await before the transaction, and what to write in it."""
+        """Return a step to await before the transaction, and the work to do in it."""
         match stored.projection:
             case TranscriptWrite(message=message):
                 return _transcript(scope, message)

@@ -12,7 +12,7 @@ from hostler.storage.stores import runs
 from hostler_protocol.errors import RateLimitedError
 
 RETRY_SECONDS = 5.0
-"""What a refused caller is told to wait."""
+"""`retry_after` of a refused caller."""
 COUNT_SECONDS = 5.0
 """How old a count may be: what other hosts queued, or a recovery gave back, is seen after this long."""
 RECOUNT_SECONDS = 0.1
@@ -32,7 +32,7 @@ class QueueLimit:
     most: int
     clock: Callable[[], float] = time.monotonic
     _found: int = 0
-    """What the last count found."""
+    """The number of queued runs at the last count."""
     _queued: int = 0
     """Runs queued here that the last count may not have seen."""
     _coming: int = 0
@@ -54,7 +54,7 @@ class QueueLimit:
             raise self.error()
 
     def error(self) -> RateLimitedError:
-        """What a caller is told whose run would be one too many."""
+        """Return the error for a run that would exceed the limit."""
         text = f"too many runs wait on this host: {self.most:,} may; try again later"
         return RateLimitedError(text, RETRY_SECONDS)
 

@@ -1,4 +1,4 @@
-"""What was under way on a host that is gone: each run is settled by its agent's policy."""
+"""Recover the runs of a host that is gone: each is settled by its agent's policy."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _settle(tx: Tx, run: Run, resumable: bool, lost: Usage | None) -> None:
 
 
 def _lost_usage(tx: Tx, run: Run) -> Usage | None:
-    """What the models of an attempt used whose host could not say so any more."""
+    """Return the model usage of a lost attempt, summed from its journal."""
     total: Usage | None = None
     for data in journal.model_calls(tx, run.run_id, run.attempt):
         total = add_usage(total, usage_of(data))

@@ -1,4 +1,4 @@
-"""What is stored about an attempt when it begins, read in one snapshot, and what follows from it."""
+"""Read everything stored about an attempt in one snapshot, and derive its grant."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Origin(msgspec.Struct, frozen=True):
     complete_ids: frozenset[str]
     uploads: dict[str, Uploaded]
     outer_deadline: int | None
-    """What the run may not outlast, in milliseconds: its parent's deadline."""
+    """The parent's deadline in UTC epoch milliseconds; the run may not outlast it."""
     source: Source | None
     """The run that it was made from."""
     above: tuple[Account, ...] = ()
-    """What the runs above it are charged to."""
+    """The accounts of the runs above it."""
 
     def accounts_with(self, run: Run, grant: Grant) -> tuple[Account, ...]:
-        """What the attempt's calls are charged to: its own accounts, and those of the runs above it."""
+        """Return the accounts that calls are charged to: its own and those of the runs above."""
         return merge_accounts([*accounts_of(run.run_id, run.agent_id, grant.budget), *self.above])
 
 
@@ -60,7 +60,7 @@ class ContextFacts(msgspec.Struct, frozen=True):
 
 
 class Past(msgspec.Struct, frozen=True):
-    """What the attempts before this one left behind."""
+    """The state left by earlier attempts."""
 
     cause: str = ""
     """Why there is another attempt; empty for the first."""
@@ -74,7 +74,7 @@ class Past(msgspec.Struct, frozen=True):
 
 
 class AttemptFacts(NamedTuple):
-    """What is stored about an attempt, and what follows from it."""
+    """The stored facts of an attempt, and the values derived from them."""
 
     origin: Origin
     event: Event
@@ -122,7 +122,7 @@ def _grant(
     configuration: Configuration,
     catalog: Catalog,
 ) -> Grant:
-    """What the run may do; it is frozen with its first attempt."""
+    """Build the grant; it is frozen with the first attempt."""
     scopes = scopes_for(
         workspace_id=event.workspace_id,
         runner_id=agent.spec.runner,
