@@ -112,6 +112,7 @@ BAD_TARGETS = [
     ("gone.py:Echo", 2, "there is no file gone.py: name an existing one, like echo.py:Echo"),
     ("own.py", 2, "own.py: add the class, like own.py:MyRunner"),
     ("./gone", 2, "there is no plugin folder ./gone"),
+    ("./unquotd", 2, "there is no plugin folder ./unquotd; did you mean 'unquoted'?"),
     ("nobody", 2, "there is no agent 'nobody': there are none yet"),
     ("own.py:Gone", 2, "own.py has no class 'Gone'; its classes are: Boom, Counts, Holds, Slow, Waits"),
     ("./empty", 1, "is not a plugin folder: it has no hostler.yaml"),

@@ -18,7 +18,7 @@ import httpx
 
 from hostler.host.lock import read_holder
 from support import ready_processes
-from support.ready_processes import ReadyProcess
+from support.ready_processes import CommandProcess
 
 BOUND_SECONDS = 200.0
 """What any command may take; it only has to end what hangs."""
@@ -120,7 +120,7 @@ class CommandLine:
 class Server:
     """A server that runs."""
 
-    def __init__(self, process: ReadyProcess, data: Path, log_path: Path) -> None:
+    def __init__(self, process: CommandProcess, data: Path, log_path: Path) -> None:
         self.process = process
         self.data = data
         self._log_path = log_path

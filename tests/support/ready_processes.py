@@ -30,6 +30,8 @@ from typing import Any, BinaryIO
 
 MAX_ORDER_BYTES = 1 << 20
 """Of arguments and environment; both together are less than what the kernel takes."""
+CAN_FORK = hasattr(os, "pidfd_open")
+"""Whether the kernel says by a descriptor when such a process ends; elsewhere each is a new interpreter."""
 LEFT_OUT = ("__main__", "pytest_plugin", "testing", "litellm")
 """Parts of module names that no command needs."""
 
@@ -74,6 +76,9 @@ class ReadyProcess:
                 return None
             self.returncode = self._source.status(self)
         return self.returncode
+
+
+CommandProcess = ReadyProcess | subprocess.Popen[bytes]
 
 
 class Source:
@@ -130,8 +135,17 @@ def source() -> Source:
 
 def start(
     arguments: Sequence[str], environment: Mapping[str, str], log: BinaryIO, cwd: Path | None = None
-) -> ReadyProcess:
+) -> CommandProcess:
     """Start a command without input that writes to a log."""
+    if not CAN_FORK:
+        return subprocess.Popen(
+            [sys.executable, "-m", "hostler", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd=cwd,
+        )
     with Path(os.devnull).open("rb") as nothing:
         files = [nothing.fileno(), log.fileno(), log.fileno()]
         return source().start(arguments, environment, cwd, files)
@@ -141,6 +155,12 @@ def run(
     arguments: Sequence[str], given: bytes, environment: Mapping[str, str], cwd: Path, seconds: float
 ) -> tuple[int, bytes, bytes]:
     """Run a command to its end: exit status, output and errors."""
+    if not CAN_FORK:
+        command = [sys.executable, "-m", "hostler", *arguments]
+        ran = subprocess.run(
+            command, input=given, capture_output=True, env=environment, cwd=cwd, timeout=seconds, check=False
+        )
+        return ran.returncode, ran.stdout, ran.stderr
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         stdin.write(given)
         stdin.seek(0)

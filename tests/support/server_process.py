@@ -21,7 +21,7 @@ import psutil
 
 from hostler.host.lock import read_holder
 from support import ready_processes
-from support.ready_processes import ReadyProcess
+from support.ready_processes import CommandProcess
 from support.trust import plugin_entry
 
 KEY = secrets.token_urlsafe()
@@ -63,7 +63,7 @@ class HostProcess:
     lives: int = 0
     up: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while it takes requests."""
-    _process: subprocess.Popen[bytes] | ReadyProcess | None = None
+    _process: CommandProcess | None = None
 
     @property
     def pid(self) -> int:

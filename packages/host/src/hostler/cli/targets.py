@@ -101,8 +101,19 @@ def local_target(target: str) -> LocalTarget | None:
         if text and path.is_dir() and (_is_path(text) or (path / "hostler.yaml").exists()):
             return LocalTarget(Folder(path.resolve()), runner)
     if _is_path(target):
-        raise InvalidArgumentError(f"there is no plugin folder {path_text if colon else target}")
+        raise InvalidArgumentError(_no_folder(path_text if colon else target))
     return None
+
+
+def _no_folder(target: str) -> str:
+    """Return the error for a folder that does not exist, with the neighbour of the nearest name."""
+    path = Path(target).expanduser()
+    try:
+        neighbours = [one.name for one in path.parent.iterdir() if (one / "hostler.yaml").is_file()]
+    except OSError:
+        neighbours = []
+    near = did_you_mean(path.name, neighbours)
+    return f"there is no plugin folder {target}" + (f"; {near}" if neighbours else "")
 
 
 def _look_for_class(path: Path, name: str) -> None:
