@@ -1,6 +1,6 @@
 """AgentRunner Protocol v1: types, and the sans-IO link between a host and its runners.
 
-Start with `link.Link`. Types stand in one module per subject; this package does no IO.
+Start with `link.Link`. There is one module of types per subject; this package does no IO.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ _NAMES = {
     "methods": "METHODS Method Side",
     "results": "RESULT_TYPES AgentRunResult decode_data result_of",
 }
-"""The public names by their modules. A module is imported when one of its names is asked for, so that whoever
-needs the errors alone does not pay for the types."""
+"""The public names by their modules. A module is imported on the first use of one of its names, so that a
+program that needs only the errors does not pay for importing the types."""
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 

@@ -1,4 +1,4 @@
-"""The struct bases every wire type is built on: frozen, built by keyword."""
+"""Base classes of all wire types: frozen structs, built by keyword."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, dataclass_transform
 import msgspec
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding foreign JSON raises: wrong form or type, bytes that are no UTF-8, nesting too deep."""
+"""Errors of decoding untrusted JSON: invalid JSON or a wrong type, invalid UTF-8, nesting too deep."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -21,23 +21,23 @@ class _FrozenMeta(msgspec.StructMeta):
 
 
 class Lenient(msgspec.Struct, metaclass=_FrozenMeta):
-    """An inbound value whose unknown keys are ignored, so that a newer peer can add fields."""
+    """An inbound value. Unknown keys are ignored, so that a newer peer can add fields."""
 
 
 class Strict(msgspec.Struct, metaclass=_FrozenMeta, forbid_unknown_fields=True):
-    """A value whose unknown keys are refused: manifests, result payloads, API pages and errors."""
+    """A value with no unknown keys: manifests, result payloads, API pages and errors."""
 
 
 def is_wire_type(value: Any) -> bool:
-    """Whether a value is of a type of the protocol or of the SDK, whose JSON is defined."""
+    """Whether a value is a struct of the protocol or the SDK, so that its JSON form is defined."""
     package = type(value).__module__.partition(".")[0]
     return isinstance(value, msgspec.Struct) and package in ("hostler_protocol", "hostler_sdk")
 
 
 def always(value: Any) -> Any:
-    """The default of a field that a sparse value states even where it holds its default."""
+    """Default of a `Sparse` field that is encoded even when it holds its default."""
     return msgspec.field(default_factory=lambda: value)
 
 
 class Sparse(msgspec.Struct, metaclass=_FrozenMeta, forbid_unknown_fields=True, omit_defaults=True):
-    """A strict value that leaves out of its JSON whatever holds its default (absent means unknown)."""
+    """A strict value whose JSON leaves out fields that hold their default (absent means unknown)."""

@@ -1,4 +1,4 @@
-"""Messages and what they are made of."""
+"""Messages and their content."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ class TextElement(Sparse, tag="text", tag_field="type"):
 
 
 class ImageUrl(Sparse):
-    """The address of an image; `detail` is handed to the model as it is."""
+    """The URL of an image; `detail` is passed to the model unchanged."""
 
     url: str
     detail: str | None = None
 
 
 class ImageUrlElement(Sparse, tag="image_url", tag_field="type"):
-    """An image by its address."""
+    """An image by its URL."""
 
     image_url: ImageUrl
 
 
 class ImageBase64Element(Sparse, tag="image_base64", tag_field="type"):
-    """An image inline; `mime_type` where it is known."""
+    """An inline image; `mime_type` if it is known."""
 
     image_base64: str
     mime_type: str | None = None
 
 
 class FileUrlElement(Sparse, tag="file_url", tag_field="type"):
-    """A file by its address."""
+    """A file by its URL."""
 
     file_url: str
     file_name: str | None = None
 
 
 class FileBase64Element(Sparse, tag="file_base64", tag_field="type"):
-    """A file inline."""
+    """An inline file."""
 
     file_base64: str
     file_name: str | None = None
@@ -50,7 +50,7 @@ class FileBase64Element(Sparse, tag="file_base64", tag_field="type"):
 
 
 class ArtifactElement(Sparse, tag="artifact", tag_field="type"):
-    """What the host puts in the place of a large base64 element: a reference to the stored bytes."""
+    """A reference to stored bytes. The host replaces a large base64 element with it."""
 
     artifact_id: str
     mime_type: str | None = None
@@ -77,7 +77,7 @@ class ArtifactRef(Sparse):
 
 
 class Message(Sparse):
-    """A completed message as runners send it and transcripts keep it."""
+    """A complete message, as runners send it and transcripts store it."""
 
     role: Role
     content: Content
@@ -94,18 +94,18 @@ class MessageChunk(Sparse):
 
 
 class FunctionCall(Sparse):
-    """Which function a model asks for; `arguments` is the JSON text as the model wrote it."""
+    """The function that a model wants to call; `arguments` is the JSON text as the model wrote it."""
 
     name: str
     arguments: str
 
 
 class ProviderData(Sparse):
-    """What a model's service wants back with its own answer, like signatures of its thinking.
+    """Data of a model's service that it needs back with its own messages, like signatures of its thinking.
 
-    Opaque to runners, which hand messages and tool calls back as they came. The host sends `fields` to the
-    service and model that made them, which `source` names, and to no other. `reasoning_as`: the names under
-    which these want the message's `reasoning`.
+    Opaque to runners, which send messages and tool calls back unchanged. The host sends `fields` only to the
+    service and model that made them, named by `source`. `reasoning_as`: the names under which that service
+    expects the message's `reasoning`.
     """
 
     source: str
@@ -114,7 +114,7 @@ class ProviderData(Sparse):
 
 
 class ToolCall(Sparse):
-    """A model's wish to call a tool, in the form chat completion services use."""
+    """A model's request to call a tool, in the form of chat completion services."""
 
     id: str
     function: FunctionCall
@@ -123,7 +123,7 @@ class ToolCall(Sparse):
 
 
 class FunctionSpec(Sparse):
-    """A tool as a model is told of it; `parameters` is JSON Schema."""
+    """Description of a tool for a model; `parameters` is JSON Schema."""
 
     name: str
     description: str = ""
@@ -131,7 +131,7 @@ class FunctionSpec(Sparse):
 
 
 class ModelMessage(Sparse):
-    """A message of a model call. `reasoning` is what the model thought; it is never shown as its answer."""
+    """A message of a model call. `reasoning` is the model's thinking; it is never shown as its answer."""
 
     role: Role
     content: Content | None = None
@@ -145,7 +145,7 @@ class ModelMessage(Sparse):
 class Usage(Sparse):
     """Tokens used. An absent number is unknown, never zero.
 
-    In a result, other keys and values of another type are left out with a warning; the result is kept.
+    In a result, unknown keys and values of a wrong type are left out with a warning; the result is kept.
     """
 
     input_tokens: Count | None = None
@@ -156,7 +156,7 @@ class Usage(Sparse):
 
 
 def text_of(content: Content | None) -> str:
-    """All text of `content`; other elements are left out."""
+    """Return the text of `content`: its text elements joined by line ends, without other elements."""
     if content is None:
         return ""
     if isinstance(content, str):

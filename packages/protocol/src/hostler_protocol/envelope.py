@@ -1,4 +1,4 @@
-"""The envelope of a result, read so that a mistake in `usage` costs only what is wrong in it."""
+"""Decode the envelope of a result leniently: a mistake in `usage` loses only the wrong fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hostler_protocol.limits import Count
 from hostler_protocol.results import AgentRunResult
 
 MAX_NAMED_KEYS = 5
-"""Keys that one warning names; the rest is counted."""
+"""Keys that one warning names; it counts the others."""
 _KNOWN = frozenset(Usage.__struct_fields__)
 _decode_result = msgspec.json.Decoder(AgentRunResult).decode
 _decode_count = msgspec.json.Decoder(Count | None).decode
@@ -32,9 +32,9 @@ _decode_unread = msgspec.json.Decoder(_UnreadUsage).decode
 
 
 def read_result(params: bytes | msgspec.Raw) -> tuple[AgentRunResult, str | None]:
-    """Decode the parameters of a `run/result`: the result, and what was left out of its usage, if anything.
+    """Decode the parameters of a `run/result`. Return the result, and what was dropped from `usage` or None.
 
-    One of DECODE_ERRORS where anything but the usage is wrong.
+    Raises one of DECODE_ERRORS if anything but `usage` is invalid.
     """
     try:
         return _decode_result(params), None
@@ -57,9 +57,9 @@ def read_result(params: bytes | msgspec.Raw) -> tuple[AgentRunResult, str | None
 
 
 def usage_of(raw: bytes | msgspec.Raw) -> tuple[Usage | None, str | None]:
-    """Read a usage key by key: what is right in it, and which keys were left out and why (None: none).
+    """Decode a usage key by key. Return the valid part, and a sentence on the keys left out or None.
 
-    A value that is no whole number from 0 to 2**53 - 1 counts as unknown, as an absent one does.
+    A value that is not a whole number from 0 to 2**53 - 1 is unknown, like an absent one.
     """
     try:
         members = _decode_members(raw)

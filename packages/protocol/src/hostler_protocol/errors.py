@@ -1,12 +1,11 @@
-"""Errors: the wire form, and three families of Python exceptions by who is to blame.
+"""Errors: their wire form, and three families of Python exceptions by who is to blame.
 
-`CallerError`: whoever asked (a runner through the Host API, a person or program through HTTP or the
-command line) asked for something that cannot be; the message says what would be right.
+`CallerError`: the request of a runner (Host API), or of a person or program (HTTP, command line), cannot be
+carried out; the message says what would be right.
 `PluginError`: a plugin process broke its contract; it ends runs, never the host.
-`HostError`: the host itself could not do what it should; nothing the caller did caused it.
+`HostError`: the host failed; the caller did not cause it.
 
-Each class carries its code and builds its own sentence. `to_fault` and `from_fault` translate to and
-from the wire.
+Each class carries its code. `to_fault` and `from_fault` translate to and from the wire.
 """
 
 from __future__ import annotations
@@ -47,23 +46,23 @@ RunFailure = Literal[
     "pause.failed",
     "replay.diverged",
 ]
-"""`run.failed` codes that the host writes. The set is open: a runner may name its own."""
+"""Codes of `run.failed` that the host writes. The set is open: a runner may use its own."""
 
 JSONRPC_INVALID_REQUEST = -32600
-"""Not allowed in this state, or an id that is still open."""
+"""The method is not allowed in this state, or a request with this id is still open."""
 JSONRPC_METHOD_NOT_FOUND = -32601
-"""No such request, or not for this side to make."""
+"""There is no such request, or the other side makes it."""
 JSONRPC_INVALID_PARAMS = -32602
 """The parameters are not of the method's type; the message names the field."""
 JSONRPC_FAULT = -32000
-"""Our own errors: `data` of the JSON-RPC error is a Fault."""
+"""Every other error: `data` of the JSON-RPC error is a Fault."""
 
 
 class Fault(Sparse):
-    """The wire error (`AgentAPIError`): `code`, `message`, `retryable`, `details`.
+    """An error on the wire (`AgentAPIError`).
 
-    The message names what was wrong and what would be right, and never a secret.
-    `rate_limited` carries `retry_after` (seconds) in `details`.
+    `message` says what was wrong and what would be right, and never holds a secret. `retryable`: the same
+    request may succeed later. `details` of `rate_limited` hold `retry_after` in seconds.
     """
 
     code: ErrorCode
@@ -73,7 +72,7 @@ class Fault(Sparse):
 
 
 class HostlerError(Exception):
-    """Base of all errors that Hostler raises on purpose."""
+    """Base class of all errors that Hostler raises on purpose."""
 
     code: ClassVar[str] = "runtime_error"
     retryable: ClassVar[bool] = False
@@ -85,23 +84,23 @@ class HostlerError(Exception):
 
 
 class CallerError(HostlerError):
-    """Whoever asked is to blame."""
+    """The caller is to blame."""
 
 
 class InvalidArgumentError(CallerError):
-    """A value is not of the form, size or kind it must be."""
+    """A value has a wrong form, size or type; the message names it."""
 
     code = "invalid_argument"
 
 
 class UnauthorizedError(CallerError):
-    """The grant or the key does not hold this operation."""
+    """The run's grant, or the caller's key, does not allow this operation."""
 
     code = "unauthorized"
 
 
 class NotFoundError(CallerError):
-    """There is no such thing, or the caller may not know of it."""
+    """The object does not exist, or the caller may not see it."""
 
     code = "not_found"
 
@@ -119,7 +118,7 @@ class PayloadTooLargeError(CallerError):
 
 
 class RateLimitedError(CallerError):
-    """Too many calls; `details["retry_after"]` says after how many seconds to come again."""
+    """Too many calls; `details["retry_after"]` is the time to wait, in seconds."""
 
     code = "rate_limited"
     retryable = True
@@ -130,71 +129,71 @@ class RateLimitedError(CallerError):
 
 
 class DeadlineExceededError(CallerError):
-    """The run's deadline is over."""
+    """The run's deadline has passed."""
 
     code = "deadline_exceeded"
 
 
 class CancelledCallError(CallerError):
-    """The run was cancelled, ended or superseded; nothing it asks for is done any more."""
+    """The run was cancelled or superseded, or has ended: its calls are no longer carried out."""
 
     code = "cancelled"
 
 
 class DeniedError(CallerError):
-    """A person refused."""
+    """A person refused the call."""
 
     code = "denied"
 
 
 class ExpiredError(CallerError):
-    """Nobody answered in time, or a cursor points at what retention has removed."""
+    """No decision came in time, or a cursor points at an entry that retention has removed."""
 
     code = "expired"
 
 
 class PluginError(HostlerError):
-    """A plugin process broke its contract. `status_code` is what its runs end with."""
+    """A plugin process broke its contract. Its runs end with the code `status_code`."""
 
     status_code: ClassVar[RunFailure] = "runner.error"
 
 
 class PluginCrashedError(PluginError):
-    """The plugin process ended, or was killed because it no longer answered."""
+    """The plugin process ended, or was killed because it did not answer."""
 
     status_code = "runner.crashed"
 
 
 class PluginProtocolError(PluginError):
-    """The plugin said something the protocol does not allow there."""
+    """The plugin sent a message that the protocol does not allow."""
 
     status_code = "runner.protocol"
 
 
 class PluginStartError(PluginError):
-    """The plugin could not be brought up: environment, command, handshake or manifest."""
+    """The plugin could not be started: its environment, command, handshake or manifest is wrong."""
 
     status_code = "runner.crashed"
 
 
 class HostError(HostlerError):
-    """The host could not do what it should."""
+    """The host failed."""
 
 
 class StorageError(HostError):
-    """The database or the blob folder did not take or give a fact (disk full, file damaged)."""
+    """Reading or writing the database or the blob folder failed (disk full, file damaged)."""
 
     retryable = True
 
 
 class UnavailableError(HostError):
-    """Not now: shutting down, queue full, or a service the host needs is away."""
+    """Not possible now: the host shuts down, a queue is full, or a service that it needs does not answer."""
 
     retryable = True
 
 
 class RemoteFaultError(HostlerError):
-    """A Fault that came over the wire and is not the caller's: raised as it came."""
+    """A Fault received over the wire that is not the caller's to blame: `to_fault` returns it unchanged."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message, **fault.details)
@@ -217,62 +216,60 @@ ERRORS: dict[str, type[HostlerError]] = {
         HostError,
     )
 }
-"""Each code of a Fault and the class that stands for it here."""
+"""The exception class of each code of a Fault."""
 
 
 class Failure(NamedTuple):
-    """What a code of `run.failed` says, and whether the same event may succeed in a run of its own."""
+    """Meaning of a code of `run.failed`, and whether a new run of the same event may succeed."""
 
     meaning: str
     retryable: bool = False
 
 
 RUN_FAILURES: dict[RunFailure, Failure] = {
-    "runner.error": Failure("The runner's code raised, or gave something that is no result."),
+    "runner.error": Failure("The runner's code raised, or returned something that is not a result."),
     "runner.config_invalid": Failure(
-        "The run could not start: its runner is not there, or the agent's configuration does not fit the "
-        "runner's form or names a secret that cannot be read."
+        "The run could not start: its runner does not exist, the agent's configuration does not match the "
+        "runner's form, or it names a secret that cannot be read."
     ),
     "runner.timeout": Failure(
         "The run's deadline passed, or it did nothing for its agent's `idle_timeout`.", retryable=True
     ),
     "runner.crashed": Failure(
-        "The plugin process ended, could not be started, or was killed because it no longer answered.",
+        "The plugin process ended, could not be started, or was killed because it did not answer.",
         retryable=True,
     ),
-    "runner.no_output": Failure("The runner finished, but gave nothing except deltas, logs and telemetry."),
+    "runner.no_output": Failure("The runner finished, but sent nothing except deltas, logs and telemetry."),
     "runner.protocol": Failure(
-        "The plugin broke this protocol: more results than credited, an impossible sequence."
+        "The plugin broke this protocol, as with more results than credited or an impossible sequence."
     ),
-    "payload_too_large": Failure("A result was over its size; it was not cut."),
-    "cancelled": Failure("Somebody cancelled the run, or its parent ended."),
+    "payload_too_large": Failure("A result was over the limit of its size; it was not cut."),
+    "cancelled": Failure("The run was cancelled, or its parent ended."),
     "host.restarted": Failure(
-        "The host stopped or lost its lease while the run was under way, and the agent's policy gives it no "
-        "further attempt.",
+        "The host stopped or lost its lease during the run, and the agent's policy allows no further "
+        "attempt.",
         retryable=True,
     ),
-    "host.error": Failure(
-        "The host could not do its part: what the run needs is gone, or could not be stored."
-    ),
-    "pause.failed": Failure("A pause was decided, but each attempt to go on after it was lost."),
+    "host.error": Failure("The host failed: something that the run needs is gone, or could not be stored."),
+    "pause.failed": Failure("A pause was decided, but every attempt to go on after it was lost."),
     "replay.diverged": Failure("A resumed runner did not repeat the calls that its journal holds."),
 }
-"""Each code that the host writes. How a run fails is built from this table alone."""
+"""Every code that the host writes; it builds each failure from this table."""
 
 REASONS: dict[str, str] = {
-    "already_decided": "Something else was decided before; `details` says what, by whom and when.",
-    "args_hash_required": "The digest of what was shown is missing, and the key may not decide without it.",
+    "already_decided": "The call was decided differently before; `details` says how, by whom and when.",
+    "args_hash_required": "The digest of the arguments is missing, and the key may not decide without it.",
     "context_overflow": "The request is longer than the model's context window: send less.",
-    "expired": "Nobody answered in time; nothing was carried out.",
-    "key_reused": "This Idempotency-Key was used for other actions: take a new one.",
-    "not_approver": "The caller sees the pause and may not decide this call.",
-    "schema": "A value is not of the form that this call asks for; the message names the place.",
-    "stale_view": "Revision or arguments are no longer those that were shown: look again.",
+    "expired": "No decision came in time; nothing was carried out.",
+    "key_reused": "This Idempotency-Key was used for other actions: use a new one.",
+    "not_approver": "The caller may see the pause, but may not decide this call.",
+    "schema": "A value does not match the form of this call; the message names the place.",
+    "stale_view": "The revision or the arguments have changed since they were shown: read the pause again.",
     "superseded": "The pause is over: superseded, cancelled, or its run went on.",
     "unknown_call": "This pause has no such call.",
     "wrong_kind": "A call of this kind cannot be decided in this way.",
 }
-"""`details["reason"]`, where an error says more exactly than its code what was wrong."""
+"""Values of `details["reason"]`, which is more exact than the error's code."""
 
 
 def to_fault(error: HostlerError) -> Fault:
@@ -294,5 +291,5 @@ def from_fault(fault: Fault) -> HostlerError:
 
 
 def _seconds(value: Any) -> float:
-    """Read a peer's `retry_after`: what is no number of seconds counts as one second."""
+    """Read a peer's `retry_after`. A value that is not a number of seconds is read as one second."""
     return float(value) if isinstance(value, int | float) and 0 <= value <= MAX_INTEGER else 1.0

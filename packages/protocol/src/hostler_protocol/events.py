@@ -1,6 +1,6 @@
-"""One event as a run sees it: the AgentRunContext and its parts.
+"""The AgentRunContext, an event as its run sees it, and the EventEnvelope, an event as its source sends it.
 
-Inbound values are lenient: unknown keys are ignored, so that a newer host can serve an older runner.
+Parts of a context are lenient: unknown keys are ignored, so that a newer host can serve an older runner.
 Times are UTC epoch seconds.
 """
 
@@ -20,7 +20,7 @@ InlinePolicyMode = Literal["none", "current_event", "recent_tail", "summary_tail
 
 
 class Trigger(Lenient):
-    """What made the run start."""
+    """The cause of the run's start."""
 
     type: str = "unknown"
     source: TriggerSource = "api"
@@ -28,7 +28,7 @@ class Trigger(Lenient):
 
 
 class EventRef(Lenient):
-    """The event a run serves; `data` is small, a large payload lies behind `raw_ref`."""
+    """The event that a run serves. `data` is small; `raw_ref` refers to a large payload."""
 
     event_id: str = ""
     event_type: str = "unknown"
@@ -40,7 +40,7 @@ class EventRef(Lenient):
 
 
 class Conversation(Lenient):
-    """Where the event happened."""
+    """The conversation in which the event happened."""
 
     conversation_id: str | None = None
     thread_id: str | None = None
@@ -53,7 +53,7 @@ class Conversation(Lenient):
 
 
 class Actor(Lenient):
-    """Who did it. Stated by the source; never an authentication."""
+    """The author of the event, as its source states it; never an authentication."""
 
     actor_type: str = "user"
     actor_id: str | None = None
@@ -62,7 +62,7 @@ class Actor(Lenient):
 
 
 class Subject(Lenient):
-    """What it was done to."""
+    """The object of the event, such as a reaction's message."""
 
     subject_type: str
     subject_id: str | None = None
@@ -70,7 +70,7 @@ class Subject(Lenient):
 
 
 class Input(Lenient):
-    """What the agent is given. `text` is always inline; large files are artifact references."""
+    """The input of the agent. `text` is always inline; large files are artifact references."""
 
     text: str | None = None
     contents: list[ContentElement] = []
@@ -78,7 +78,7 @@ class Input(Lenient):
 
 
 class Delivery(Lenient):
-    """Where answers go and what that surface can do. `max_message_size` in characters."""
+    """Destination of the answers, and what its surface supports. `max_message_size` in characters."""
 
     surface: str = "api"
     reply_target: dict[str, Any] | str | None = None
@@ -90,7 +90,7 @@ class Delivery(Lenient):
 
 
 class InlinePolicy(Lenient):
-    """How much history the context holds. This host always says `current_event`."""
+    """How much history the context holds. This host always sends `current_event`."""
 
     mode: InlinePolicyMode = "current_event"
     delivered_count: int = 1
@@ -100,7 +100,7 @@ class InlinePolicy(Lenient):
 
 
 class AvailableApis(Lenient):
-    """Which host calls the grant opens."""
+    """The host calls that the grant allows."""
 
     history_page: bool = False
     history_search: bool = False
@@ -118,7 +118,7 @@ class AvailableApis(Lenient):
 
 
 class ContextAccess(Lenient):
-    """How the runner reaches what the context does not hold."""
+    """How the runner reads what the context does not hold."""
 
     conversation_id: str | None = None
     thread_id: str | None = None
@@ -131,7 +131,7 @@ class ContextAccess(Lenient):
 
 
 class StateSnapshot(Lenient):
-    """The enabled state scopes as they were when the run started: key -> JSON value."""
+    """The enabled state scopes when the run started: key to JSON value."""
 
     conversation: dict[str, Any] = {}
     actor: dict[str, Any] = {}
@@ -140,7 +140,7 @@ class StateSnapshot(Lenient):
 
 
 class Runtime(Lenient):
-    """About the host and this run. `trace_id` is the W3C trace id (32 hexadecimal digits)."""
+    """Facts of the host and the run. `trace_id` is the W3C trace id (32 hexadecimal digits)."""
 
     host_version: str = ""
     trace_id: str = ""
@@ -149,15 +149,15 @@ class Runtime(Lenient):
 
 
 class Adapter(Lenient):
-    """One-off, JSON-safe values of the entry the event came through, such as `params`."""
+    """Values of the surface that the event came through, such as `params`, for this run only."""
 
     extra: dict[str, Any] = {}
 
 
 class AgentRunContext(Lenient):
-    """Everything a runner is given at its start. Never history, never prompts.
+    """Everything that a runner gets at its start. It never holds history or prompts.
 
-    A host always sends `trigger` and `event`; only `run_id` is demanded of it.
+    A host always sends `trigger` and `event`; only `run_id` is required.
     """
 
     run_id: str
@@ -180,11 +180,11 @@ class AgentRunContext(Lenient):
 
 
 class EventEnvelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a source hands to the host (AgentEventEnvelope).
+    """An event as its source sends it to the host (AgentEventEnvelope).
 
-    Everything but `event_type` and `input` may be left out; `agent` names the agent that is meant.
-    A source without globally unique ids leaves `event_id` out and gets one from the digest of
-    what identifies the delivery.
+    Only `event_type` and `input` are required; `agent` names the agent that shall serve it. A source without
+    globally unique ids leaves `event_id` out; the host then derives one from the digest of the fields that
+    identify the delivery.
     """
 
     event_type: str

@@ -1,4 +1,4 @@
-"""Bytes <-> messages: JSON-RPC 2.0 objects, newline-delimited on streams, one per frame elsewhere."""
+"""Bytes and messages: JSON-RPC 2.0 objects, one per line on streams, one per frame on WebSockets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _RESULT_BEGINS = b'{"jsonrpc":"2.0","method":"run/result","params":'
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request: `params` undecoded."""
+    """A request. `params` are undecoded."""
 
     id: MessageId
     method: str
@@ -46,21 +46,21 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """A notification: `params` undecoded."""
+    """A notification. `params` are undecoded."""
 
     method: str
     params: msgspec.Raw = _NO_PARAMS
 
 
 class Response(msgspec.Struct, frozen=True):
-    """The answer to a request of ours."""
+    """The answer to a request. `result` is undecoded."""
 
     id: MessageId
     result: msgspec.Raw = _NULL
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
-    """A refused request. `id` is None where the peer could not tell which."""
+    """The refusal of a request. `id` is None if the peer could not read it."""
 
     id: MessageId | None
     code: int
@@ -69,7 +69,7 @@ class ErrorResponse(msgspec.Struct, frozen=True):
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """A frame that is no JSON-RPC message. `id` where it still could be read."""
+    """A frame that is not a JSON-RPC message. `id` if it could be read."""
 
     reason: str
     id: MessageId | None = None
@@ -95,7 +95,7 @@ class _Wire(msgspec.Struct, omit_defaults=True):
 
 
 _decoder = msgspec.json.Decoder(_Wire)
-_ESCAPE = (  # compiled when it is first needed: every plugin pays for what is done at import
+_ESCAPE = (  # compiled on its first use: every plugin pays for what is done at import
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
     rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
     rb"|\\."
@@ -104,10 +104,10 @@ _encoder = msgspec.json.Encoder()
 
 
 def parse(line: bytes | bytearray | memoryview) -> Frame | Malformed:
-    """Parse one frame. Never raises: noise gives `Malformed`.
+    """Parse one frame. Never raises: an invalid frame gives `Malformed`.
 
-    Half a surrogate pair, which JSON can write and no text can hold, is read as U+FFFD: a plugin that cuts a
-    text within a character must not lose its connection.
+    Half a surrogate pair, which JSON can write but UTF-8 cannot, is read as U+FFFD: a plugin that cuts a text
+    within a character must not lose its connection.
     """
     try:
         wire = _decode(line)
@@ -133,7 +133,7 @@ def _decode(line: bytes | bytearray | memoryview) -> _Wire:
 
 
 def _why(said: str, line: bytes | bytearray | memoryview) -> str:
-    """Why a line is no JSON, naming the numbers that JSON does not have: many libraries write them."""
+    """Say why a line is not JSON; names NaN and Infinity, which many libraries write and JSON lacks."""
     place = re.search(r"\(byte (\d+)\)", said)
     for number in ("NaN", "Infinity"):
         if place and bytes(line).startswith(number.encode(), int(place[1])):
@@ -146,7 +146,7 @@ def _without_halves(escape: re.Match[bytes]) -> bytes:
 
 
 def _fits(id_: MessageId | msgspec.UnsetType | None) -> bool:
-    # an id is repeated in answers and messages, and an encoder refuses integers over 64 bits
+    # an id is repeated in the answer, and the encoder refuses integers over 64 bits
     if isinstance(id_, str):
         return len(id_) <= MAX_MESSAGE_ID_CHARS
     return not isinstance(id_, int) or id_ in _INT64
@@ -182,10 +182,9 @@ def _id(wire: _Wire) -> MessageId | None:
 
 
 def params_of_result(line: bytes) -> bytes | None:
-    """The parameters of a `run/result` that is written as `encode` writes it.
+    """Return the parameters of a `run/result` in the form in which `encode` writes it, else None.
 
-    None: it is something else, or written another way, and `parse` tells. What is given is undecoded: only
-    where it is one JSON object, the line was a message.
+    They are undecoded: the line is a valid message only if they are one JSON object. After None, use `parse`.
     """
     if line.startswith(_RESULT_BEGINS) and line.endswith(b"}"):
         return line[len(_RESULT_BEGINS) : -1]
@@ -213,9 +212,9 @@ def raw(value: Any) -> msgspec.Raw:
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines, whatever way the bytes arrive; never keeps more than the limit.
+    """Cuts a byte stream into lines, however the bytes arrive. Buffers at most `max_bytes`.
 
-    A longer line is reported once, at its end, with its size and what was found of its origin.
+    A longer line is reported once, at its end, as `Oversized`.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -226,11 +225,11 @@ class LineSplitter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes held of an unfinished line."""
+        """Bytes buffered of an unfinished line."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[bytes | Oversized]:
-        """Take bytes in; give each finished line, without its end. Empty lines are skipped."""
+        """Take bytes, and yield each finished line without its end. Empty lines are skipped."""
         *ended, rest = data.split(b"\n")
         whole = not self._buffer and self._scanner is None
         for part in ended:
@@ -262,7 +261,7 @@ class LineSplitter:
 
 
 def describe_oversized(frame: bytes) -> Oversized:
-    """Find id, method and params.run_id of a whole message too large to parse."""
+    """Find id, method and `params.run_id` of a whole message that is too large to parse."""
     scanner = OversizedScanner()
     scanner.feed(frame)
     return scanner.found(len(frame))

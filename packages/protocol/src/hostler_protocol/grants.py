@@ -1,4 +1,4 @@
-"""What a run may reach: the resources of its context, a projection of its frozen grant."""
+"""The resources that a run may use, as its context lists them: a projection of its frozen grant."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class FileResource(Lenient):
 
 
 class StorageResource(Lenient):
-    """Which storage areas are open."""
+    """The storage areas that the run may use."""
 
     plugin_storage: bool = False
     workspace_storage: bool = False
 
 
 class Resources(Lenient):
-    """All of it. What is not listed cannot be called; ids are opaque."""
+    """All resources of a run. One that is not listed cannot be called; ids are opaque."""
 
     models: list[ModelResource] = []
     tools: list[ToolResource] = []

@@ -1,7 +1,7 @@
-"""Identities: of plugins and runners, and the digests that stand for composed keys.
+"""Identities of plugins and runners, new ids, and digests of composed keys.
 
-Ids are never joined with a separator (a name may contain any separator): what several parts
-identify together is the digest of their canonical JSON.
+Ids are never joined with a separator, since a name may contain it: a key of several parts is the digest of
+their canonical JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _PART = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}")
 
 
 class PluginIdentity(Strict):
-    """Who a plugin process is: `author` and `name`; `version` says which build."""
+    """Identity of a plugin: `author` and `name`, 1 to 100 letters, digits, `_`, `.` or `-` each.
+
+    `version` names the build.
+    """
 
     author: str
     name: str
@@ -37,17 +40,17 @@ class PluginIdentity(Strict):
 
     @property
     def key(self) -> str:
-        """`author/name`, the identity without its version."""
+        """The identity without its version: `author/name`."""
         return f"{self.author}/{self.name}"
 
     def runner_id(self, runner_name: str) -> str:
-        """`plugin:author/name/runner`."""
+        """Return the id of one of the plugin's runners: `plugin:author/name/runner`."""
         return f"plugin:{self.author}/{self.name}/{runner_name}"
 
 
 @functools.lru_cache(maxsize=1024)  # every run asks five times
 def split_runner_id(runner_id: str) -> tuple[str, str]:
-    """Split `plugin:author/name/runner` into (`author/name`, `runner`); ValueError for any other form."""
+    """Split `plugin:author/name/runner` into (`author/name`, `runner`). Raises ValueError for other forms."""
     kind, _, rest = runner_id.partition(":")
     parts = rest.split("/")
     if kind != "plugin" or len(parts) != 3 or not all(_PART.fullmatch(p) for p in parts):
@@ -56,17 +59,18 @@ def split_runner_id(runner_id: str) -> tuple[str, str]:
 
 
 _entropy: deque[str] = deque()
-"""How each of the next ids ends, 62 random bits: the kernel is asked for many at once, since every run needs
-several ids and asking costs more than all the rest. Taking one is atomic; a forked process has none."""
+"""The random ends of the next ids, 62 bits each. Read from the kernel many at a time: every run needs several
+ids, and one read costs more than the rest of an id. Taking one is atomic; a forked process starts with
+none."""
 _ENTROPY_IDS = 256
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_entropy.clear)
 
 
 def new_id() -> str:
-    """Make a UUID (version 7) as 36 lower-case characters: the time to 0.25 us, and 62 random bits.
+    """Return a new UUID (version 7), 36 lower-case characters: the time to 0.25 us and 62 random bits.
 
-    Ids rise with time, so that rows of new things stand together in every index and are written together.
+    Ids rise with time, so that new rows are neighbours in every index and share its pages.
     """
     ms, ns = divmod(time.time_ns(), 1_000_000)
     while True:
@@ -89,10 +93,10 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON of `value` with object keys sorted, so that equal values have equal bytes."""
+    """Encode `value` as JSON with sorted object keys, so that equal values have equal bytes."""
     return _canonical.encode(value)
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of the canonical JSON of `value`, as 64 hexadecimal digits."""
+    """Return the SHA-256 of the canonical JSON of `value`, as 64 hexadecimal digits."""
     return hashlib.sha256(canonical_json(value)).hexdigest()

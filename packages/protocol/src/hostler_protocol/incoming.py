@@ -1,4 +1,4 @@
-"""What comes out of a link: one type per thing the peer can say or do wrong."""
+"""The events that a link yields: one type per message or mistake of the peer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hostler_protocol.results import AgentRunResult
 
 
 class Called(msgspec.Struct, frozen=True):
-    """The peer made a request; answer it with `reply` or `refuse`."""
+    """The peer made a request. Answer it with `reply` or `refuse`."""
 
     id: MessageId
     method: str
@@ -20,33 +20,33 @@ class Called(msgspec.Struct, frozen=True):
 
 
 class Noted(msgspec.Struct, frozen=True):
-    """The peer sent a notification other than those below."""
+    """The peer sent a notification that has no event of its own below."""
 
     method: str
     params: Any
 
 
 class ResultArrived(msgspec.Struct, frozen=True, gc=False):
-    """A runner's result, in its order; `size` in bytes of its JSON. The payload is still undecoded."""
+    """A runner's result, in order. `size` of its JSON in bytes; the payload is undecoded."""
 
     result: AgentRunResult
     size: int
 
 
 class RunEnded(msgspec.Struct, frozen=True):
-    """`run/end` of a run of this connection: nothing follows, the link has forgotten it."""
+    """`run/end` of an active run: no more results follow, and the link has removed it."""
 
     run_id: str
 
 
 class RunLeft(msgspec.Struct, frozen=True):
-    """`run/end` of a run that was ended on our side before: the plugin works on it no more."""
+    """`run/end` of a run that our side had already ended: the plugin has stopped working on it."""
 
     run_id: str
 
 
 class RunBroken(msgspec.Struct, frozen=True):
-    """A run of this connection broke the rules; the others are untouched."""
+    """An active run broke the protocol, and the link has removed it. Other runs are not affected."""
 
     run_id: str
     code: RunFailure
@@ -54,13 +54,13 @@ class RunBroken(msgspec.Struct, frozen=True):
 
 
 class CallCancelled(msgspec.Struct, frozen=True):
-    """The runner gave up waiting for this open request."""
+    """The runner no longer waits for this open request."""
 
     id: MessageId
 
 
 class StreamArrived(msgspec.Struct, frozen=True):
-    """A piece of a streaming answer (plugin side); pieces come in order and without a gap."""
+    """A piece of a streaming answer (plugin side). Pieces come in order and without gaps."""
 
     id: MessageId
     index: int
@@ -68,7 +68,7 @@ class StreamArrived(msgspec.Struct, frozen=True):
 
 
 class Replied(msgspec.Struct, frozen=True):
-    """The answer to a request of ours."""
+    """The peer answered a request of ours with a result."""
 
     id: MessageId
     method: str
@@ -76,7 +76,7 @@ class Replied(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A request of ours was refused."""
+    """The peer answered a request of ours with an error, or its answer was invalid."""
 
     id: MessageId
     method: str
@@ -84,7 +84,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Warned(msgspec.Struct, frozen=True):
-    """Something was dropped. `foreign` is True where the peer reached for a run that is not its own.
+    """The link dropped or refused something. `foreign`: the peer named a run that is not of this connection.
 
     Without `foreign`, `run_id` is a run of this connection or None.
     """
@@ -95,7 +95,7 @@ class Warned(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """The connection is of no more use; it is CLOSED and nothing further comes out."""
+    """The connection is broken: the link is CLOSED, and no further event follows."""
 
     reason: str
 

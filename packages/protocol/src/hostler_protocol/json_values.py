@@ -1,4 +1,4 @@
-"""Which values JSON carries as they are. Encoders change others in silence: nan to null, a set to a list."""
+"""Check that JSON carries a value unchanged: encoders silently turn nan into null, a set into a list."""
 
 from __future__ import annotations
 
@@ -42,24 +42,25 @@ _INSTEAD: dict[str, str] = {
     "generic": "use .item()",
     "coroutine": "await it",
 }
-"""What is right in the place of a value, by the name of its class or of one that it derives from."""
+"""Hints on what to use instead, by the name of the value's class or of one of its base classes."""
 _ELSE = "use None, bool, int, float, str, list or dict"
 
 
-class _Found(Exception):  # noqa: N818 - a finding on its way up, not an error of anybody's
+class _Found(Exception):  # noqa: N818 - carries the finding up the recursion; never leaves this module
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
         self.path: list[str] = []
-        """From the inside out."""
+        """Path to the value, innermost step first."""
 
 
 def json_problem(value: Any, name: str = "value") -> str | None:
-    """Say what of `value` JSON cannot carry as it is: its place, and what would be right. None: nothing.
+    """Return a sentence on the first part of `value` that JSON cannot carry unchanged, or None.
 
-    JSON carries None, booleans, integers of 64 bits, finite floats, text, lists and tuples (as lists), dicts
-    whose keys are text, and values of the protocol's own types (as objects), nested at most 128 deep. The
-    object that a value is sent in counts as one.
+    The sentence names the place, beginning with `name`, and what to use instead. JSON carries None, booleans,
+    integers of 64 bits, finite floats, text, lists and tuples (as lists), dicts whose keys are text, and
+    structs of the protocol and the SDK (as objects), nested at most 128 deep. The object that holds the value
+    in its message counts as one level.
     """
     try:
         _check(value, 1)
@@ -71,7 +72,7 @@ def json_problem(value: Any, name: str = "value") -> str | None:
 
 
 def fields_problem(fields: Mapping[str, Any]) -> str | None:
-    """The same of several values by their names."""
+    """Like `json_problem`, for several values by their names."""
     for name, value in fields.items():
         problem = json_problem(value, name)
         if problem is not None:
@@ -80,7 +81,7 @@ def fields_problem(fields: Mapping[str, Any]) -> str | None:
 
 
 def is_text(text: str) -> bool:
-    """Whether UTF-8 can write a text."""
+    """Whether a text can be encoded as UTF-8."""
     return text.isascii() or _HALF.search(text) is None
 
 
@@ -141,7 +142,7 @@ def _check_items(items: Any, depth: int) -> None:
 
 def _check_object(value: Any, depth: int) -> None:
     if isinstance(value, Enum) and isinstance(value, str | int):
-        return _check(value.value, depth)  # equal to what stands for it
+        return _check(value.value, depth)  # such an Enum equals its value
     if is_wire_type(value):
         return _check_fields(value, depth)
     if isinstance(value, msgspec.Raw):

@@ -1,4 +1,4 @@
-"""What a plugin says of its runners and tools: strict, unknown keys are refused."""
+"""Manifests of a plugin's runners and tools. Unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -42,18 +42,19 @@ FormItemType = Literal[
     "select-knowledge-bases",
 ]
 ToolEffect = Literal["default", "pure", "idempotent", "reconcilable"]
-"""How a tool's effect may be repeated: `pure` has none, `idempotent` may be repeated under the same effect
-key, `reconcilable` can be asked by the key what came of a call, `default` is never repeated on suspicion."""
+"""How the host settles a call whose outcome it lost. `pure`: the tool has no effect, so call it again.
+`idempotent`: call it again with the same effect key. `reconcilable`: look up the outcome by the effect key.
+`default`: never call it again; a person says what happened."""
 FORM_TYPE_ALIASES: dict[str, FormItemType] = {
     "select-llm-model": "llm-model-selector",
     "select-knowledge-bases": "knowledge-base-multi-selector",
 }
 NOT_CHOSEN = frozenset({"", "__none__", "__none"})
-"""Selector values that mean: nothing chosen."""
+"""Values of a selector that mean: nothing is chosen."""
 
 
 class Capabilities(Strict):
-    """Statements for display and resource projection, never a grant."""
+    """Features of the runner, for display and for the choice of resources; never a permission."""
 
     streaming: bool = False
     tool_calling: bool = False
@@ -67,7 +68,7 @@ class Capabilities(Strict):
 
 
 class Permissions(Strict):
-    """The upper bound of what a runner may ask for."""
+    """The most that a run of this runner can be granted."""
 
     models: list[Literal["invoke", "stream", "rerank", "count_tokens"]] = []
     tools: list[Literal["detail", "call"]] = []
@@ -95,7 +96,7 @@ class FormItem(Strict):
 
     @property
     def kind(self) -> FormItemType:
-        """The type with aliases resolved."""
+        """The type, with aliases resolved."""
         return FORM_TYPE_ALIASES.get(self.type, self.type)
 
 
@@ -113,9 +114,10 @@ class AgentRunnerManifest(Strict):
 
 
 class ToolManifest(Strict):
-    """One tool of a plugin, known to the host as `<plugin name>.<name>`; `parameters` is JSON Schema.
+    """One tool of a plugin, which the host calls `<plugin name>.<name>`; `parameters` is JSON Schema.
 
-    `client`: declared here, run by the client. `approval` can only ask for more than the agent's policy.
+    `client`: the plugin declares the tool and the client runs it. `approval: "required"` demands an approval
+    even if the agent's policy does not.
     """
 
     name: str
@@ -128,17 +130,17 @@ class ToolManifest(Strict):
 
 
 class ToolList(Strict):
-    """The answer to `tools/list`; entries stay raw, so that one invalid one hides no other."""
+    """The answer to `tools/list`. Entries are undecoded, so that an invalid one does not hide others."""
 
     tools: list[msgspec.Raw]
 
 
 class RunnerList(Strict):
-    """The answer to `runners/list`; entries stay raw, so that one invalid one hides no other."""
+    """The answer to `runners/list`. Entries are undecoded, so that an invalid one does not hide others."""
 
     runners: list[msgspec.Raw]
 
 
 def defaults_of(schema: list[FormItem]) -> dict[str, Any]:
-    """The configuration a form gives when nothing is stored."""
+    """Return the configuration that a form gives by its defaults alone."""
     return {item.name: item.default for item in schema if item.default is not None}

@@ -1,6 +1,6 @@
-"""The methods of the link itself: who may say what, with which parameters.
+"""The methods of the protocol: their sender, parameters and reply.
 
-Host API calls (`host/<call>`) stand in calls/.
+The types of Host API calls (`host/<call>`) are in calls/.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Side(Enum):
 
 
 class VersionRange(Lenient):
-    """Protocol versions the host speaks, both ends included."""
+    """Protocol versions that the host speaks, from `min` to `max` inclusive."""
 
     min: Count
     max: Count
 
 
 class HostIdentity(Lenient):
-    """Which host this is."""
+    """Name and version of the host."""
 
     name: str
     version: str
@@ -64,9 +64,9 @@ class InitializeParams(Lenient):
 
 
 class InitializeReply(Lenient):
-    """The version the plugin chose from the range, and who it is.
+    """The version that the plugin chose from the range, and its identity.
 
-    `tools`: whether it offers tools. A plugin that does not say so is never asked for any.
+    `tools`: whether it offers tools. The host sends `tools/list` only if it does.
     """
 
     protocol: Count
@@ -79,7 +79,7 @@ class NoParams(Lenient):
 
 
 class RunStartParams(Lenient):
-    """`run/start`: answered at once, results follow as notifications."""
+    """`run/start`: answered at once; results follow as notifications, at first `credit` of them."""
 
     runner_id: str
     runner_name: str
@@ -95,20 +95,20 @@ class RunCancelNote(Lenient):
 
 
 class RunCreditNote(Lenient):
-    """`run/credit`: how many further results the host will take."""
+    """`run/credit`: the number of further results that the runner may send."""
 
     run_id: str
     results: Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
 
 
 class RunParkNote(Lenient):
-    """`run/park`: the run waits for a person; the attempt is fenced."""
+    """`run/park`: the run waits for a person; this attempt is fenced."""
 
     run_id: str
 
 
 class StreamNote(Lenient):
-    """`host/stream`: one piece of a streaming call's answer, by request id; `index` counts from 0."""
+    """`host/stream`: one piece of a streaming call's answer. `id` of the request; `index` counts from 0."""
 
     id: int | str
     index: Count
@@ -116,20 +116,20 @@ class StreamNote(Lenient):
 
 
 class RunEndNote(Lenient):
-    """`run/end`: the runner's generator finished, or was given up after its cancellation."""
+    """`run/end`: the runner finished, or did not stop in time after its cancellation. No result follows."""
 
     run_id: str
 
 
 class CallCancelNote(Lenient):
-    """`host/cancel`: the runner gave up waiting for that request."""
+    """`host/cancel`: the runner no longer waits for the answer to the request with this id."""
 
     id: int | str
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One row: who sends it, whether it is answered, and the types on both ways."""
+    """One method: its sender, the type of its parameters and, if it is a request, of its reply."""
 
     name: str
     sender: Side
@@ -139,7 +139,7 @@ class Method:
 
     @property
     def is_request(self) -> bool:
-        """Whether the receiver answers it."""
+        """Whether the receiver answers the method."""
         return self.reply is not None
 
 

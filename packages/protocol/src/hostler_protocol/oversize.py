@@ -1,8 +1,8 @@
-"""What can still be told of a message that is too large to be parsed: id, method and run.
+"""Find id, method and run of a message that is too large to be parsed.
 
-The scanner reads the message's JSON in pieces as they arrive and keeps none of them. Members may come
-in any order, so it reads to the end of the message unless it knows enough before; deep nesting and
-long strings are stepped over, and a budget of tokens bounds the work.
+The scanner reads the message's JSON in pieces as they arrive, and keeps none of them. Members may come in any
+order, so it reads to the end of the message unless it has found enough earlier. It skips deep nesting and
+long strings, and reads a bounded number of tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hostler_protocol.limits import MAX_OVERSIZED_TOKENS
 MessageId = int | str
 
 _LONGEST_SCALAR_BYTES = 1024
-"""A longer string or number is none of the three that are looked for."""
+"""A longer string or number is neither id nor method nor run."""
 # Possessive quantifiers: an unterminated string must not be tried again from each of its quotes.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
 _DEEP = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[{\[]++|[}\]]++', re.DOTALL)
@@ -26,7 +26,7 @@ _STRING_REST = re.compile(rb'(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
 class Oversized(msgspec.Struct, frozen=True):
-    """A message over the limit: its size in bytes, and what was found of id, method and run."""
+    """A message over the limit: its size in bytes, and its id, method and run if they were found."""
 
     size: int
     id: MessageId | None = None
@@ -35,7 +35,7 @@ class Oversized(msgspec.Struct, frozen=True):
 
 
 class OversizedScanner:
-    """Finds `id`, `method` and `params.run_id`; `feed` it the message, then ask for what was `found`."""
+    """Finds `id`, `method` and `params.run_id`: `feed` the message, then call `found`."""
 
     def __init__(self) -> None:
         self._budget = MAX_OVERSIZED_TOKENS
@@ -49,7 +49,7 @@ class OversizedScanner:
 
     @property
     def done(self) -> bool:
-        """Whether reading on would tell nothing more."""
+        """Whether reading on cannot find more."""
         found = self._found
         if self._budget <= 0:
             return True
@@ -80,7 +80,7 @@ class OversizedScanner:
             self._take(token)
 
     def found(self, size: int) -> Oversized:
-        """What was found of the message, which had `size` bytes in all."""
+        """Return what was found. `size` of the whole message in bytes."""
         id_, method, run_id = (self._found.get(name) for name in ("id", "method", "run_id"))
         return Oversized(
             size,

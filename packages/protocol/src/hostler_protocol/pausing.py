@@ -1,4 +1,4 @@
-"""Pausing for a person or a client (PROTOCOL.md section 10)."""
+"""Pauses: calls that wait for a person or a client, and their decisions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hostler_protocol.limits import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS
 
 PendingKind = Literal["approval", "client_tool", "question"]
 QuestionKind = Literal["form", "confirmation", "choice"]
-"""How a question is meant to be shown, as `interaction.request` says."""
+"""How `interaction.request` wants a question to be shown."""
 Executor = Literal["host", "runner"]
-"""Who carries out a call once it is approved."""
+"""The side that carries out a call once it is approved."""
 DecisionOutcome = Literal["approved", "denied", "answered", "expired", "cancelled"]
 FieldType = Literal["text", "textarea", "select", "multiselect", "number", "boolean", "file"]
 
 
 class FormField(Sparse):
-    """One field of a form put to a person."""
+    """One field of a form that a person fills in."""
 
     name: str
     type: FieldType
@@ -47,7 +47,7 @@ class PendingCall(Sparse):
 
 
 class Decision(Lenient):
-    """What was decided of one call; `arguments` are the effective ones."""
+    """The decision on one call. `arguments` are those to use: the original or the edited ones."""
 
     call_id: str
     decision: DecisionOutcome
@@ -59,7 +59,7 @@ class Decision(Lenient):
 
 
 class Continuation(Lenient):
-    """What a resumed attempt is given: the runner's own state and the decisions."""
+    """Passed to an attempt that goes on after `run.paused`: the runner's saved `state` and the decisions."""
 
     state: Any = None
     decisions: list[Decision] = []
@@ -67,7 +67,7 @@ class Continuation(Lenient):
 
 
 class InteractionAction(Sparse):
-    """A button of a question."""
+    """A button of a question. `style` is a hint for its display."""
 
     name: str
     label: str | None = None
@@ -75,9 +75,9 @@ class InteractionAction(Sparse):
 
 
 def expiry_misfit(expires_in: float | None) -> str | None:
-    """Why a call cannot wait for `expires_in` seconds, as a sentence; None: it can.
+    """Return a sentence on why `expires_in` seconds are out of range, or None if they are not.
 
-    None is always possible: the tool's policy, or the default of 30 minutes, says how long.
+    `expires_in=None` is always valid: the tool's policy or the default of 30 minutes applies.
     """
     if expires_in is None or MIN_EXPIRY_SECONDS <= expires_in <= MAX_EXPIRY_SECONDS:
         return None

@@ -1,4 +1,4 @@
-"""Between undecoded payloads and wire types: what both halves of a link need."""
+"""Decode payloads to wire types, and build refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """Give the decoder of a wire type; each is built once."""
+    """Return the decoder of a wire type; each is built once."""
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
@@ -22,12 +22,12 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def typed(kind: Any, params: Any, payload: msgspec.Raw) -> Any:
-    """Read our own parameters as `kind`, whether they came as that struct, as a mapping or encoded."""
+    """Return the parameters of our own message as `kind`, whether given as that struct, a mapping or JSON."""
     return params if isinstance(params, kind) else decoder(kind).decode(payload)
 
 
 def fault_response(id_: MessageId, code: int, fault: Fault) -> ErrorResponse:
-    """Build the answer that refuses a request."""
+    """Build the error response that refuses a request."""
     return ErrorResponse(id_, code, fault.message, raw(fault))
 
 
@@ -36,7 +36,7 @@ class _RunIdOnly(msgspec.Struct):
 
 
 def run_id_in(params: msgspec.Raw) -> str | None:
-    """Find which run parameters name, also where they are otherwise invalid."""
+    """Return the `run_id` of parameters that may otherwise be invalid, or None."""
     try:
         only: _RunIdOnly = decoder(_RunIdOnly).decode(params)
         return only.run_id

@@ -1,7 +1,7 @@
 """The result stream: the envelope, and one payload type per result type.
 
-A result is decoded in two steps, envelope first, so that a bad payload or an unknown type keeps its
-run and its number.
+A result is decoded in two steps, envelope first, so that run and sequence are known even if the payload is
+invalid or its type unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _no_data() -> msgspec.Raw:
 
 
 class AgentRunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The envelope. From a runner, `sequence` counts within the attempt; from the host, 1..n per run."""
+    """The envelope of a result. A runner counts `sequence` from 1 per attempt, the host from 1 per run."""
 
     run_id: str
     type: str
@@ -40,13 +40,13 @@ class MessageDelta(Sparse):
 
 
 class MessageCompleted(Sparse):
-    """`message.completed`: a whole message; any number per run."""
+    """`message.completed`: a complete message; any number per run."""
 
     message: Message
 
 
 class ToolCallStarted(Lenient):
-    """`tool.call.started`: telemetry, kept whatever its fields are; one of another type reads as absent."""
+    """`tool.call.started`: telemetry. Kept even if a field has a wrong type, which is read as absent."""
 
     tool_call_id: str | None = None
     tool_name: str = ""
@@ -54,7 +54,7 @@ class ToolCallStarted(Lenient):
 
 
 class ToolCallCompleted(Lenient):
-    """`tool.call.completed`: telemetry, kept whatever its fields are; one of another type reads as absent."""
+    """`tool.call.completed`: telemetry. Kept even if a field has a wrong type, which is read as absent."""
 
     tool_call_id: str | None = None
     tool_name: str = ""
@@ -63,9 +63,9 @@ class ToolCallCompleted(Lenient):
 
 
 class ArtifactCreated(Sparse):
-    """`artifact.created`: with inline content (at most 1 MiB decoded) or naming an uploaded artifact.
+    """`artifact.created`: a file with inline content (at most 1 MiB decoded), or an uploaded one by its id.
 
-    `size_bytes` and `sha256` are checked against what the host computes.
+    The host checks `size_bytes` and `sha256` if they are given.
     """
 
     artifact_type: str
@@ -87,7 +87,7 @@ class StateUpdated(Sparse):
 
 
 class ActionRequested(Sparse):
-    """`action.requested`: a platform action."""
+    """`action.requested`: ask the platform for an action; the host decides whether it is allowed."""
 
     action: str
     target: dict[str, Any] | str | None = None
@@ -98,14 +98,13 @@ InteractionKind = QuestionKind | Literal["approval", "client_tool", "in_doubt"]
 
 
 class InteractionRequested(Sparse):
-    """`interaction.requested`: made by the host, at once, when a call is put to people.
+    """`interaction.requested`: a call waits for people. Made by the host as soon as it does.
 
-    `kind` of a question is what `interaction.request` said (`form`, `confirmation`, `choice`), of every other
-    call what waits: `approval`, `client_tool` or `in_doubt`. Title, description, fields, actions,
-    `expires_in` and `fallback_text` of a question are those that the runner gave. `call_id` is the host's,
-    `tool_call_id` the model's own. `executor` says who carries an approved call out. `args_hash` is the
-    digest that a decision sends back. `expires_at` in UTC epoch seconds; null: it does not expire. The same
-    `call_id` again replaces what was shown of it before.
+    `kind` of a question is that of its `interaction.request` (`form`, `confirmation`, `choice`); of another
+    call it is `approval`, `client_tool` or `in_doubt`. Title, description, fields, actions, `expires_in` and
+    `fallback_text` of a question are the runner's. `call_id` is the host's id of the call, `tool_call_id` the
+    model's. `executor` carries out an approved call. A decision sends `args_hash` back. `expires_at` in UTC
+    epoch seconds; null: it does not expire. A later one with the same `call_id` replaces the earlier.
     """
 
     call_id: str
@@ -125,7 +124,7 @@ class InteractionRequested(Sparse):
 
 
 class LogWritten(Sparse):
-    """`log`: to the ledger only; never a message."""
+    """`log`: an entry of the journal only; never a message. `text` of at most 65,536 characters."""
 
     level: Literal["debug", "info", "warning", "error"]
     text: str
@@ -136,9 +135,9 @@ class LogWritten(Sparse):
 
 
 class RunPaused(Sparse):
-    """`run.paused`: ends the attempt, not the run.
+    """`run.paused`: ends the attempt, but not the run, until the pending calls are decided.
 
-    `expires_in` in seconds, 60 to 2,592,000 (1 minute to 30 days); absent: what the tool's policy says.
+    `expires_in` in seconds, 60 to 2,592,000 (1 minute to 30 days); absent: the tool's policy applies.
     """
 
     pending: list[PendingCall]
@@ -147,7 +146,7 @@ class RunPaused(Sparse):
 
 
 class AttemptStarted(Sparse):
-    """`attempt.started`, from the host only: drop what came after `discard_after`."""
+    """`attempt.started`, from the host only: readers drop the results after sequence `discard_after`."""
 
     attempt: Count
     cause: str
@@ -155,14 +154,14 @@ class AttemptStarted(Sparse):
 
 
 class RunCompleted(Sparse):
-    """`run.completed`: terminal."""
+    """`run.completed`: the run succeeded. Terminal."""
 
     finish_reason: str = always("stop")
     message: Message | None = None
 
 
 class RunFailed(Sparse):
-    """`run.failed`: terminal. `code` is an open set of dotted names."""
+    """`run.failed`: the run failed. Terminal. `code` is a dotted name of an open set."""
 
     code: str
     error: str
@@ -170,7 +169,7 @@ class RunFailed(Sparse):
 
     @classmethod
     def by_host(cls, code: RunFailure, error: str) -> RunFailed:
-        """How the host fails a run: whether a second try may help is what its code says."""
+        """Build the failure that the host writes; `code` determines whether it is retryable."""
         return cls(code=code, error=error, retryable=RUN_FAILURES[code].retryable)
 
 
@@ -206,9 +205,9 @@ RESULT_TYPES: dict[str, type[ResultData]] = {
     "run.failed": RunFailed,
 }
 HOST_ONLY_RESULTS = frozenset({"attempt.started", "interaction.requested"})
-"""Results a runner may not send."""
+"""Types of results that only the host may send."""
 LOOSE_RESULTS = frozenset({"tool.call.started", "tool.call.completed"})
-"""Telemetry: kept as it came, as long as it is a JSON object."""
+"""Types of telemetry: kept as received if the payload is a JSON object."""
 TERMINAL_RESULTS = frozenset({"run.completed", "run.failed"})
 TYPE_OF: dict[type[ResultData], str] = {cls: name for name, cls in RESULT_TYPES.items()}
 
@@ -221,7 +220,7 @@ _encoder = msgspec.json.Encoder()
 def decode_data(result_type: str, data: bytes | msgspec.Raw) -> ResultData:
     """Decode a payload by its type.
 
-    InvalidArgumentError for an unknown type, or naming the field and the reason.
+    Raises InvalidArgumentError if the type is unknown or the payload invalid; it names field and reason.
     """
     decoder = _decoders.get(result_type)
     if decoder is None:
@@ -238,7 +237,7 @@ def decode_data(result_type: str, data: bytes | msgspec.Raw) -> ResultData:
 
 
 def _loosely(kind: type[ResultData], data: bytes | msgspec.Raw) -> ResultData | None:
-    """Read the fields that are of their type; None where the payload is no JSON object."""
+    """Read the fields that have the right type; None if the payload is not a JSON object."""
     try:
         members = msgspec.json.decode(data)
     except DECODE_ERRORS:

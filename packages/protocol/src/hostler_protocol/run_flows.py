@@ -1,4 +1,4 @@
-"""The runs of one connection: the order and the credit of their results, and which of them are over."""
+"""The runs of one connection: order and credit of their results, and the ids of runs that have ended."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hostler_protocol.limits import MAX_INTEGER, MAX_MISSING_SEQUENCES, REMEMBER
 class RunFlow:
     """Order and credit of one run's results.
 
-    `live` is False from `run/start` to its answer where an earlier attempt ran on the same connection: what
-    comes in between is from that attempt.
+    `live` is False between `run/start` and its answer if an earlier attempt of the run was on the same
+    connection: messages that arrive in between are from that attempt.
     """
 
     run_id: str
@@ -23,7 +23,7 @@ class RunFlow:
     missing: set[int] = field(default_factory=set)
 
     def take_next(self, sequence: int) -> bool:
-        """Take the next result where it is in order and within the credit. False: nothing was changed."""
+        """Count the next result. Change nothing and return False if it is out of order or over the credit."""
         if sequence != self.last + 1 or self.credit <= 0 or not self.live or sequence > MAX_INTEGER:
             return False
         self.last = sequence
@@ -31,7 +31,7 @@ class RunFlow:
         return True
 
     def note(self, sequence: int) -> str | None:
-        """Take a sequence number. 'repeated' means drop; 'gap' and 'late' mean warn; None: in order."""
+        """Count a result. Return None if it is in order, 'gap' or 'late' to warn, 'repeated' to drop it."""
         if sequence == self.last + 1:
             self.last = sequence
             return None
@@ -48,25 +48,25 @@ class RunFlow:
 
 
 class RunFlows:
-    """The active runs by id, and the last that have ended."""
+    """The active runs by id, and the ids of those last ended."""
 
     def __init__(self) -> None:
         self.active: dict[str, RunFlow] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
 
     def begin(self, run_id: str, credit: int, *, may_overlap: bool) -> RunFlow:
-        """Add a run. `may_overlap`: an earlier attempt of it may still send until `run/start` is answered."""
+        """Add a run. `may_overlap`: an earlier attempt may still send until `run/start` is answered."""
         live = not (may_overlap and run_id in self._ended)
         flow = self.active[run_id] = RunFlow(run_id, credit, live)
         return flow
 
     def owns(self, run_id: str) -> bool:
-        """Whether the peer may send something about this run."""
+        """Whether the peer may name this run in its messages."""
         flow = self.active.get(run_id)
         return flow is not None and flow.live
 
     def end(self, run_id: str) -> None:
-        """Forget an active run but for its id; of the ended ones the oldest are forgotten wholly."""
+        """Remove an active run, and remember its id. An unknown id is ignored."""
         if self.active.pop(run_id, None) is not None:
             self._ended[run_id] = None
             self._ended.move_to_end(run_id)
@@ -74,5 +74,5 @@ class RunFlows:
                 self._ended.popitem(last=False)
 
     def was_active(self, run_id: str) -> bool:
-        """Whether the run has ended on this connection, perhaps before another attempt began here."""
+        """Whether an attempt of the run has ended on this connection; another one may be active."""
         return run_id in self._ended

@@ -1,4 +1,4 @@
-"""Records of what the host keeps, as runners and HTTP clients read them."""
+"""Records of runs, messages, events and artifacts, as runners and HTTP clients read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Page(Strict, Generic[T]):
-    """One page. Cursors are opaque and bound to the call and scope they came from."""
+    """One page of a list. Cursors are opaque, and valid only for the call and scope they came from."""
 
     items: list[T]
     next_cursor: str | None = None
@@ -46,7 +46,7 @@ class TranscriptItem(Strict):
 
     @property
     def message(self) -> Message:
-        """The whole message, from `content_json`; its text alone where that has an unknown form."""
+        """The whole message, from `content_json`; only its text if that has an unknown form."""
         try:
             return msgspec.convert(self.content_json, Message)
         except msgspec.ValidationError:
@@ -54,7 +54,7 @@ class TranscriptItem(Strict):
 
 
 class HistorySearchResult(Strict):
-    """What `history.search` found, best first."""
+    """The messages that `history.search` found, best first."""
 
     items: list[TranscriptItem]
     query: str
@@ -62,7 +62,7 @@ class HistorySearchResult(Strict):
 
 
 class AgentEventRecord(Strict):
-    """One event of the log, without its payload."""
+    """One event of the event log, without its payload."""
 
     event_id: str
     event_type: str
@@ -87,7 +87,7 @@ class AgentEventRecord(Strict):
 
 
 class SteeringInputItem(Lenient):
-    """A message that reached a running agent: its parts are those of an AgentRunContext."""
+    """A message that reached an active run. Its parts are those of an AgentRunContext."""
 
     claimed_run_id: str
     runner_id: str
@@ -101,7 +101,7 @@ class SteeringInputItem(Lenient):
 
 
 class ArtifactMetadata(Strict):
-    """What is known of an artifact; never a path of the host."""
+    """Metadata of an artifact; never a path of the host."""
 
     artifact_id: str
     artifact_type: str
@@ -119,7 +119,7 @@ class ArtifactMetadata(Strict):
 
 
 class ArtifactReadResult(Strict):
-    """One range of an artifact. `size_bytes` is the whole, `length` this range."""
+    """One range of an artifact. `size_bytes` is the size of the artifact, `length` that of the range."""
 
     artifact_id: str
     size_bytes: int
@@ -132,20 +132,19 @@ class ArtifactReadResult(Strict):
 
 
 class RunOutput(Strict):
-    """The completed assistant messages of a run: their text joined by line ends, and themselves."""
+    """The completed assistant messages of a run, and their text joined by line ends."""
 
     text: str
     messages: list[Message]
 
 
 class RunRecord(Strict):
-    """One run. `cost` in the currency of the models' prices; None where no price is known.
+    """One run. `cost` in the currency of the models' prices; None if a price is unknown.
 
-    `sequence`: of its last result so far; what follows comes with a stream after it.
-    `cancel_requested_at`: when its end was asked for, first by `cancel_requested_by` (a key's subject,
-    `run:ID`, `host` or `clock`); until its status is terminal it is being cancelled. `retry_of`: the run that
-    it does again. `forked_from` and `forked_at`: the run that it goes on from, and
-    the last step that both share.
+    `sequence`: that of its last result so far; a stream after it gives the rest. `cancel_requested_at`: time
+    of the first request to cancel the run, made by `cancel_requested_by` (a key's subject, `run:ID`, `host`
+    or `clock`); until its status is terminal the run is being cancelled. `retry_of`: the run that it repeats.
+    `forked_from` and `forked_at`: the run that it was forked from, and the last step that both share.
     """
 
     run_id: str
@@ -175,7 +174,7 @@ class RunRecord(Strict):
 
 
 class JournalRecord(Strict):
-    """One entry of a run's journal; `sequence` where it is a result."""
+    """One entry of a run's journal. `at` in UTC epoch seconds; `sequence` if it is a result."""
 
     position: int
     kind: str
@@ -187,5 +186,5 @@ class JournalRecord(Strict):
 
     @property
     def payload(self) -> Any:
-        """`data` decoded, as plain JSON."""
+        """`data`, decoded to plain JSON values."""
         return msgspec.json.decode(self.data)

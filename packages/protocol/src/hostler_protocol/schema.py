@@ -1,7 +1,7 @@
 """The protocol as one JSON document: `python -m hostler_protocol.schema` prints `schema/v1.json`.
 
-`$defs` is JSON Schema (2020-12) of every wire type; `methods`, `calls`, `results`, `errors` and
-`limits` are the tables of this package. All of it is read from the code, so neither can drift.
+`$defs` is JSON Schema (2020-12) of every wire type; `methods`, `calls`, `results`, `errors` and `limits` are
+the tables of this package. All of it is generated from the code, so that it cannot drift.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ UNDECODED: dict[tuple[str, str], Any] = {
     },
     ("JournalRecord", "data"): {"description": "Of a result: its payload is `data` in here."},
 }
-"""Fields that the code keeps undecoded, and what stands in them on the wire."""
+"""Schemas of the fields that the code keeps undecoded."""
 
 
 def wire_types() -> list[Any]:
-    """Give every type that crosses the wire, each once."""
+    """Return every type that crosses the wire, each once."""
     types: dict[Any, None] = {}
     for method in METHODS.values():
         types[method.params] = None
@@ -51,13 +51,13 @@ def wire_types() -> list[Any]:
 
 
 def summary(kind: Any) -> str:
-    """Give the docstring of a type as one line."""
+    """Return the docstring of a type as one line."""
     origin = getattr(kind, "__origin__", kind)
     return " ".join((inspect.getdoc(origin) or "").split())
 
 
 def constants(module: Any) -> list[tuple[str, Any, str]]:
-    """Read the documented constants of a module, in order: name, value, the string below it."""
+    """Return the documented integer constants of a module, in order, as (name, value, docstring)."""
     body = ast.parse(inspect.getsource(module)).body
     found: list[tuple[str, Any, str]] = []
     for node, after in zip(body, [*body[1:], None], strict=True):
@@ -77,7 +77,7 @@ def _text(node: ast.stmt | None) -> str:
 
 
 def document() -> dict[str, Any]:
-    """Build the whole document."""
+    """Build the document."""
     types = wire_types()
     references, definitions = msgspec.json.schema_components(types, ref_template=_REF)
     reference = dict(zip(types, references, strict=True))
@@ -135,7 +135,7 @@ def _call(name: str, reference: dict[Any, Any]) -> dict[str, Any]:
 
 
 def text() -> str:
-    """Give the document as it stands in `schema/v1.json`."""
+    """Return the text of `schema/v1.json`."""
     return msgspec.json.format(msgspec.json.encode(document()), indent=2).decode() + "\n"
 
 

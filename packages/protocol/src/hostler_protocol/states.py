@@ -1,4 +1,4 @@
-"""The conversation as a table: who may say what in which state, and what moves it on."""
+"""The states of a connection: which side may send which method, and which messages change the state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hostler_protocol.methods import Side
 
 
 class State(Enum):
-    """Where the conversation stands."""
+    """The state of a connection. Both sides change it on the same messages."""
 
     CONNECTED = "connected"
     INITIALIZING = "initializing"
@@ -37,16 +37,18 @@ MAY_SEND: dict[tuple[Side, State], frozenset[str]] = {
     (Side.PLUGIN, State.DRAINING): _PLUGIN_RUNNING,
     (Side.PLUGIN, State.CLOSED): _NOTHING,
 }
-"""Who may send which methods in which state. Answers to open requests are allowed until CLOSED."""
+"""Methods that a side may send in a state. Answers to open requests are allowed until CLOSED."""
 
 AFTER_REQUEST: dict[tuple[State, str], State] = {
     (State.CONNECTED, "initialize"): State.INITIALIZING,
     (State.READY, "shutdown"): State.DRAINING,
 }
+"""The next state, once a request was sent or received."""
 AFTER_REPLY: dict[tuple[State, str], State] = {
     (State.INITIALIZING, "initialize"): State.READY,
 }
+"""The next state, once a request was answered with a result."""
 AFTER_REFUSAL: dict[tuple[State, str], State] = {
     (State.INITIALIZING, "initialize"): State.CONNECTED,
 }
-"""Both sides move together: on sending and on receiving the same message."""
+"""The next state, once a request was answered with an error."""

@@ -1,4 +1,4 @@
-"""Tools on the link: the host asks the plugin that offers one to run it, or what came of an earlier call."""
+"""Tools of plugins: the host calls one, cancels a call, or looks up the outcome of an earlier call."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hostler_protocol.limits import Count
 
 
 class ToolCallContext(Lenient, omit_defaults=True):
-    """For whom a tool is called. `effect_key` is the same whenever the same call is made again.
+    """Run and caller of a tool call. `effect_key` stays the same when the host repeats the call.
 
-    `deadline` in UTC epoch seconds; absent: never.
+    `deadline` in UTC epoch seconds; absent: none.
     """
 
     run_id: str
@@ -26,9 +26,9 @@ class ToolCallContext(Lenient, omit_defaults=True):
 class ToolInvokeParams(Lenient):
     """`tool/call`: run a tool, named as in its manifest. Answers come in any order.
 
-    The tool's own error is the answer's error: `invalid_argument` where the parameters do not fit,
-    `payload_too_large` for a result that fits into no message, `cancelled` after `tool/cancel`, else
-    `runtime_error` with its text.
+    A failed call is answered with an error: `invalid_argument` if the parameters do not match the tool's
+    schema, `payload_too_large` if the result does not fit into a message, `cancelled` after `tool/cancel`,
+    else `runtime_error` with the text of the tool's exception.
     """
 
     tool_name: str
@@ -37,15 +37,16 @@ class ToolInvokeParams(Lenient):
 
 
 class ToolOutcome(Lenient):
-    """The tool's result as plain JSON. Of one over `max_result_bytes` the host makes an artifact."""
+    """The tool's result as plain JSON. The host stores one over `max_result_bytes` as an artifact."""
 
     result: Any
 
 
 class KeptResult(Sparse):
-    """What stands for a tool's result over `max_result_bytes`, which became an artifact.
+    """Reference that replaces a tool's result over `max_result_bytes`, which was stored as an artifact.
 
-    Its content is the result as JSON, or, of one that is text, that text. `preview` is how it begins.
+    The artifact holds the result as JSON, or as plain text if the result is a string. `preview` is its
+    beginning.
     """
 
     artifact_id: str
@@ -57,7 +58,7 @@ class KeptResult(Sparse):
 
 
 class ToolLookupParams(Lenient):
-    """`tool/lookup`: ask a reconcilable tool what came of the call with this effect key."""
+    """`tool/lookup`: ask a reconcilable tool for the recorded outcome of the call with this effect key."""
 
     tool_name: str
     effect_key: str
@@ -65,16 +66,16 @@ class ToolLookupParams(Lenient):
 
 
 class ToolFound(Sparse):
-    """What the tool has recorded under the key; `found` is false where it has nothing."""
+    """The result recorded under the effect key; `found` is false if the tool has no record of the call."""
 
     found: bool
     result: Any = None
 
 
 class ToolCancelNote(Lenient):
-    """`tool/cancel`: nobody waits for that `tool/call` or `tool/lookup` any more, by its request id.
+    """`tool/cancel`: the host no longer needs the answer to the `tool/call` or `tool/lookup` with this id.
 
-    The tool is stopped if it can be; the request is answered all the same.
+    The plugin stops the tool if it can, and answers the request in any case.
     """
 
     id: int | str

@@ -1,7 +1,7 @@
-"""The Host API: every call, its parameters, its reply and what the grant must hold.
+"""The Host API: every call with its parameters, its reply and the permission it needs.
 
-`CALLS` is the one table. Parameters ignore unknown keys: an identity that a message claims for itself
-is dropped here, since identity comes from the connection.
+`CALLS` is the table. Parameters ignore unknown keys: an identity that a message claims for itself is dropped,
+since identity comes from the connection.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ from hostler_protocol.runs import (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One row of the table.
+    """One call of the Host API.
 
-    `permission` is (manifest key, value) that the grant must hold, None where no manifest permission is
-    needed. `resource` names the parameter that holds a resource id of the grant. `effect`: the call
-    changes something, so its intent is durable before it is carried out. `chunk` is the type of
-    the pieces of a streaming call. `spends`: the call uses up a budget of tokens or cost, and is refused
-    once that is gone. `heavy`: its answer may fill a whole message, so a host carries out a few at a time.
+    `permission`: (manifest key, value) that the grant must hold; None if no permission is needed. `resource`:
+    name of the parameter that holds a resource id of the grant. `effect`: the call changes something, so its
+    intent is durable before it is carried out. `chunk`: type of the pieces of a streaming answer. `spends`:
+    the call uses up a budget of tokens or cost, and is refused once that is spent. `heavy`: the answer may
+    fill a whole message, so that a host carries out only a few at a time.
     """
 
     method: str
@@ -164,8 +164,8 @@ CALLS: dict[str, Call] = {
         Call("host.info", HostInfoParams, HostInfo),
     )
 }
-"""Host API method (without `host/`) -> its row. Storage permissions depend on the area parameter
-(`storage: plugin|workspace`), file permissions on the file's source: the gate reads them there."""
+"""Every call by its name without `host/`. Permissions of storage depend on the parameter `area`
+(`storage: plugin|workspace`), those of files on the file's source: the host's gate checks them there."""
 
 __all__ = [
     "CALLS",

@@ -1,4 +1,4 @@
-"""Calls of what is around a run: its prompt, people, other runs, the host."""
+"""Calls about a run's surroundings: its prompt, people, other runs, the host."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class PromptReply(Strict):
 
 
 class InteractionParams(CallParams):
-    """`interaction.request`: a question to a person; may park the run.
+    """`interaction.request`: ask a person a question; the run may be parked until it is answered.
 
-    `expires_in` in seconds, 60 to 2,592,000 (1 minute to 30 days); absent: 1,800. Names of fields and of
-    actions, and the options of one field, are each given once.
+    `expires_in` in seconds, 60 to 2,592,000 (1 minute to 30 days); absent: 1,800. Names of fields, names of
+    actions, and the options of a field are unique.
     """
 
     kind: QuestionKind
@@ -41,7 +41,7 @@ class InteractionParams(CallParams):
 
 
 class RunGetParams(CallParams):
-    """`run.get`; without a target, the run itself."""
+    """`run.get`; without `target_run_id`, the calling run."""
 
     target_run_id: str | None = None
 
@@ -55,7 +55,7 @@ class RunListParams(CallParams):
 
 
 class RunEventsParams(CallParams):
-    """`run.events`: the journal of a run from after a position."""
+    """`run.events`: the entries of a run's journal after position `after`."""
 
     target_run_id: str | None = None
     after: Count = 0
@@ -63,14 +63,14 @@ class RunEventsParams(CallParams):
 
 
 class RunCancelParams(CallParams):
-    """`run.cancel`."""
+    """`run.cancel`; without `target_run_id`, the calling run."""
 
     target_run_id: str | None = None
     reason: str | None = None
 
 
 class RunCreateParams(CallParams):
-    """`run.create`: a child run of the named agent; `wait` in seconds."""
+    """`run.create`: start a child run of the named agent, and wait up to `wait` seconds for its end."""
 
     agent: str
     input: Input

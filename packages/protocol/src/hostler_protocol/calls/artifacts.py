@@ -24,7 +24,7 @@ class ArtifactReadParams(CallParams):
 
 
 class ArtifactUploadParams(CallParams):
-    """`artifact.upload`: parts count from 0; metadata counts on the last one."""
+    """`artifact.upload`: one part; `part` counts from 0. The host reads the metadata of the last part."""
 
     part: Count
     content_base64: str
@@ -40,7 +40,7 @@ class ArtifactUploadParams(CallParams):
 
 
 class ArtifactUploadReply(Sparse):
-    """`upload_id` goes with the next parts; `artifact_id` on the last."""
+    """`upload_id` is sent with the next part; `artifact_id` answers the last one."""
 
     upload_id: str | None = None
     artifact_id: str | None = None

@@ -11,7 +11,7 @@ from hostler_protocol.limits import Count
 
 
 class ModelParams(CallParams):
-    """`model.invoke` and `model.stream`. `extra_args` go to the model service as they are."""
+    """`model.invoke` and `model.stream`. `extra_args` are passed to the model service unchanged."""
 
     model_id: str
     messages: list[ModelMessage]
@@ -20,7 +20,7 @@ class ModelParams(CallParams):
 
 
 class ModelReply(Strict):
-    """A whole answer of a model. `finish_reason` in the words of chat completion services."""
+    """A model's complete answer. `finish_reason` is the service's, like `stop`, `length`, `tool_calls`."""
 
     message: ModelMessage
     finish_reason: str
@@ -28,7 +28,7 @@ class ModelReply(Strict):
 
 
 class ToolCallDelta(Sparse):
-    """A piece of a tool call that a model is writing."""
+    """A piece of a tool call that a model is generating; `index` of the call in its message, from 0."""
 
     index: Count
     id: str | None = None
@@ -37,7 +37,7 @@ class ToolCallDelta(Sparse):
 
 
 class ModelDelta(Sparse):
-    """What one chunk adds."""
+    """Text, reasoning and pieces of tool calls to append to the message."""
 
     content: Content | None = None
     reasoning: str | None = None
@@ -45,7 +45,7 @@ class ModelDelta(Sparse):
 
 
 class ModelChunk(Sparse):
-    """One chunk of `model.stream`."""
+    """One piece of the answer to `model.stream`."""
 
     delta: ModelDelta
 
@@ -60,14 +60,14 @@ class RerankParams(CallParams):
 
 
 class RerankItem(Strict):
-    """`index` into the documents, and a score that rises with relevance."""
+    """Position of a document in the request (from 0), and its score: higher is more relevant."""
 
     index: Count
     score: float
 
 
 class RerankReply(Strict):
-    """Best first."""
+    """The documents, best first."""
 
     items: list[RerankItem]
 
@@ -81,6 +81,6 @@ class CountTokensParams(CallParams):
 
 
 class CountTokensReply(Strict):
-    """How many tokens the messages and tools take."""
+    """Number of tokens of the messages and tools."""
 
     input_tokens: Count

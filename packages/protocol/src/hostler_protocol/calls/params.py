@@ -1,4 +1,4 @@
-"""What all calls have in common."""
+"""Base class of all parameters, and the empty reply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hostler_protocol._base import Lenient, Strict
 
 
 class CallParams(Lenient):
-    """What every call names: the run it is made for."""
+    """Parameters of a call. `run_id` of the run that makes it."""
 
     run_id: str
 

@@ -1,4 +1,4 @@
-"""Calls that read what was said and what happened."""
+"""Calls that read the conversation: history, events and steering messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hostler_protocol.runs import SteeringInputItem
 
 
 class HistoryPageParams(CallParams):
-    """`history.page`: backward is newest first, forward oldest first, with or without a cursor."""
+    """`history.page`: `backward` is newest first, `forward` oldest first, with or without a cursor."""
 
     conversation_id: str | None = None
     before_cursor: str | None = None
@@ -22,7 +22,7 @@ class HistoryPageParams(CallParams):
 
 
 class HistorySearchFilters(Lenient):
-    """Narrow a search; times are UTC epoch seconds."""
+    """Conditions on the messages found; times are UTC epoch seconds."""
 
     role: str | None = None
     after: float | None = None
@@ -31,7 +31,7 @@ class HistorySearchFilters(Lenient):
 
 
 class HistorySearchParams(CallParams):
-    """`history.search`: finds words in any script, never as a wildcard pattern."""
+    """`history.search`: find words, in any script. The query is no pattern: it has no wildcards."""
 
     query: str
     filters: HistorySearchFilters | None = None
@@ -60,6 +60,6 @@ class SteeringPullParams(CallParams):
 
 
 class SteeringPullReply(Strict):
-    """In the order they arrived."""
+    """The messages, in the order in which they arrived."""
 
     items: list[SteeringInputItem]

@@ -9,11 +9,11 @@ from hostler_protocol.calls.params import CallParams
 from hostler_protocol.limits import Count
 
 STATE_KEY_ALIASES = {"conversation_id": "external.conversation_id"}
-"""Other names of state keys. Every call takes either name; answers hold the key itself."""
+"""Aliases of state keys. Every call accepts the alias; answers name the key."""
 
 
 def state_keys_with(prefix: str) -> list[str]:
-    """State keys that have `prefix` in an alias alone."""
+    """Return the state keys that match `prefix` only by their alias."""
     return [
         key
         for alias, key in STATE_KEY_ALIASES.items()
@@ -29,14 +29,14 @@ class StateGetParams(CallParams):
 
 
 class StateGetReply(Strict):
-    """The value and its version, which the host always names; version 0: absent."""
+    """The value and its version, which the host always sends; version 0: there is no value."""
 
     value: Any
     version: Count = 0
 
 
 class StateSetParams(CallParams):
-    """`state.set`; with `if_version`, only from that version (0: only if absent)."""
+    """`state.set`; with `if_version`, only if the value has that version (0: only if there is none)."""
 
     scope: str
     key: str
@@ -58,13 +58,13 @@ class StateDeleteParams(CallParams):
 
 
 class DeletedReply(Strict):
-    """Whether there was something to delete."""
+    """Whether the key existed."""
 
     deleted: bool
 
 
 class StateListParams(CallParams):
-    """`state.list`: keys in order; `prefix` is literal text, of the key or of its alias."""
+    """`state.list`: the keys of a scope, sorted. `prefix` is literal text; it may match a key's alias."""
 
     scope: str
     prefix: str | None = None
@@ -73,7 +73,7 @@ class StateListParams(CallParams):
 
 
 class KeyPage(Strict):
-    """Keys of one page."""
+    """One page of keys."""
 
     items: list[str]
     next_cursor: str | None = None
@@ -91,7 +91,7 @@ class StorageGetParams(CallParams):
 
 
 class StorageGetReply(Strict):
-    """None: absent."""
+    """The value in base64; None: there is none."""
 
     content_base64: str | None
 
@@ -112,7 +112,7 @@ class StorageDeleteParams(CallParams):
 
 
 class StorageKeysParams(CallParams):
-    """`storage.keys`."""
+    """`storage.keys`: the keys of an area, sorted; `prefix` is literal text."""
 
     area: StorageArea
     prefix: str | None = None

@@ -16,7 +16,7 @@ class ToolDetailParams(CallParams):
 
 
 class ToolDetail(Strict):
-    """A tool in full; `parameters` is JSON Schema."""
+    """Description of a tool; `parameters` is JSON Schema."""
 
     name: str
     description: str
@@ -47,7 +47,7 @@ class RetrieveParams(CallParams):
 
 
 class KnowledgeItem(Strict):
-    """A passage."""
+    """A passage of a knowledge base; a higher `score` means more relevant."""
 
     content: str
     score: float
@@ -55,6 +55,6 @@ class KnowledgeItem(Strict):
 
 
 class RetrieveReply(Strict):
-    """Best first."""
+    """The passages found, best first."""
 
     items: list[KnowledgeItem]
