@@ -43,7 +43,6 @@ from support.call_params import params_of
 from support.gate_checks import check
 from support.grants import ResourcePolicy, StatePolicy, agent_of, catalog_of, event_of, grant_of
 
-CONNECTION = object()
 MODELS = [
     ModelEntry(id="gpt", base_url="http://127.0.0.1:9/v1", api_key="k", price=Price(input=1.0, output=2.0)),
     ModelEntry(id="judge", base_url="http://127.0.0.1:9/v1", api_key="k", type="rerank"),
@@ -105,7 +104,7 @@ class Caller:
     uploads: dict[str, Uploaded] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.gated = GatedRun(self.run_id, 1, self.grant, CONNECTION, deadline_at=self.deadline_at)
+        self.gated = GatedRun(self.run_id, self.grant, deadline_at=self.deadline_at)
         self.meter = RunMeter(RunBudget(self.world.db, self.event.workspace_id, ()), Decimal(0))
 
     def scope(self) -> CallScope:
@@ -124,7 +123,7 @@ class Caller:
     async def call(self, method: str, **changes: Any) -> Any:
         """Make a call as the host does; raises what it is refused with."""
         params = params_of(method, self.run_id, **changes)
-        check(self.world.gate, self.gated, CONNECTION, 1, method, params)
+        check(self.world.gate, self.gated, method, params)
         if method in STREAM_FUNCTIONS:
             return [piece async for piece in STREAM_FUNCTIONS[method](self.scope(), params)]
         reply = await CALL_FUNCTIONS[method](self.scope(), params)
@@ -255,4 +254,4 @@ def _run(tx: Tx, *, world: World, ws: str, name: str, place: dict[str, Any]) -> 
     )
 
 
-__all__ = ["CONNECTION", "Caller", "ModelReply", "World", "catalog", "world_of"]
+__all__ = ["Caller", "ModelReply", "World", "catalog", "world_of"]

@@ -77,28 +77,17 @@ class Clock:
         return self.now
 
 
-CONNECTION = object()
-
-
 def gated(grant: Grant | None = None, **fields: Any) -> GatedRun:
-    return GatedRun("r1", 1, grant or full_grant(), CONNECTION, **fields)
+    return GatedRun("r1", grant or full_grant(), **fields)
 
 
-def refusal(
-    run: GatedRun | None,
-    method: str,
-    *,
-    connection: object = CONNECTION,
-    attempt: int = 1,
-    clock: Clock | None = None,
-    **changes: Any,
-) -> str:
+def refusal(run: GatedRun, method: str, *, clock: Clock | None = None, **changes: Any) -> str:
     """The code a call is refused with; 'ok' when it is let through."""
     gate = Gate(clock or Clock())
     run_id = changes.pop("run_id", "r1")
     code = "ok"
     try:
-        check(gate, run, connection, attempt, method, params_of(method, run_id, **changes))
+        check(gate, run, method, params_of(method, run_id, **changes))
     except HostlerError as error:
         code = error.code if error.message else "refused without a word"
     assert gate.counts == {(method, code): 1}
@@ -114,13 +103,10 @@ def test_a_granted_call_is_let_through(method: str) -> None:
 def test_every_call_is_refused_in_every_wrong_situation(method: str) -> None:
     deadline = Clock().now
     situations: list[tuple[str, dict[str, Any], str]] = [
-        ("no such run", {"run": None}, "not_found"),
         ("another run's id", {"run_id": "r2"}, "not_found"),
-        ("another plugin's connection", {"connection": object()}, "not_found"),
         ("a run that ended", {"run": gated(standing="ended")}, "cancelled"),
         ("a run that is paused", {"run": gated(standing="paused")}, "cancelled"),
         ("a run that was fenced", {"run": gated(standing="fenced")}, "cancelled"),
-        ("a superseded attempt", {"attempt": 2}, "cancelled"),
     ]
     if method in NEVER_HELD:
         assert refusal(gated(), method) == "unauthorized"
@@ -134,12 +120,12 @@ def test_every_call_is_refused_in_every_wrong_situation(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", sorted(CALLS))
-def test_a_foreign_connection_learns_nothing_of_a_run(method: str) -> None:
-    """Whether a run exists, runs, ended, or never was: the answer to a stranger is the same."""
+def test_a_call_that_names_another_run_learns_nothing(method: str) -> None:
+    """Whatever the caller's own run may do, the answer about another run is the same."""
     answers = set()
-    for run in (None, gated(), gated(standing="ended"), gated(bare_grant()), gated(deadline_at=0.0)):
+    for run in (gated(), gated(standing="ended"), gated(bare_grant()), gated(deadline_at=0.0)):
         with pytest.raises(NotFoundError) as caught:
-            check(Gate(Clock()), run, object(), 1, method, params_of(method))
+            check(Gate(Clock()), run, method, params_of(method, "r2"))
         answers.add(msgspec.json.encode([caught.value.message, caught.value.details]))
     assert len(answers) == 1
 
@@ -275,7 +261,7 @@ def test_rate_is_an_average_with_a_burst_and_says_when_to_come_again() -> None:
         let_through = 0
         while True:
             try:
-                check(gate, run, CONNECTION, 1, "host.info", params_of("host.info"))
+                check(gate, run, "host.info", params_of("host.info"))
             except RateLimitedError as error:
                 return let_through, error.retry_after
             let_through += 1
@@ -321,15 +307,29 @@ def test_a_budget_is_asked_last_and_told_what_spends() -> None:
     assert untouched.calls == 1
 
 
+async def test_a_call_that_a_recording_answers_takes_nothing() -> None:
+    clock, purse = Clock(), Purse(1, 0)
+    run = gated(full_grant(rate=Rate(calls_per_second=1)), budget=purse, deadline_at=clock.now + 1)
+    gate = Gate(clock)
+    for _ in range(3):
+        assert gate.admit(run, "state.get", params_of("state.get")).repeat().method == "state.get"
+    assert purse.calls == 1
+    admitted = gate.admit(run, "state.get", params_of("state.get"))
+    assert gate.counts == {("state.get", "ok"): 3}, "what was admitted and not made yet is not counted"
+    assert (await admitted.charge()).method == "state.get"
+    assert purse.calls == 0
+    assert gate.counts == {("state.get", "ok"): 4}
+
+
 def test_an_unknown_method_is_counted_under_one_name() -> None:
     gate = Gate(Clock())
     for method in ("no.such", "x" * 1000):
         with pytest.raises(HostlerError):
-            check(gate, gated(), CONNECTION, 1, method, params_of("host.info"))
+            check(gate, gated(), method, params_of("host.info"))
     assert gate.counts == {("unknown", "invalid_argument"): 2}
 
 
 def test_missing_identities_are_named() -> None:
     run = gated(grant_of(event=event_of(conversation_id=None)))
     with pytest.raises(HostlerError, match="no conversation_id"):
-        check(Gate(Clock()), run, CONNECTION, 1, "state.get", params_of("state.get", scope="conversation"))
+        check(Gate(Clock()), run, "state.get", params_of("state.get", scope="conversation"))

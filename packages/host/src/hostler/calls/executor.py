@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, SEES_RUNS, STREAM_FUNCTIONS
-from hostler.calls.gate import Gate, GatedRun
+from hostler.calls.gate import AdmittedCall, Gate, GatedRun
 from hostler.calls.run_tokens import Guest
 from hostler.calls.scope import CallScope, Effect
 from hostler.calls.tool_calls import ToolCalls
@@ -44,7 +44,7 @@ from hostler.plugins.connection import PluginConnection
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import Entry
-from hostler_protocol.calls import Call, CallParams, InteractionParams
+from hostler_protocol.calls import CALLS, Call, CallParams, InteractionParams
 from hostler_protocol.errors import (
     DeadlineExceededError,
     DeniedError,
@@ -182,8 +182,8 @@ class CallExecutor:
     # -- one call ---------------------------------------------------------------------------------
 
     async def _carry(self, call_id: MessageId, method: str, params: CallParams) -> None:
-        call = self._admit(call_id, method, params)
-        if call is None:
+        admitted = self._admit(call_id, method, params)
+        if admitted is None:
             return
         guest = self._guest_number(call_id)
         record = self._record(method, params, "" if guest else digest_of(params), guest)
@@ -191,30 +191,28 @@ class CallExecutor:
         recorded = None if going_on is None else going_on.find(record.name)
         try:
             if going_on is not None and recorded is not None and recorded.position is not None:
-                self._gate.repeat(call)
                 record.is_written = True
-                await self._answer_again(call_id, call, going_on, recorded)
+                await self._answer_again(call_id, admitted.repeat(), going_on, recorded)
             elif self._inherited is not None and (passed := self._inherited.find(record.name)) is not None:
-                self._gate.repeat(call)
-                await self._pass_on(call_id, call, record, self._inherited, passed)
-            elif await self._charged(call_id, call, record):
+                await self._pass_on(call_id, admitted.repeat(), record, self._inherited, passed)
+            elif (call := await self._charged(call_id, admitted, record)) is not None:
                 await self._make(call_id, call, record, recorded)
         except HostlerError as error:
             self._refuse(call_id, record, error)
         except asyncio.CancelledError:
             if call_id in self._given_up:
                 begun = recorded is not None or record.name in self.tools.begun
-                self._give_up(call, record, asked=self._given_up[call_id] and not begun)
+                self._give_up(record, asked=self._given_up[call_id] and not begun)
             raise
         except Exception:
             # The top of a call's worker: the run is told, the log has the traceback.
             log.exception("run %s: %s failed", self._scope.run_id, method)
             self._refuse(call_id, record, HostlerError(f"the host failed to carry out {method}"))
 
-    def _admit(self, call_id: MessageId, method: str, params: CallParams) -> Call | None:
-        """Let a call through the gate; None: it was refused."""
+    def _admit(self, call_id: MessageId, method: str, params: CallParams) -> AdmittedCall | None:
+        """Admit a call; None: it was refused."""
         try:
-            return self._gate.admit(self._gated, self._connection, self._scope.attempt, method, params)
+            return self._gate.admit(self._gated, method, params)
         except HostlerError as error:
             nth = self._guest_number(call_id)
             self._written.refused(CallEntry(method[:100], nth=nth, error=to_fault(error)))
@@ -241,29 +239,29 @@ class CallExecutor:
             record.effect = None if pin is None else pin.effect
         return record
 
-    def _give_up(self, call: Call, record: CallRecord, *, asked: bool) -> None:
+    def _give_up(self, record: CallRecord, *, asked: bool) -> None:
         """The runner no longer waits: what it heard so far is all it hears when it makes the call again.
 
         `asked`: if it did anything it would be to ask people, who need not answer any more.
         """
         if record.is_written:
             return
-        if not call.effect:
+        if not CALLS[record.name.method].effect:
             self._written.write(record, given_up=True)
         elif asked and self._people is not None and record.name.method in LEDGER_CALLS:
             call_id, people = record.name.call_id, self._people
             people.no_longer(call_id)
             self._written.withdrawn(record, lambda tx: people.withdraw(tx, call_id), people.changed)
 
-    async def _charged(self, call_id: MessageId, call: Call, record: CallRecord) -> bool:
+    async def _charged(self, call_id: MessageId, admitted: AdmittedCall, record: CallRecord) -> Call | None:
+        """Charge a call; None: it was refused."""
         try:
-            await self._gate.charge(self._gated, call)
+            return await admitted.charge()
         except HostlerError as error:
             name = record.name
             self._written.refused(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))
             self._caller(call_id).refuse(call_id, error)
-            return False
-        return True
+            return None
 
     async def _make(
         self, call_id: MessageId, call: Call, record: CallRecord, recorded: RecordedCall | None
@@ -320,9 +318,9 @@ class CallExecutor:
         if recorded is None or recorded.data is None or not going_on.may_answer(recorded):
             self._start(call_id, method, params)
             return
-        call = self._admit(call_id, method, params)
-        if call is not None:
-            self._gate.repeat(call)
+        admitted = self._admit(call_id, method, params)
+        if admitted is not None:
+            admitted.repeat()
             going_on.find(self._record(method, params, digest).name)
             self._repeat(call_id, recorded, answer_of(recorded.data))
             going_on.answered(recorded)

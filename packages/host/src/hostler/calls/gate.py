@@ -1,18 +1,20 @@
 """The one gate in front of every Host API call.
 
-In this order: the run is active and not fenced; the caller is the connection that owns it; the grant holds
-the operation; the arguments are valid and within limits; rate; deadline; budget. A refusal is a typed
-error; what lies outside the grant is `not_found`, whether or not it exists. The caller journals refusals.
+In this order: the call names this run; the attempt is active; the grant holds the operation; the arguments
+are valid and within limits; rate; deadline; budget. A refusal is a typed error; what lies outside the grant
+is `not_found`, whether or not it exists. The executor journals refusals.
+
+Who calls is not read from the message: a connection delivers only calls of its own runs (`Link`), each to the
+attempt that runs there, and every attempt has its own `GatedRun`.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from hostler.domain.arguments import check_arguments
 from hostler.domain.grants import Grant
@@ -46,6 +48,8 @@ from hostler_protocol.grants import STATE_SCOPES
 
 Clock = Callable[[], float]
 """UTC epoch seconds."""
+Counts = Counter[tuple[str, str]]
+"""Calls by method and "ok" or the code of the refusal."""
 Standing = Literal["active", "fenced", "paused", "ended"]
 
 _STATE_PARAMS = (StateGetParams, StateSetParams, StateDeleteParams, StateListParams)
@@ -56,95 +60,95 @@ class Budget(Protocol):
     """The remaining budget of a run; implemented by `budgets.RunBudget`."""
 
     async def take(self, *, spends: bool) -> None:
-        """Count one call. A refusal is raised, and counts nothing."""
+        """Count one call, or raise a refusal and count nothing."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class GatedRun:
-    """One attempt of a run as the gate sees it. Held by whoever executes the run.
+    """One attempt of a run as the gate sees it; its owner keeps `standing` up to date.
 
-    `connection` is compared by identity. `deadline_at` in UTC epoch seconds. `budget` None: there is none.
+    `deadline_at` in UTC epoch seconds, None without a deadline. `budget` None: it is not limited.
     """
 
     run_id: str
-    attempt: int
     grant: Grant
-    connection: object
     deadline_at: float | None = None
     standing: Standing = "active"
     bucket: TokenBucket | None = None
     budget: Budget | None = None
 
 
-class Gate:
-    """Checks calls and counts what it let through and refused: `counts[method, "ok" or code]`."""
+class AdmittedCall:
+    """A call that the run may make. Its row of `CALLS` is returned only by the two methods that count it."""
 
-    def __init__(self, clock: Clock = time.time) -> None:
-        self._clock = clock
-        self.counts: Counter[tuple[str, str]] = Counter()
+    __slots__ = ("_call", "_clock", "_counts", "_run")
 
-    def admit(
-        self, run: GatedRun | None, connection: object, attempt: int, method: str, params: CallParams
-    ) -> Call:
-        """The first half: who calls, what the grant holds, the arguments. Takes nothing of rate or budget.
+    def __init__(self, run: GatedRun, call: Call, counts: Counts, clock: Clock) -> None:
+        self._run, self._call, self._counts, self._clock = run, call, counts, clock
 
-        `run` is what the host knows under the id that the message names, None for nothing; `connection` is
-        where the message came from, `attempt` the one that was started there.
+    async def charge(self) -> Call:
+        """Take a call that is carried out from rate and budget.
+
+        RateLimitedError, DeadlineExceededError, or the refusal of the budget.
         """
-        with self._counted(method):
-            return self._admit(run, connection, attempt, method, params)
-
-    async def charge(self, run: GatedRun, call: Call) -> None:
-        """The second half, for a call that is carried out: rate, deadline and budget."""
-        with self._counted(call.method):
-            self._check_rate(run)
-            if run.deadline_at is not None and self._clock() >= run.deadline_at:
+        run, call = self._run, self._call
+        try:
+            now = self._clock()
+            _check_rate(run, now)
+            if run.deadline_at is not None and now >= run.deadline_at:
                 raise DeadlineExceededError("the run's deadline is over")
             if run.budget is not None:
                 await run.budget.take(spends=call.spends)
-        self.repeat(call)
+        except HostlerError as error:
+            self._counts[call.method, error.code] += 1
+            raise
+        return self.repeat()
 
-    def repeat(self, call: Call) -> None:
-        """Instead of `charge`, for a call that is answered from the run's own recording."""
-        self.counts[call.method, "ok"] += 1
+    def repeat(self) -> Call:
+        """Count a call that a recording answers: it takes nothing from rate and budget."""
+        self._counts[self._call.method, "ok"] += 1
+        return self._call
 
-    @contextmanager
-    def _counted(self, method: str) -> Iterator[None]:
+
+class Gate:
+    """Checks calls and counts those that passed and those it refused: `counts[method, "ok" or code]`."""
+
+    def __init__(self, clock: Clock = time.time) -> None:
+        self._clock = clock
+        self.counts: Counts = Counter()
+
+    def admit(self, run: GatedRun, method: str, params: CallParams) -> AdmittedCall:
+        """Check whether the run may make this call: the only way to one that can be charged and made."""
         try:
-            yield
+            call = CALLS.get(method)
+            if call is None:
+                raise InvalidArgumentError(f"there is no host call {method[:100]!r}")
+            # a caller that does not own a run may not even learn that it ended
+            if run.run_id != params.run_id:
+                raise NotFoundError(f"run {params.run_id[:64]!r} is not a run of this connection")
+            if run.standing != "active":
+                raise CancelledCallError(_OVER[run.standing])
+            check_granted(run.grant, call, params)
+            check_arguments(params)
         except HostlerError as error:
             self.counts[method if method in CALLS else "unknown", error.code] += 1
             raise
-
-    def _admit(
-        self, run: GatedRun | None, connection: object, attempt: int, method: str, params: CallParams
-    ) -> Call:
-        call = CALLS.get(method)
-        if call is None:
-            raise InvalidArgumentError(f"there is no host call {method[:100]!r}")
-        # who does not own a run may not even learn that it ended
-        if run is None or run.connection is not connection or run.run_id != params.run_id:
-            raise NotFoundError(f"run {params.run_id[:64]!r} is not a run of this connection")
-        if run.standing != "active" or run.attempt != attempt:
-            raise CancelledCallError(_OVER["fenced" if run.standing == "active" else run.standing])
-        check_granted(run.grant, call, params)
-        check_arguments(params)
-        return call
-
-    def _check_rate(self, run: GatedRun) -> None:
-        rate = run.grant.calls_per_second
-        if rate is None:
-            return
-        now = self._clock()
-        if run.bucket is None:
-            run.bucket = TokenBucket(rate, rate, now)
-        wait = run.bucket.take(now)
-        if wait > 0:
-            raise RateLimitedError(f"more than {rate:g} calls a second", round(wait, 3) or 0.001)
+        return AdmittedCall(run, call, self.counts, self._clock)
 
 
-_OVER: dict[str, str] = {
+def _check_rate(run: GatedRun, now: float) -> None:
+    rate = run.grant.calls_per_second
+    if rate is None:
+        return
+    if run.bucket is None:
+        run.bucket = TokenBucket(rate, rate, now)
+    wait = run.bucket.take(now)
+    if wait > 0:
+        raise RateLimitedError(f"more than {rate:g} calls a second", round(wait, 3) or 0.001)
+
+
+_OVER: dict[Standing, str] = {
     "fenced": "this attempt of the run was superseded",
     "paused": "the run is paused: this attempt is over",
     "ended": "the run has ended",
@@ -155,7 +159,7 @@ _OVER: dict[str, str] = {
 
 
 def check_granted(grant: Grant, call: Call, params: CallParams) -> None:
-    """Ask the grant. UnauthorizedError: an operation it does not hold; NotFoundError: an id outside it."""
+    """Check one call. UnauthorizedError: an operation not granted; NotFoundError: an id outside the grant."""
     if call.method not in grant.calls:
         raise UnauthorizedError(f"this run may not use {call.method}: {_why_not(call, grant)}")
     if call.resource is not None:
@@ -192,29 +196,17 @@ def _why_not(call: Call, grant: Grant) -> str:
 
 
 def _check_resource(grant: Grant, call: Call, name: str) -> None:
-    if call.method == "file.get":
-        known = name in grant.files
-        operations: list[str] | None = None
-    elif call.method.startswith("model."):
-        known, operations = name in grant.models, _operations(grant.models.get(name))
-    elif call.method.startswith("tool."):
-        known, operations = name in grant.tools, _operations(grant.tools.get(name))
-    else:
-        known, operations = name in grant.knowledge_bases, _operations(grant.knowledge_bases.get(name))
-    if not known:
+    kind, operation = call.permission or ("files", None)
+    held: Mapping[str, Any] = getattr(grant, kind)
+    if name not in held:
         raise NotFoundError(f"{call.resource} {name[:100]!r} is not among the resources of this run")
-    operation = call.permission[1] if call.permission else None
-    if operation is not None and operations is not None and operation not in operations:
-        raise UnauthorizedError(f"{name!r} is granted for {', '.join(operations)}, not for {operation}")
-
-
-def _operations(resource: object) -> list[str]:
-    operations: list[str] = getattr(resource, "operations", [])
-    return operations
+    if operation is not None and operation not in held[name].operations:
+        granted = ", ".join(held[name].operations)
+        raise UnauthorizedError(f"{name!r} is granted for {granted}, not for {operation}")
 
 
 def _check_state_scope(grant: Grant, scope: str) -> None:
-    # a scope that does not exist is an invalid argument, told of with the others
+    # a scope that does not exist is an invalid argument, reported with the others
     if scope in STATE_SCOPES and scope not in grant.state_keys:
         reason = grant.state_closed.get(scope, "it is not granted")
         raise UnauthorizedError(f"state scope {scope!r} is not open to this run: {reason}")

@@ -190,9 +190,7 @@ def assemble(
     budget = RunBudget(equipment.db, run.workspace_id, prepared.accounts)
     gated = GatedRun(
         run.run_id,
-        run.attempt,
         prepared.grant,
-        connection,
         deadline_at=prepared.deadline_at,
         budget=budget,
     )
