@@ -1,6 +1,14 @@
 """Write agent runners for Hostler, or for any host that speaks AgentRunner Protocol v1.
 
-Derive from `Runner`, yield results, and reach everything else through the run's context.
+Derive a class from `Runner`, write its `run`, and yield results:
+
+    class Echo(Runner):
+        async def run(self, ctx: RunContext):
+            yield message(ctx.input.text)
+
+`RunContext` holds the event and the calls to the host. `@tool` offers a function to agents. Every refused
+call raises a `HostError`. The protocol's types, for annotations, are in `hostler_sdk.types`; tests of runners
+use `hostler_sdk.testing`.
 """
 
 from __future__ import annotations

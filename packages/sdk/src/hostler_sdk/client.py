@@ -1,6 +1,6 @@
-"""The plugin's end of a connection: what the host says becomes runs, what runs give becomes messages.
+"""The plugin's side of a connection: starts runs and tool calls for the host, and sends their messages.
 
-The core knows the link, not the transport: bytes come in by `received`, and go out by `Transport`.
+It knows the link, not the transport: bytes come in through `received` and go out through a `Transport`.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ from hostler_sdk.plugin import Plugin
 from hostler_sdk.tool_calls import ToolCalls
 
 FLUSH_BYTES = 64 * 1024
-"""What is ready in one turn of the loop goes out in one write, at the latest when it is this much."""
+"""Messages of one turn of the loop are sent in one write, or earlier once there are this many bytes."""
 
 logger = logging.getLogger("hostler_sdk")
 
 
 class Transport(Protocol):
-    """How bytes leave: a thin shell around a pipe, a socket or memory."""
+    """Sends bytes: a thin shell around a pipe, a socket or memory."""
 
     def write(self, data: bytes) -> None:
-        """Take one or more messages, each with its line end."""
+        """Send one or more messages, each with its line end."""
         ...
 
     async def drain(self) -> None:
-        """Wait while the other side does not read."""
+        """Wait while the host does not read."""
         ...
 
 
@@ -68,9 +68,9 @@ class PluginConnection:
     def __init__(self, plugin: Plugin, transport: Transport) -> None:
         self.plugin = plugin
         self.closed = asyncio.Event()
-        """The conversation is over: shut down by the host, or lost."""
+        """Set when the host has shut the plugin down, or the connection is lost."""
         self.reason = ""
-        """Why it was lost; empty after an orderly shutdown."""
+        """Why the connection was lost; empty after an orderly shutdown."""
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._link = Link(Side.PLUGIN)
@@ -83,7 +83,7 @@ class PluginConnection:
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._in_turn = False
-        """Whether something was sent in this turn of the loop."""
+        """Whether a message was written in this turn of the loop."""
         self._wrote_now = False
 
     # -- bytes in and out ------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class PluginConnection:
         self._take(self._link.receive_frame(data))
 
     def lost(self, reason: str) -> None:
-        """The transport is gone: every run of it is over."""
+        """End the connection and all its runs: the transport is gone."""
         self._gone = True
         self._take(self._link.close(reason))
 
@@ -114,7 +114,7 @@ class PluginConnection:
             self.flush()
 
     def write_now(self, data: bytes) -> None:
-        """Send a message that somebody waits for: the first of a loop turn does not wait for its end."""
+        """Send an urgent message: the first of a loop turn is sent at once, not at the end of the turn."""
         self.write(data)
         if not self._wrote_now:
             self._wrote_now = True
@@ -125,7 +125,7 @@ class PluginConnection:
         self.flush()
 
     def flush(self) -> None:
-        """Hand everything that is ready to the transport."""
+        """Pass all written messages to the transport."""
         if self._out:
             data = b"".join(self._out)
             self._out.clear()
@@ -133,15 +133,15 @@ class PluginConnection:
             self._transport.write(data)
 
     async def turn(self) -> None:
-        """Let others run, and wait while the host does not read."""
+        """Let other tasks run, and wait while the host does not read."""
         await asyncio.sleep(0)
         await self._transport.drain()
 
     def spend_credit(self, run_id: str) -> bool:
-        """Take one result's credit; False where there is none."""
+        """Use the credit of one result. Return False if there is none."""
         return self._link.spend_credit(run_id)
 
-    # -- what the host says ----------------------------------------------------------------------
+    # -- messages of the host --------------------------------------------------------------------
 
     def _take(self, events: Iterable[Incoming]) -> None:
         for event in events:
@@ -172,7 +172,7 @@ class PluginConnection:
         try:
             match request.params:
                 case InitializeParams():
-                    # the link has refused a version outside of what it speaks
+                    # the link has refused other versions
                     chosen = InitializeReply(
                         protocol=PROTOCOL_VERSION, plugin=self.plugin.identity, tools=bool(self._tools)
                     )
@@ -215,7 +215,7 @@ class PluginConnection:
         await execution.run()
         if self._forget(execution) and self._may_send():
             self.write(self._link.notify("run/end", RunEndNote(run_id=execution.run_id)))
-        execution.close()  # tasks that the runner left behind may do no more
+        execution.close()  # tasks that the runner left behind can send nothing more
         self._leave_when_drained()
 
     def _take_note(self, note: Any) -> None:
@@ -235,7 +235,7 @@ class PluginConnection:
                 self._fence(execution)
 
     def _give_up(self, execution: Execution) -> None:
-        """The runner did not end within the grace: nothing of it reaches the host any more, which is told."""
+        """Send `run/end` for a runner that did not stop in time after its cancellation, and fence it."""
         if self._runs.get(execution.run_id) is execution and self._may_send():
             self.write(self._link.notify("run/end", RunEndNote(run_id=execution.run_id)))
         self._fence(execution)
@@ -247,7 +247,7 @@ class PluginConnection:
             self._leave_when_drained()
 
     def _forget(self, execution: Execution) -> bool:
-        """Take an attempt off the table; False where it is no longer (or another attempt is) on it."""
+        """Remove an attempt. Return False if it is not there, or another attempt of the run is."""
         if self._runs.get(execution.run_id) is not execution:
             return False
         del self._runs[execution.run_id]
@@ -277,7 +277,7 @@ class PluginConnection:
         self.closed.set()
 
     async def stopped(self, seconds: float) -> bool:
-        """Wait until the code of all runs has ended, at most so long; says whether it has."""
+        """Wait until the code of all runs has ended, for at most `seconds`. Return whether it has."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds)
         return not self._tasks

@@ -1,4 +1,4 @@
-"""RunContext: everything a runner is given, and its way to the host."""
+"""RunContext: the event of a run, and the runner's calls to the host."""
 
 from __future__ import annotations
 
@@ -28,25 +28,32 @@ __all__ = ["Emitter", "RunContext", "RunInput"]
 
 
 class Emitter(Protocol):
-    """Where the results of a run go."""
+    """Sends the results of a run."""
 
     cancelled: bool
 
     async def emit(self, result: Result) -> None:
-        """Send a result in its order; waits while the host has no room for it."""
+        """Send a result, in order. Waits for the host's credit."""
         ...
 
     def post(self, result: Result) -> Awaitable[None]:
-        """Send without waiting, within a bound; awaiting what it gives waits until it is sent."""
+        """Send or queue a result without waiting; the returned awaitable waits until it is sent."""
         ...
 
 
 class RunContext:
-    """One event as one run sees it (AgentRunContext), and the Host API grouped by what it serves."""
+    """The event of a run with all that belongs to it, and the Host API in groups.
+
+    The event: `input` (with `text`), `event`, `trigger`, `conversation`, `actor`, `subject`, `delivery`. The
+    run: `run_id`, `attempt` (from 1), `config` (values of the runner's form), `resources` (models, tools and
+    so on that it may use), `state` (snapshot), `deadline`, `cancelled`, `continuation` (after `paused`). The
+    host: `models`, `tools`, `knowledge`, `history`, `events`, `steering`, `artifacts`, `states`, `storage`,
+    `runs`, `ask`, `log`, and `call` for any other call.
+    """
 
     def __init__(self, given: AgentRunContext, host: HostCalls, results: Emitter) -> None:
         self.given = given
-        """The whole AgentRunContext, as the host sent it."""
+        """The AgentRunContext, as the host sent it."""
         self.run_id = given.run_id
         self.attempt = given.attempt
         self.trigger = given.trigger
@@ -80,24 +87,32 @@ class RunContext:
 
     @property
     def deadline(self) -> float | None:
-        """When the run's time is over, in UTC epoch seconds; None: never."""
+        """Time at which the host ends the run, in UTC epoch seconds; None: never."""
         return self.runtime.deadline_at
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was cancelled; its task then gets `asyncio.CancelledError` as well."""
+        """Whether the run was cancelled. `asyncio.CancelledError` is raised in its task as well."""
         return self._results.cancelled
 
     async def emit(self, result: Result) -> None:
-        """Send a result from a coroutine (a generator yields it instead); waits for the host's credit."""
+        """Send a result, and wait for the host's credit. A generator can yield the result instead."""
         await self._results.emit(result)
 
     def log(self, text: str, level: LogLevel = "info") -> Awaitable[None]:
-        """Write a line to the run's journal. It may be awaited, and needs not be."""
+        """Write an entry to the run's journal, at most 65,536 characters. Awaiting is optional.
+
+        Raises RateLimited if 1,024 results wait for the host; await the entry to avoid it.
+        """
         return self._results.post(log(text, level))
 
     async def call(self, method: str, **params: Any) -> Any:
-        """Make any Host API call by its name, like `prompt.get`, `file.get` or `host.info`."""
+        """Make any Host API call by its name, and return its reply.
+
+            reply = await ctx.call("file.get", file_id="terms.pdf")
+
+        Raises HostError if the host refuses it, InvalidArgument for an unknown name or parameter.
+        """
         return await self._host.call(method, params)
 
     async def ask(
@@ -111,12 +126,19 @@ class RunContext:
         kind: Literal["form", "confirmation", "choice"] | None = None,
         fallback_text: str | None = None,
     ) -> Decision:
-        """Put a question to a person and wait for the decision; may park the run.
+        """Ask a person a question, and wait for the decision.
 
-        With `fields` it is a form (answers in `.values`), with `actions` a choice (names may be plain
-        text), with neither a confirmation. `expires_in` is how long people have, in seconds, from 60 to
-        2,592,000 (30 days); None: 30 minutes. InvalidArgument for another number, and for two fields, two
-        actions or two options of one field with the same name.
+        With `fields` it is a form, answered in `.values`; with `actions` a choice, whose name is in
+        `.result`; with neither a confirmation. `.decision` is `answered`, `approved`, `denied`, `expired` or
+        `cancelled`. `expires_in` is the time people have, in seconds, from 60 to 2,592,000 (30 days); None:
+        30 minutes.
+
+        If nobody decides within 20 seconds, the run is parked: later the runner starts again from its
+        beginning, and every call it made before is answered from the recording. Raises InvalidArgument for
+        another `expires_in`, and for duplicate names of fields, actions or options.
+
+            decision = await ctx.ask("Which size?", fields=[{"name": "size", "type": "number"}])
+            yield message(f"Size {decision.values['size']}")
         """
         buttons = [{"name": one} if isinstance(one, str) else one for one in actions]
         params = stated(

@@ -1,4 +1,4 @@
-"""What a Host API call raises when the host refuses it: one class per code of the protocol."""
+"""Errors of Host API calls: one class per error code of the protocol."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from hostler_protocol.json_values import json_problem
 
 
 class HostError(Exception):
-    """The host refused a call. `message` says what was wrong and what would be right.
+    """The host refused a call, or could not carry it out. Base class of all errors of calls.
 
-    `code` is one of the protocol's error codes, `retryable` whether the same call may succeed later,
-    `details` what the host adds for programs.
+    `message` says what was wrong and what would be right. `code` is the protocol's error code. `retryable`:
+    whether the same call may succeed later. `details` are for programs.
+
+        try:
+            text = await ctx.tools.call("search", {"query": ctx.input.text})
+        except HostError as error:
+            text = f"search failed: {error.message}"
     """
 
     code: ErrorCode = "runtime_error"
@@ -31,13 +36,13 @@ class HostError(Exception):
         self.details = details or {}
 
     def fault(self) -> Fault:
-        """The wire form."""
+        """Return the wire form."""
         message = writable(self.message)
         return Fault(code=self.code, message=message, retryable=self.retryable, details=dict(self.details))
 
 
 def writable(text: str) -> str:
-    """The text of an error as UTF-8 can write it: halves of surrogate pairs become question marks."""
+    """Return the text with halves of surrogate pairs, which UTF-8 cannot encode, as question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -45,19 +50,19 @@ def writable(text: str) -> str:
 
 
 class Unauthorized(HostError):  # noqa: N818
-    """The run's grant does not hold this operation."""
+    """The run's grant does not allow this call; the message says which permission is missing."""
 
     code = "unauthorized"
 
 
 class NotFound(HostError):  # noqa: N818
-    """There is no such thing, or the run may not see it."""
+    """The object does not exist, or the run may not see it."""
 
     code = "not_found"
 
 
 class DeadlineExceeded(HostError):  # noqa: N818
-    """The run's deadline is over."""
+    """The run's deadline has passed."""
 
     code = "deadline_exceeded"
 
@@ -69,52 +74,52 @@ class PayloadTooLarge(HostError):  # noqa: N818
 
 
 class RateLimited(HostError):  # noqa: N818
-    """Too many calls; come again after `retry_after` seconds."""
+    """Too many calls. Try again after `retry_after` seconds."""
 
     code = "rate_limited"
     _retryable_by_default = True
 
     @property
     def retry_after(self) -> float:
-        """Seconds to wait; 1 where the host named none."""
+        """Time to wait, in seconds; 1 if the host named none."""
         return float(self.details.get("retry_after", 1.0))
 
 
 class InvalidArgument(HostError):  # noqa: N818
-    """A value is not of the form, size or kind it must be."""
+    """A value has a wrong form, size or type; the message names it."""
 
     code = "invalid_argument"
 
 
 class Conflict(HostError):  # noqa: N818
-    """The call contradicts what is stored, as with another version of a state value."""
+    """The call contradicts the stored data, as with an outdated version of a state value."""
 
     code = "conflict"
 
 
 class Denied(HostError):  # noqa: N818
-    """A person refused."""
+    """A person refused the call."""
 
     code = "denied"
 
 
 class Expired(HostError):  # noqa: N818
-    """Nobody answered in time, or a cursor points at what is no longer kept."""
+    """No decision came in time, or a cursor points at an entry that retention has removed."""
 
     code = "expired"
 
 
 class Cancelled(HostError):  # noqa: N818
-    """The call was cancelled, or its run has ended: nothing it asks for is done any more.
+    """The call was cancelled, or this attempt of the run is over: its calls are no longer carried out.
 
-    Not `asyncio.CancelledError`, which reaches a runner when its run is cancelled.
+    Not to be confused with `asyncio.CancelledError`, raised in a runner when its run is cancelled.
     """
 
     code = "cancelled"
 
 
 class RuntimeFailure(HostError):  # noqa: N818
-    """Something behind the call failed: a model service, a tool, the host."""
+    """The call was allowed, but failed: a model service, a tool or the host had an error."""
 
     code = "runtime_error"
 
@@ -138,6 +143,6 @@ _BY_CODE: dict[str, type[HostError]] = {
 
 
 def host_error(error: HostlerError) -> HostError:
-    """Translate an error of the link to the class a runner catches."""
+    """Translate an error of the link to the class that runners catch."""
     fault = to_fault(error)
     return _BY_CODE[fault.code](fault.message, retryable=fault.retryable, details=fault.details)

@@ -1,4 +1,4 @@
-"""One attempt of one run: drives the runner's code and sends what it gives."""
+"""One attempt of one run: runs the runner's code and sends its results."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hostler_sdk.results import Result, failed, log, message
 from hostler_sdk.runner import Runner
 
 MAX_ERROR_CHARS = 4_000
-"""Text of an exception in `run.failed`; all of it is in the log before it."""
+"""Text of an exception in `run.failed`; the log entry before it has the whole text."""
 RESULTS_PER_TURN = 32
-"""Results one run sends before others on the loop get their turn, so that a ping is answered."""
+"""Results that one run sends before other tasks of the loop get their turn, so that a ping is answered."""
 
 
 class Connection(Wire, Protocol):
-    """What an execution needs of its connection."""
+    """The connection, as an execution uses it."""
 
     @property
     def calls(self) -> CallTable:
@@ -33,12 +33,12 @@ class Connection(Wire, Protocol):
         ...
 
     async def turn(self) -> None:
-        """Let others run, and wait while the host does not read."""
+        """Let other tasks run, and wait while the host does not read."""
         ...
 
 
 class _Sent:
-    """What `post` gives: awaiting it waits until everything posted before is sent."""
+    """Returned by `post`. Awaiting it waits until every result posted before is sent."""
 
     __slots__ = ("_outflow",)
 
@@ -66,16 +66,16 @@ class Execution:
         self._since_turn = 0
         self.task: asyncio.Task[None] | None = None
 
-    # -- what the connection tells it ------------------------------------------------------------
+    # -- called by the connection ----------------------------------------------------------------
 
     def cancel(self) -> None:
-        """The host cancelled the run: the runner may still clean up."""
+        """Cancel the runner's code: the host cancelled the run. The runner may still clean up."""
         self.cancelled = True
         if self.task is not None:
             self.task.cancel()
 
     def fence(self) -> None:
-        """The attempt is over for the host: stop the runner, and let nothing out."""
+        """Stop the runner and send nothing more: the attempt is over for the host."""
         self.cancelled = True
         for call in self._calls:
             call.fenced = True
@@ -84,20 +84,20 @@ class Execution:
             self.task.cancel()
 
     def close(self) -> None:
-        """Let nothing out any more, neither results nor calls."""
+        """Send neither results nor calls any more."""
         self.fenced = True
         self._outflow.close()
         for call in list(self._calls):
             call.settle(error=Cancelled("this attempt of the run is over"))
 
     def credited(self) -> None:
-        """The host has room for more results."""
+        """Send queued results: the host gave credit."""
         self._outflow.pump()
 
-    # -- what the runner's context uses ----------------------------------------------------------
+    # -- called by the runner's context ----------------------------------------------------------
 
     async def emit(self, result: Result) -> None:
-        """Send a result; waits for credit, and for the host to read."""
+        """Send a result. Waits for credit, and while the host does not read."""
         self.post(result)
         if self._outflow.waiting:
             await self._outflow.settle()
@@ -107,18 +107,18 @@ class Execution:
             await self._connection.turn()
 
     def post(self, result: Result) -> Awaitable[None]:
-        """Send a result without waiting."""
+        """Send or queue a result without waiting."""
         if not isinstance(result, Result):
             raise TypeError(_not_a_result("was given", result))
         self._outflow.post(result)
         return _Sent(self._outflow)
 
     async def call(self, method: str, params: dict[str, Any]) -> Any:
-        """Make a Host API call in this run's name."""
+        """Make a Host API call in the name of this run."""
         return await self._connection.calls.call(method, self._named(method, params), self._calls)
 
     def stream(self, method: str, params: dict[str, Any]) -> AbstractAsyncContextManager[CallInFlight]:
-        """Make a streaming Host API call in this run's name."""
+        """Make a streaming Host API call in the name of this run."""
         return self._connection.calls.stream(method, self._named(method, params), self._calls)
 
     def _named(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class Execution:
     # -- the attempt -----------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run the runner to its end, whatever it does; never raises."""
+        """Run the runner to its end. Never raises: an exception becomes `run.failed`."""
         try:
             await self._drive(RunContext(self._given, self, self))
         except asyncio.CancelledError:
@@ -140,7 +140,7 @@ class Execution:
                 self._end_with([failed("cancelled", "the runner cancelled itself")])
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the top of a worker: recorded as a result
             trace, ending = _results_of(error)
-            # how a cancelled run ends is the host's to say; what went wrong in clean-up is still logged
+            # the host decides how a cancelled run ends; an error in its clean-up is still logged
             self._end_with([trace] if self.cancelled else [trace, ending])
         await self._send_the_rest()
 
@@ -178,13 +178,13 @@ class Execution:
                 self._outflow.post(result, bounded=False)
 
     async def _send_the_rest(self) -> None:
-        """Wait for credit for what is still in line. A cancelled run gets none: what waits is dropped."""
+        """Wait until queued results are sent. A cancelled run gets no credit: its queue is dropped."""
         if self.cancelled:
             return
         try:
             await self._outflow.settle()
         except (asyncio.CancelledError, Cancelled):
-            return  # cancelled or fenced while it waited; both are recorded on the host's side
+            return  # cancelled or fenced while it waited: the host has recorded both
 
 
 def _not_a_result(verb: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Host API calls in flight: answers matched to requests, pieces to streams."""
+"""Open Host API calls: match answers to requests, and pieces to streams."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hostler_protocol.methods import CallCancelNote
 from hostler_sdk.errors import Cancelled, HostError, InvalidArgument, RuntimeFailure, host_error
 
 MAX_STREAM_BUFFER_BYTES = 16 * 1024 * 1024
-"""Pieces of one streaming answer that may wait for a slow runner: twice the largest message."""
+"""Buffer of one streaming answer for a slow runner: twice the largest message."""
 
 
 class CallInFlight:
-    """One call: its pieces as they come, then its reply or its error."""
+    """One open call: the pieces received so far, then its reply or error."""
 
     def __init__(self, id_: MessageId) -> None:
         self.id = id_
@@ -30,20 +30,20 @@ class CallInFlight:
         self.error: HostError | None = None
         self.done = False
         self.fenced = False
-        """Its attempt is over for the host, which wants to hear nothing of it any more."""
+        """The attempt is over for the host: nothing about this call is sent any more."""
         self._pieces: deque[msgspec.Raw] = deque()
         self._buffered_bytes = 0
         self._wake: asyncio.Future[None] | None = None
 
     def settle(self, reply: Any = None, error: HostError | None = None) -> None:
-        """Give it its reply or its error; the first one counts."""
+        """Set the reply or the error. Only the first one counts."""
         if self.done:
             return
         self.reply, self.error, self.done = reply, error, True
         self._notify()
 
     def add(self, piece: msgspec.Raw) -> bool:
-        """Keep a piece for the reader; False where too much waits already."""
+        """Buffer a piece for the reader. Return False if the buffer is full."""
         size = len(bytes(piece))
         if self._buffered_bytes + size > MAX_STREAM_BUFFER_BYTES:
             return False
@@ -53,7 +53,7 @@ class CallInFlight:
         return True
 
     async def finished(self) -> Any:
-        """Wait for the reply; a HostError where the call was refused."""
+        """Wait for the reply and return it. Raises HostError if the call was refused."""
         while not self.done:
             await self._news()
         if self.error is not None:
@@ -82,7 +82,7 @@ class CallInFlight:
 
 
 class CallTable:
-    """All calls of one connection that wait for an answer; at most as many as a peer accepts."""
+    """The open calls of one connection, at most MAX_OPEN_REQUESTS; further calls wait for their turn."""
 
     def __init__(
         self, link: Link, write: Callable[[bytes], None], write_now: Callable[[bytes], None]
@@ -94,9 +94,9 @@ class CallTable:
         self._room = asyncio.Semaphore(MAX_OPEN_REQUESTS)
 
     async def call(self, method: str, params: dict[str, Any], owner: set[CallInFlight]) -> Any:
-        """Make a call and wait for its reply. A HostError where it is refused.
+        """Make a call and return its reply. Raises HostError if it is refused.
 
-        `owner` holds the calls of one run while they are open.
+        `owner` holds the open calls of one run.
         """
         call = await self._begin(method, params, owner)
         try:
@@ -108,7 +108,7 @@ class CallTable:
     async def stream(
         self, method: str, params: dict[str, Any], owner: set[CallInFlight]
     ) -> AsyncIterator[CallInFlight]:
-        """Make a streaming call; leaving the block before its end tells the host that nobody waits."""
+        """Make a streaming call. Leaving the block before its end cancels it."""
         call = await self._begin(method, params, owner)
         try:
             yield call
@@ -150,17 +150,17 @@ class CallTable:
             self._write(self._link.notify("host/cancel", CallCancelNote(id=call.id)))
 
     def replied(self, id_: MessageId, reply: Any) -> None:
-        """The host answered."""
+        """Take the host's answer."""
         if call := self._calls.pop(id_, None):
             call.settle(reply=reply)
 
     def refused(self, id_: MessageId, error: HostlerError) -> None:
-        """The host refused."""
+        """Take the host's refusal."""
         if call := self._calls.pop(id_, None):
             call.settle(error=host_error(error))
 
     def piece(self, id_: MessageId, piece: msgspec.Raw) -> None:
-        """A piece of a streaming answer came; a runner that does not read loses the whole call."""
+        """Take a piece of a streaming answer. If the runner does not read, the whole call fails."""
         call = self._calls.get(id_)
         if call is not None and not call.done and not call.add(piece):
             del self._calls[id_]
@@ -172,7 +172,7 @@ class CallTable:
             )
 
     def lost(self) -> None:
-        """The connection is gone: nothing open will be answered."""
+        """Fail all open calls: the connection is lost."""
         for call in list(self._calls.values()):
             call.settle(error=Cancelled("the connection to the host was lost"))
         self._calls.clear()

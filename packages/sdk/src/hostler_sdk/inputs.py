@@ -1,4 +1,4 @@
-"""What a message gives a runner, at the start of a run and while it is at work."""
+"""The input of a run: of the event that started it, and of messages that arrive while it works."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from hostler_protocol.runs import SteeringInputItem
 
 
 class RunInput(Input):
-    """What the agent is given. `text` is never None here: it is empty where there is none."""
+    """The input of the agent: `text`, `contents`, `attachments`. `text` may be empty, but is never None."""
 
     text: str = ""
 
     def __getitem__(self, field: str) -> Any:
-        """Give a field by its name: runners read `item.input["text"]` before steering items had types."""
+        """Return a field by its name, as in `item.input["text"]`. Raises KeyError for another name."""
         if field not in self.__struct_fields__:
             raise KeyError(field)
         return getattr(self, field)
 
 
 class SteeringItem(SteeringInputItem):
-    """A message that reached this run at work. Its parts are those of the context, `input` as `ctx.input`."""
+    """A message that arrived while the run works. Its parts are those of the context: `item.input.text`."""
 
     input: RunInput
 
 
 def run_input(given: Input) -> RunInput:
-    """Make an input with its text filled in: that of its contents where none is stated."""
+    """Convert the host's input. `text` becomes the text of `contents` if the host sent none."""
     text = given.text if given.text is not None else text_of(given.contents)
     return RunInput(text=text, contents=given.contents, attachments=given.attachments)
 
 
 def steering_item(given: SteeringInputItem) -> SteeringItem:
-    """Make the item that a runner gets from the one that the host sent."""
+    """Convert the host's steering item."""
     return SteeringItem(
         claimed_run_id=given.claimed_run_id,
         runner_id=given.runner_id,

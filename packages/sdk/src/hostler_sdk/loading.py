@@ -1,4 +1,4 @@
-"""From a plugin folder, a single file or an installed package to a Plugin that can be served."""
+"""Load a Plugin from a plugin folder, a single file or an installed package."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENTRY_POINT_GROUP = "hostler.runners"
 
 
 class PluginLoadError(Exception):
-    """A plugin cannot be served; the text is one sentence for people: what is wrong, what would be right."""
+    """A plugin cannot be served. The text, for people, says what is wrong and what would be right."""
 
 
 class PluginStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,7 +43,7 @@ class PluginStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class PluginFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """hostler.yaml: who the plugin is, what it offers and what it needs."""
+    """hostler.yaml: the plugin's identity, its runners and tools, and its requirements."""
 
     plugin: PluginStatement
     runners: list[Statements] = []
@@ -54,13 +54,13 @@ class PluginFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def identity(self) -> PluginIdentity:
-        """Who the plugin is."""
+        """The plugin's identity."""
         stated = self.plugin
         return PluginIdentity(author=stated.author, name=stated.name, version=str(stated.version))
 
 
 def read_plugin_file(value: Any, source: str = MANIFEST_NAME) -> PluginFile:
-    """Check a parsed hostler.yaml. PluginLoadError says which field is wrong, and why."""
+    """Check a parsed hostler.yaml. Raises PluginLoadError with the wrong field and the reason."""
     if not isinstance(value, Mapping):
         raise PluginLoadError(f"{source} must be a mapping that begins with `plugin:`; see the SDK's README")
     try:
@@ -75,9 +75,9 @@ def read_plugin_file(value: Any, source: str = MANIFEST_NAME) -> PluginFile:
 
 
 def load_folder(folder: Path, environment: Mapping[str, str] = os.environ) -> Plugin:
-    """Load what `hostler.yaml` of a plugin folder lists.
+    """Load the runners and tools listed in `hostler.yaml` of a plugin folder. Raises PluginLoadError.
 
-    The host gives the file already parsed, as JSON in HOSTLER_PLUGIN_MANIFEST; without it PyYAML is used.
+    The host passes the parsed file as JSON in HOSTLER_PLUGIN_MANIFEST; without it, PyYAML reads the file.
     """
     if not folder.is_dir():
         raise PluginLoadError(f"there is no plugin folder {folder}")

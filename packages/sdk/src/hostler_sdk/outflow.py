@@ -1,4 +1,4 @@
-"""The results of one attempt on their way out: numbered, in order, within the host's credit."""
+"""Outgoing results of one attempt: numbered, in order, within the host's credit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hostler_sdk.errors import Cancelled, RateLimited
 from hostler_sdk.results import Result
 
 MAX_WAITING_RESULTS = 1024
-"""Results posted without awaiting (as by `ctx.log`) that may wait for credit, per run."""
+"""Results per run that may wait for credit after being posted without awaiting, as by `ctx.log`."""
 
 
 class _Params(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,10 +34,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Wire(Protocol):
-    """What an outflow needs of its connection."""
+    """The connection, as an outflow uses it."""
 
     def spend_credit(self, run_id: str) -> bool:
-        """Take one result's credit; False where there is none."""
+        """Use the credit of one result. Return False if there is none."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -46,9 +46,9 @@ class Wire(Protocol):
 
 
 class Outflow:
-    """Where the results of one attempt wait for their turn.
+    """Sends the results of one attempt within the host's credit, and queues the others.
 
-    Encodes each result once, at the moment it is posted, size unchecked: the host decides on sizes.
+    A result is encoded once, when it is posted. Its size is not checked: that is the host's decision.
     """
 
     def __init__(self, run_id: str, wire: Wire) -> None:
@@ -60,7 +60,7 @@ class Outflow:
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._closed = False
         self.ended = False
-        """A result that ends the attempt was posted: the host ignores what follows, so nothing does."""
+        """A result that ends the attempt was posted. Later ones are dropped, as the host would do."""
 
     @property
     def waiting(self) -> bool:
@@ -68,10 +68,10 @@ class Outflow:
         return bool(self._waiting)
 
     def post(self, result: Result, *, bounded: bool = True) -> None:
-        """Send now if the host has room, else put it in line.
+        """Send a result if there is credit, else queue it.
 
-        `bounded=False` is for what ends the attempt, which must not be lost. Cancelled after the attempt
-        was fenced; RateLimited where too many wait; TypeError where the payload is not JSON.
+        `bounded=False` is for results that end the attempt and must not be lost. Raises Cancelled once the
+        attempt is fenced, RateLimited if 1,024 results are queued, TypeError if the payload is not JSON.
         """
         if self._closed:
             raise Cancelled("this attempt of the run is over: the host takes no more results from it")
@@ -82,7 +82,7 @@ class Outflow:
                 f"{MAX_WAITING_RESULTS} results wait for the host; await what ctx.log() gives to go slower"
             )
         if result.type != "message.delta" and (problem := result.problem()) is not None:
-            raise TypeError(problem)  # it was changed since it was made
+            raise TypeError(problem)  # the payload was changed after it was built
         sequence = self._sequence + 1
         params = _Params(self._run_id, result.type, sequence, result.data, result.usage)
         data = _encode(_Frame("2.0", "run/result", params)) + b"\n"
@@ -95,7 +95,7 @@ class Outflow:
             self._waiting.append(data)
 
     def pump(self) -> None:
-        """Send what the host has room for now."""
+        """Send queued results as far as there is credit."""
         while self._waiting and self._wire.spend_credit(self._run_id):
             self._wire.write(self._waiting.popleft())
             self._sent += 1
@@ -105,7 +105,7 @@ class Outflow:
                 waiter.set_result(None)
 
     async def settle(self) -> None:
-        """Wait until everything posted so far is sent; Cancelled where the attempt is fenced first."""
+        """Wait until every result posted so far is sent. Raises Cancelled if the attempt is fenced first."""
         if not self._waiting:
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -113,7 +113,7 @@ class Outflow:
         await waiter
 
     def close(self) -> None:
-        """The attempt is over: drop what waits, and wake those who wait for it."""
+        """End the attempt: drop queued results, and wake the tasks that wait for them."""
         self._closed = True
         self._waiting.clear()
         while self._waiters:

@@ -1,4 +1,4 @@
-"""What one plugin process serves: an identity, runners and tools."""
+"""A loaded plugin: its identity, runners and tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hostler_sdk.tools import Tool
 
 @dataclass(frozen=True, slots=True)
 class OfferedRunner:
-    """A runner, ready to run, and what is said of it."""
+    """A runner and its manifest."""
 
     manifest: AgentRunnerManifest
     runner: Runner
@@ -21,7 +21,7 @@ class OfferedRunner:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A loaded plugin. Runners by their names; tools by `<plugin name>.<function>`."""
+    """A loaded plugin: runners by name, tools by `<plugin name>.<function>`."""
 
     identity: PluginIdentity
     runners: Mapping[str, OfferedRunner]
@@ -29,7 +29,7 @@ class Plugin:
 
 
 def plugin_of(runner: Runner, identity: PluginIdentity | None = None) -> Plugin:
-    """Make a plugin of a single runner, named `default`."""
+    """Wrap a single runner in a plugin, under the name `default`."""
     identity = identity or PluginIdentity(author="local", name=type(runner).__name__)
     manifest = manifest_of(type(runner), identity)
     return Plugin(identity, {manifest.name: OfferedRunner(manifest, runner)})

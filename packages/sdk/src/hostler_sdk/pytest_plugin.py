@@ -3,7 +3,7 @@
     def test_echo(host):
         assert host.drive_sync(Echo, "hi").text == "hi!"
 
-`host.world` holds its facts and scripts; in an async test use `await host.drive(...)`.
+`host.world` holds its data and scripts; in an async test use `await host.drive(...)`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def host() -> ScriptedHost:
-    """A scripted host whose world lives as long as the test."""
+    """Return a new scripted host for this test."""
     from hostler_sdk.testing import ScriptedHost  # noqa: PLC0415 - every test run loads this plugin, few use it
 
     return ScriptedHost()

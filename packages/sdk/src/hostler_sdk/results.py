@@ -1,4 +1,4 @@
-"""Results: what a runner yields. Each function builds one item of a run's result stream."""
+"""Results: the items that a runner yields. Each function builds one."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ from hostler_protocol.results import (
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 ContentLike = str | Sequence[ContentElement | Mapping[str, Any]]
-"""Text, or content elements as the protocol's types or as plain mappings."""
+"""A text, or a list of content elements: types of the protocol, or mappings like
+`{"type": "image_url", "image_url": {"url": "https://..."}}`."""
 
 _ENDS_ATTEMPT = TERMINAL_RESULTS | {"run.paused"}
 _T = TypeVar("_T")
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One item of a run's result stream: its wire type, its payload, and tokens used, if known.
+    """One item of a run's result stream: its wire type, its payload, and the tokens used, if known.
 
-    Made by the functions below; build it directly only for a type this SDK does not know.
+    Built by the functions of this module; build it directly only for a type that this SDK does not know.
     """
 
     type: str
@@ -48,13 +49,13 @@ class Result(msgspec.Struct, frozen=True):
     usage: Usage | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what JSON cannot carry as it is: TypeError names its place."""
+        """Raise TypeError, with the place, for a value that JSON cannot carry unchanged."""
         problem = self.problem()
         if problem is not None:
             raise TypeError(problem)
 
     def problem(self) -> str | None:
-        """Say what of the payload JSON cannot carry; None: nothing."""
+        """Return a sentence on a value of the payload that JSON cannot carry, or None."""
         data = self.data
         if type(data) is MessageDelta and type(data.chunk.content) is str and is_text(data.chunk.content):
             return None  # nearly every result
@@ -64,7 +65,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def ends_attempt(self) -> bool:
-        """Whether the host takes nothing after it from this attempt."""
+        """Whether this result ends the attempt: the host drops later ones."""
         return self.type in _ENDS_ATTEMPT
 
 
@@ -80,7 +81,7 @@ def _shaped(value: Any, kind: type[_T] | Any, what: str) -> Any:
 
 
 def content_of(content: Any, what: str) -> Content:
-    """Check message content; TypeError says what it must be. `what` names the caller."""
+    """Return checked message content. Raises TypeError; `what` names the caller in its message."""
     if isinstance(content, str):
         return content
     if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
@@ -91,7 +92,7 @@ def content_of(content: Any, what: str) -> Content:
 
 
 def utf8(content: str, what: str) -> bytes:
-    """Encode text as UTF-8; TypeError where it cannot be written so. `what` names the caller."""
+    """Encode text as UTF-8. Raises TypeError if it cannot be; `what` names the caller in its message."""
     problem = json_problem(content, "content")
     if problem is not None:
         raise TypeError(f"{what}: {problem}")
@@ -99,7 +100,7 @@ def utf8(content: str, what: str) -> bytes:
 
 
 def delta(text: ContentLike, message_id: str | None = None) -> Result:
-    """A piece of the message being written, for live delivery. The whole follows with `message`."""
+    """Send a piece of a message for live display. Send the complete text with `message` afterwards."""
     chunk = MessageChunk(role="assistant", content=content_of(text, "delta()"), message_id=message_id)
     return _result(MessageDelta(chunk=chunk))
 
@@ -111,7 +112,11 @@ def message(
     message_id: str | None = None,
     usage: Usage | Mapping[str, int] | None = None,
 ) -> Result:
-    """A whole message of the assistant; any number per run. `artifact_refs` are ids or references."""
+    """Send a complete message of the assistant; any number per run.
+
+    `artifact_refs` are ids or references of artifacts. `usage` is the number of tokens used, as in a model's
+    reply. Raises TypeError for content of another type.
+    """
     refs = [
         ArtifactRef(artifact_id=ref) if isinstance(ref, str) else _shaped(ref, ArtifactRef, "message()")
         for ref in artifact_refs
@@ -126,12 +131,12 @@ def message(
 
 
 def tool_started(tool_call_id: str, tool_name: str, parameters: Any = None) -> Result:
-    """Telemetry: a tool call began."""
+    """Report the start of a tool call, for display. `ctx.tools.call` needs no such report."""
     return _result(ToolCallStarted(tool_call_id=tool_call_id, tool_name=tool_name, parameters=parameters))
 
 
 def tool_completed(tool_call_id: str, tool_name: str, result: Any = None, error: Any = None) -> Result:
-    """Telemetry: a tool call ended, with a result or an error."""
+    """Report the end of a tool call with its result or error, for display."""
     return _result(
         ToolCallCompleted(tool_call_id=tool_call_id, tool_name=tool_name, result=result, error=error)
     )
@@ -146,10 +151,10 @@ def artifact(
     artifact_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Result:
-    """A file the run made, from inline content of at most 1 MiB.
+    """Send a file that the run made: inline content of at most 1 MiB, text as UTF-8.
 
-    Text is stored as UTF-8. Larger content goes through `ctx.artifacts.upload`; its id is then given
-    here as `artifact_id`.
+    For larger content, use `ctx.artifacts.upload` and pass its id as `artifact_id`. `type` is a name of your
+    choice, like `file` or `report`. Raises TypeError without content and id.
     """
     if content is None and artifact_id is None:
         raise TypeError("artifact() needs content, or the artifact_id that ctx.artifacts.upload gave")
@@ -169,30 +174,31 @@ def artifact(
 
 
 def state_updated(scope: str, key: str, value: Any) -> Result:
-    """Write a state value, in order with the other results."""
+    """Write a state value, in order with the other results. Scopes and limits are those of `ctx.states`."""
     return _result(StateUpdated(scope=scope, key=key, value=value))
 
 
 def action(
     name: str, target: Mapping[str, Any] | str | None = None, payload: Mapping[str, Any] | None = None
 ) -> Result:
-    """Ask the platform to do something; the host decides whether it may."""
+    """Ask the platform for an action; the host decides whether it is allowed."""
     wanted = dict(target) if isinstance(target, Mapping) else target
     return _result(ActionRequested(action=name, target=wanted, payload=dict(payload or {})))
 
 
 def log(text: str, level: LogLevel = "info") -> Result:
-    """A line of the run's journal, at most 65,536 characters; never a message."""
+    """Write an entry to the run's journal, at most 65,536 characters. It is never shown as a message."""
     return _result(LogWritten(level=level, text=text))
 
 
 def paused(
     pending: Sequence[PendingCall | Mapping[str, Any]], state: Any = None, expires_in: float | None = None
 ) -> Result:
-    """End the attempt until the pending calls are decided; `state` comes back as `ctx.continuation`.
+    """End the attempt until the pending calls are decided.
 
-    `expires_in` is how long people have, in seconds, from 60 to 2,592,000 (30 days); None: as long as the
-    tool's policy says. ValueError for another number.
+    The run then starts again with the decisions and this `state` in `ctx.continuation`. `expires_in` is the
+    time people have, in seconds, from 60 to 2,592,000 (30 days); None: the tool's policy applies. Raises
+    ValueError for another number. `ctx.ask` and `ctx.tools.call` wait by themselves and do not need it.
     """
     if (misfit := expiry_misfit(expires_in)) is not None:
         raise ValueError(f"paused(): {misfit}")
@@ -205,7 +211,7 @@ def completed(
     message: ContentLike | Message | None = None,
     usage: Usage | Mapping[str, int] | None = None,
 ) -> Result:
-    """End the run well. Not needed: a run that finishes without it is completed by the host."""
+    """End the run successfully. Optional: the host completes a run that finishes without it."""
     last = (
         message
         if message is None or isinstance(message, Message)
@@ -215,12 +221,15 @@ def completed(
 
 
 def failed(code: str, error: str, retryable: bool = False) -> Result:
-    """End the run as failed. `code` is a dotted name like `weather.unreachable`; `error` says what to do."""
+    """End the run as failed. `code` is a dotted name like `weather.unreachable`; `error` is for people.
+
+    `retryable`: whether the same event may succeed in another run.
+    """
     return _result(RunFailed(code=code, error=error, retryable=retryable))
 
 
 def _usage(usage: Usage | Mapping[str, int] | None) -> Usage | None:
-    """Check a usage: TypeError for a value of another type; unknown keys are left out, with a warning."""
+    """Check a usage. Raises TypeError for a wrong type; unknown keys are left out with a warning."""
     if usage is None or isinstance(usage, Usage):
         return usage
     known = Usage.__struct_fields__

@@ -1,4 +1,4 @@
-"""The class a runner author derives from, and the manifest that its statements make."""
+"""`Runner`, the base class of runners, and the manifest built from its attributes."""
 
 from __future__ import annotations
 
@@ -15,43 +15,55 @@ from hostler_sdk.context import RunContext
 from hostler_sdk.results import Result
 
 Text = str | Mapping[str, str]
-"""Text for people: plain (English), or a mapping of locale to text."""
+"""Text for people: English, or a mapping of locale to text like `{"en": "Echo", "de": "Echo"}`."""
 
 
 class ManifestError(ValueError):
-    """A runner states something of itself that the protocol does not know; the text says what."""
+    """A runner's attribute is not valid in a manifest; the text names it and says why."""
 
 
 class Runner:
-    """An agent, as the host runs it. One instance serves all runs: keep no state of a run on `self`.
+    """Base class of agents. Override `run`; the class attributes describe the runner to the host.
 
+    One instance, built without arguments, serves all runs of the process: keep no state of a run on `self`.
     The docstring of a subclass is its label (first line) and description.
+
+        class Echo(Runner):
+            \"\"\"Repeats the input.\"\"\"
+
+            capabilities = {"streaming"}
+            config = [{"name": "suffix", "type": "string", "default": "!"}]
+
+            async def run(self, ctx: RunContext):
+                yield message(ctx.input.text + ctx.config["suffix"])
     """
 
     label: ClassVar[Text | None] = None
-    """Overrides the docstring's first line."""
+    """Overrides the first line of the docstring."""
     description: ClassVar[Text | None] = None
-    """Overrides the docstring."""
+    """Overrides the rest of the docstring."""
     capabilities: ClassVar[Collection[str] | Mapping[str, bool]] = frozenset()
-    """Names like `streaming`; statements for display, never a grant."""
+    """Features of the runner, like `{"streaming", "steering"}`; never a permission."""
     permissions: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """The most this runner may ask of the host, like `{"history": ["page"]}`."""
+    """The most that a run can be granted, like `{"history": ["page"], "models": ["invoke"]}`."""
     config: ClassVar[Sequence[Mapping[str, Any] | FormItem]] = ()
-    """The form items of its configuration."""
+    """The form of its configuration: items with `name`, `type`, `default` and so on. Values: `ctx.config`."""
 
     def run(self, ctx: RunContext) -> AsyncIterator[Result] | Awaitable[Result | str | None]:
-        """Serve one event: an async generator of results, or a coroutine.
+        """Serve one event. Write it as an async generator that yields results, or as a coroutine.
 
-        A coroutine may use `await ctx.emit(...)` and returns text, a message or None. Raising ends the
-        run as `runner.error` with the exception's text; `asyncio.CancelledError` is a cancellation.
-        A plugin's runs share one event loop: blocking code belongs into `asyncio.to_thread`, since the
-        host ends a process that no longer answers.
+        A coroutine sends results with `await ctx.emit(...)`, and may return a text or a result. An exception
+        ends the run as `runner.error` with its text, and its traceback goes to the run's journal. When the
+        run is cancelled, `asyncio.CancelledError` is raised here: clean up in `finally`, within 5 seconds.
+
+        All runs of a plugin share one event loop. Put blocking code into `asyncio.to_thread`: a process that
+        does not answer the host's ping is killed.
         """
         raise NotImplementedError(f"{type(self).__name__} has no run(self, ctx) method")
 
 
 class Statements(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What hostler.yaml states of a runner; each wins over what its class states. None: not stated."""
+    """A runner's entry in hostler.yaml. Each field overrides the attribute of the class; None: absent."""
 
     name: str = "default"
     entry: str | None = None
@@ -66,7 +78,7 @@ class Statements(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def manifest_of(
     runner: type[Runner], identity: PluginIdentity, stated: Statements | None = None
 ) -> AgentRunnerManifest:
-    """Build a runner's manifest. ManifestError where a statement is wrong."""
+    """Build a runner's manifest. Raises ManifestError if an attribute is invalid."""
     stated = stated or Statements()
     doc = inspect.cleandoc(runner.__dict__.get("__doc__") or "")
     first, _, rest = doc.partition("\n")

@@ -1,7 +1,7 @@
 """`python -m hostler_sdk.serve`: serve a plugin to a host, over standard input and output or a WebSocket.
 
-Errors before serving end the process with status 3 and one line on standard error that begins with
-`hostler-plugin-error: `, which the host shows to people.
+A plugin that cannot be served ends with status 3 and one line on standard error that begins with
+`hostler-plugin-error: `; the host shows it to people.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOKEN_VARIABLE = "HOSTLER_PLUGIN_TOKEN"  # noqa: S105 - the name of a variable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; gives the exit status."""
+    """Run the command, and return its exit status."""
     options = _parser().parse_args(arguments)
     try:
         if options.connect is not None:

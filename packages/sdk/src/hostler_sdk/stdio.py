@@ -14,12 +14,12 @@ from hostler_sdk.loading import PluginLoadError
 from hostler_sdk.plugin import Plugin
 
 WRITE_BUFFER_BYTES = 256 * 1024
-"""What may wait in this process for a host that does not read, before runners have to wait."""
+"""Bytes that may wait for a host that does not read, before runners have to wait."""
 READ_BYTES = 256 * 1024
 STOP_SECONDS = 1.0
-"""What the code of the runs has to clean up, once the host is gone."""
+"""Time for the code of runs to clean up, once the host is gone."""
 FLUSH_SECONDS = 5.0
-"""What the host has to read the last messages after an orderly shutdown."""
+"""Time for the host to read the last messages after an orderly shutdown."""
 
 
 class Wires(NamedTuple):
@@ -30,7 +30,7 @@ class Wires(NamedTuple):
 
 
 def check_stdio() -> None:
-    """PluginLoadError unless standard input and output can carry the protocol."""
+    """Raise PluginLoadError unless standard input and output can carry the protocol."""
     for number, name in ((0, "input"), (1, "output")):
         try:
             mode = os.fstat(number).st_mode
@@ -44,9 +44,9 @@ def check_stdio() -> None:
 
 
 def take_stdio() -> Wires:
-    """Move the real standard input and output aside; from then on prints go to standard error.
+    """Reserve standard input and output for the protocol; from then on prints go to standard error.
 
-    Done on the descriptors too, so that child processes and C code can't reach the wire either.
+    This replaces the descriptors too, so that child processes and C code cannot disturb the protocol either.
     """
     wires = Wires(os.dup(0), os.dup(1))
     null = os.open(os.devnull, os.O_RDONLY)
@@ -101,7 +101,7 @@ class _Writer(asyncio.BaseProtocol):
 async def serve_stdio(plugin: Plugin, wires: Wires) -> bool:
     """Serve a host over two pipes until it shuts the plugin down or is gone.
 
-    Says whether the code of all runs has ended; where it has not, the process must be made to exit.
+    Return whether the code of all runs has ended; if not, the caller must force the process to exit.
     """
     loop = asyncio.get_running_loop()
     writer, reader = _Writer(), _Reader()

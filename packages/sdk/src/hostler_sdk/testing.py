@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 DEFAULT_SECONDS = 30.0
-"""How long a driven run may take before the test fails."""
+"""Time that a driven run may take."""
 _SAYS_NOTHING = frozenset({"message.delta", "log", "tool.call.started", "tool.call.completed"})
 
 Status = Literal["completed", "failed", "cancelled", "paused"]
@@ -75,11 +75,14 @@ Status = Literal["completed", "failed", "cancelled", "paused"]
 
 @dataclass(slots=True)
 class Driven:
-    """What came of a driven run.
+    """The outcome of a driven run.
 
-    `results` are what the runner sent, in order, equal to what `delta`, `message` and their like build.
-    `calls` are its Host API calls. `code` and `error` tell how it failed. `warnings` name what a host
-    would have dropped, and why.
+    `results` are the results that the runner sent, in order; they are equal to those that `delta`, `message`
+    and so on build. `calls` are its Host API calls, with `method`, `params` and `reply` or `error`. `code`
+    and `error` of a run that failed. `warnings`: results that a host would have dropped, and why.
+
+        driven = await drive(Echo, "hi")
+        assert driven.status == "completed" and driven.results == [message("hi!")]
     """
 
     results: list[Result] = field(default_factory=list)
@@ -108,7 +111,10 @@ def _message_in(result: Result) -> Message | None:
 
 
 class ScriptedHost:
-    """A host in memory. Its world (state, history, artifacts) lives on from one driven run to the next."""
+    """A host in memory. Its `world` (state, history, artifacts) persists from one driven run to the next.
+
+    `scripts` are those of `World.script`.
+    """
 
     def __init__(self, **scripts: Any) -> None:
         self.world = World(**scripts)
@@ -125,11 +131,12 @@ class ScriptedHost:
         seconds: float = DEFAULT_SECONDS,
         **scripts: Any,
     ) -> Driven:
-        """Run a runner once. TimeoutError where it has not ended after `seconds`.
+        """Run a runner once, and return the outcome. Raises TimeoutError if it has not ended after `seconds`.
 
-        `config` is laid over the defaults of its form, `context` over the AgentRunContext (like
-        `{"actor": {"actor_id": "ada"}}`). `cancel_on` cancels the run at the first result it is true for.
-        `scripts` say what calls answer, as for `World.script`.
+        `config` overrides defaults of the runner's form, and `context` parts of the AgentRunContext (like
+        `{"actor": {"actor_id": "ada"}}`). `credit` is the number of results sent without waiting for the
+        host. `cancel_on` cancels the run at the first result for which it is true. `scripts` are those of
+        `World.script`.
         """
         self.world.script(**scripts)
         plugin = _plugin(runner)
@@ -150,7 +157,7 @@ class ScriptedHost:
         text: str | Input | Mapping[str, Any] | None = "",
         **options: Any,
     ) -> Driven:
-        """Run a runner once, outside of an event loop; options as for `drive`."""
+        """Run a runner once, outside of an event loop. Options are those of `drive`."""
         return asyncio.run(self.drive(runner, text, **options))
 
     async def _run(
@@ -210,7 +217,7 @@ class ScriptedHost:
         )
 
     def _keep(self, given: AgentRunContext, driven: Driven) -> None:
-        """Do what a host does with what a run gave."""
+        """Store history, state and artifacts, as a host does."""
         self._remember(given, driven)
         for result in driven.results:
             data = result.data
@@ -231,7 +238,7 @@ class ScriptedHost:
                 )
 
     def _remember(self, given: AgentRunContext, driven: Driven) -> None:
-        """Add to the history what was said, in order: a pulled message stands where the run pulled it."""
+        """Add the messages to the history. A pulled message comes after the results sent before its pull."""
         if given.input.text:
             self.world.remember("user", given.input.text)
         pulled = [
@@ -262,12 +269,12 @@ async def drive(
 def drive_sync(
     runner: type[Runner] | Runner, text: str | Input | Mapping[str, Any] | None = "", **options: Any
 ) -> Driven:
-    """Do what `drive` does, outside of an event loop."""
+    """Like `drive`, outside of an event loop."""
     return asyncio.run(drive(runner, text, **options))
 
 
 async def _watch(session: HostSession, run: ObservedRun, cancel_on: Callable[[Result], bool] | None) -> bool:
-    """Follow a run to its end, or to the result that cancels it; says whether that came."""
+    """Follow a run to its end, or to the result that cancels it. Return whether it is to be cancelled."""
     seen = 0
 
     def news() -> bool:
@@ -284,7 +291,7 @@ async def _watch(session: HostSession, run: ObservedRun, cancel_on: Callable[[Re
 
 
 class _Memory:
-    """The plugin's transport: what it writes, the session receives in the next turn of the loop."""
+    """The plugin's transport: passes bytes to the session in the next turn of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, session: HostSession) -> None:
         self._loop = loop
@@ -294,7 +301,7 @@ class _Memory:
         _deliver(self._loop, self._session.received, data)
 
     async def drain(self) -> None:
-        """Nothing waits in memory: credit bounds the results, and the link the calls."""
+        """Return at once: credit bounds the results in memory, and the link the calls."""
 
 
 def _deliver(loop: asyncio.AbstractEventLoop, receive: Callable[[bytes], None], data: bytes) -> None:
@@ -318,7 +325,7 @@ async def _within_grace(session: HostSession, run: ObservedRun) -> None:
 
 
 def _decoded(arrived: AgentRunResult, warnings: list[str] | None = None) -> Result | None:
-    """Decode a result as a host does; None, and a warning, where the payload is invalid."""
+    """Decode a result as a host does. Return None, and add a warning, if the payload is invalid."""
     if arrived.type not in RESULT_TYPES:
         return Result(arrived.type, msgspec.json.decode(arrived.data), arrived.usage)
     try:
@@ -330,7 +337,7 @@ def _decoded(arrived: AgentRunResult, warnings: list[str] | None = None) -> Resu
 
 
 def _judge(run: ObservedRun, cancelled: bool) -> Driven:
-    """Say how the run ended, as a host does."""
+    """Derive the outcome of a run, as a host does."""
     driven = Driven(calls=run.calls, warnings=list(run.warnings))
     ending: Result | None = None
     for arrived in run.results:

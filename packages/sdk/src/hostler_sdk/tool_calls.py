@@ -1,4 +1,4 @@
-"""What a plugin does when the host calls its tools: each call a task of its own, answered once."""
+"""Carry out the host's calls of a plugin's tools: one task per call, answered exactly once."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from hostler_sdk.execution import MAX_ERROR_CHARS
 from hostler_sdk.tools import Tool, ToolContext
 
 MAX_TOOL_THREADS = 32
-"""Plain functions that run at once, each in a thread; more wait for their turn."""
+"""Plain functions that run at once, each in a thread; further calls wait for their turn."""
 
 ENVELOPE_BYTES = 512
-"""What stands around a result in its message."""
+"""Room for the rest of the message around a result."""
 
 logger = logging.getLogger("hostler_sdk")
 
 
 class ToolCalls:
-    """The tool calls of one connection. `ended` is told whenever one was answered."""
+    """The tool calls of one connection. `ended` is called after each answer."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class ToolCalls:
         return bool(self._tools)
 
     def listed(self) -> ToolList:
-        """The answer to `tools/list`."""
+        """Return the answer to `tools/list`."""
         return ToolList(tools=[raw(tool.manifest) for tool in self._tools.values()])
 
     def take(self, request: Called) -> asyncio.Task[None]:
-        """Work on a `tool/call` or `tool/lookup`. HostlerError where there is no such tool."""
+        """Start a `tool/call` or `tool/lookup`. Raises NotFoundError for an unknown tool."""
         params: ToolInvokeParams | ToolLookupParams = request.params
         tool = self._tools.get(params.tool_name)
         if tool is None:
@@ -79,7 +79,7 @@ class ToolCalls:
         return task
 
     def cancel(self, id_: MessageId) -> None:
-        """Nobody waits for this one any more: stop its code. A thread can't be stopped, and goes on."""
+        """Cancel a call: stop its code. A plain function in a thread cannot be stopped, and goes on."""
         task = self._tasks.get(id_)
         if task is not None and id_ not in self._cancelled:
             self._cancelled.add(id_)
@@ -87,7 +87,7 @@ class ToolCalls:
             asyncio.get_running_loop().call_soon(task.cancel)
 
     def close(self) -> None:
-        """Stop all: the host is gone."""
+        """Cancel all calls: the host is gone."""
         for id_ in list(self._tasks):
             self.cancel(id_)
 
@@ -157,7 +157,7 @@ def _failure_of(error: BaseException) -> HostlerError:
 
 
 async def _in_thread(call: Callable[[], Any]) -> Any:
-    """Call in a daemon thread, so that one that never ends can't keep the process; waits to its end."""
+    """Call in a daemon thread, which cannot keep the process alive, and wait for the end of the call."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -173,9 +173,9 @@ async def _in_thread(call: Callable[[], Any]) -> Any:
         failure: BaseException | None = None
         try:
             result = context.run(call)
-        except StopIteration as error:  # a future can't hold it
+        except StopIteration as error:  # a future cannot hold it
             failure = RuntimeError(f"StopIteration: {error}")
-        except BaseException as error:  # noqa: BLE001 - handed over to whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised in the task that waits
             failure = error
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, result, failure)

@@ -17,11 +17,14 @@ from hostler_sdk.errors import InvalidArgument, RuntimeFailure
 Effect = ToolEffect
 EFFECTS: tuple[Effect, ...] = get_args(ToolEffect)
 Lookup = Callable[[str], Any]
-"""Takes an effect key; plain or async."""
+"""A plain or async function of an effect key; returns the recorded result, or None."""
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom a tool is called. `effect_key` is the same whenever the same call is made again."""
+    """Run and caller of a tool call. Annotate a parameter with it to receive it; it is not in the schema.
+
+    `effect_key` stays the same when the host repeats the call: use it as an idempotency key.
+    """
 
     run_id: str
     call_id: str
@@ -33,10 +36,11 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tool:
-    """A function offered as a tool: its description, JSON Schema and how its effect may be repeated.
+    """A function offered as a tool, with its description and JSON Schema. Made by `@tool`.
 
-    `effect`: `pure` has none, `idempotent` may be repeated under the same effect key, `reconcilable`
-    can look up by the key what came of a call, `default` is never repeated on suspicion.
+    `effect` says how the host settles a call whose outcome it lost. `pure`: the tool has no effect, so it is
+    called again. `idempotent`: it is called again with the same effect key. `reconcilable`: its `lookup` is
+    asked for the outcome by the effect key. `default`: it is never called again; a person says what happened.
     """
 
     def __init__(
@@ -62,26 +66,37 @@ class Tool:
         """JSON Schema of the parameters."""
         self._returns = typing.get_type_hints(function, include_extras=True).get("return", Any)
         self.output_schema = _output_schema(self._returns)
-        """JSON Schema of the result, where the function says what it returns."""
+        """JSON Schema of the result, from the function's return annotation; None without one."""
         problem = fields_problem({"parameters": self.parameters, "output_schema": self.output_schema})
         if problem is not None:
             raise TypeError(f"tool {self.name}: {problem}")
         self._lookup: Lookup | None = None
 
     def lookup(self, function: Lookup) -> Lookup:
-        """Decorate what tells, by an effect key, the recorded outcome of a call, or None."""
+        """Decorate a function that returns the result recorded under an effect key, or None.
+
+            @tool(effect="reconcilable")
+            def book(seat: str, ctx: ToolContext) -> str:
+                return bookings.add(ctx.effect_key, seat)
+
+            @book.lookup
+            def booked(effect_key: str) -> str | None:
+                return bookings.find(effect_key)
+
+        Raises ValueError for a tool of another effect.
+        """
         if self.effect != "reconcilable":
             raise ValueError(f'{self.name}.lookup needs @tool(effect="reconcilable")')
         self._lookup = function
         return function
 
     async def invoke(self, parameters: Mapping[str, Any], ctx: ToolContext) -> Any:
-        """Call the function with checked parameters. InvalidArgument where they do not fit its schema."""
+        """Check parameters and call the function. Raises InvalidArgument if they do not match its schema."""
         outcome = self.function(**self.arguments_of(parameters, ctx))
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     def arguments_of(self, parameters: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
-        """The checked arguments to call the function with. InvalidArgument where they do not fit."""
+        """Return the function's arguments. Raises InvalidArgument if `parameters` do not match its schema."""
         if self.client:
             raise InvalidArgument(f"{self.name} runs on the client; it has no code here")
         try:
@@ -94,9 +109,9 @@ class Tool:
         return named
 
     def json_result(self, result: Any) -> Any:
-        """The result as it goes on the wire. RuntimeFailure where JSON cannot carry it as it is.
+        """Return the result as it is sent to the host. Raises RuntimeFailure if JSON cannot carry it.
 
-        What the signature declares is carried as its schema says, like a dataclass as an object.
+        A result of the annotated return type is sent as its schema says, like a dataclass as an object.
         """
         problem = json_problem(result, "result")
         if problem is None:
@@ -111,25 +126,25 @@ class Tool:
         raise RuntimeFailure(f"the result of {self.name} is not JSON: {problem}")
 
     async def outcome_of(self, effect_key: str) -> Any:
-        """What came of the call with this key, or None where nothing is recorded."""
+        """Return the result recorded under an effect key, or None."""
         outcome = self.lookup_function(effect_key)
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     @property
     def has_lookup(self) -> bool:
-        """Whether something tells outcomes by effect key."""
+        """Whether a function is decorated with `lookup`."""
         return self._lookup is not None
 
     @property
     def lookup_function(self) -> Lookup:
-        """What tells outcomes by effect key. InvalidArgument where there is none."""
+        """The function decorated with `lookup`. Raises InvalidArgument if there is none."""
         if self._lookup is None:
             raise InvalidArgument(f"{self.name} has no lookup: its outcomes cannot be told")
         return self._lookup
 
     @property
     def manifest(self) -> ToolManifest:
-        """What the host is told of it."""
+        """The tool's manifest."""
         return ToolManifest(
             name=self.name,
             description=self.description,
@@ -141,7 +156,7 @@ class Tool:
         )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Call the plain function, as written."""
+        """Call the function directly, without checking parameters."""
         return self.function(*args, **named)
 
 
@@ -159,10 +174,23 @@ def tool(
     client: bool = False,
     approval: Literal["required"] | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """Offer a function as a tool, called `<plugin name>.<function>`; list it in hostler.yaml.
+    """Offer a function to agents as the tool `<plugin name>.<function>`.
 
-    `client=True` declares a tool that the client runs. `approval="required"` asks for a person's
-    approval also where the agent's policy does not.
+    List it in hostler.yaml, as in `tools: ["my_module:weather"]`. The docstring describes the tool to models,
+    and lines `name: text` describe its parameters. Annotations give the JSON Schema of parameters and result.
+    A coroutine runs on the event loop, a plain function in a thread. Raise an exception to fail the call: its
+    text is the error. `effect` is explained at `Tool`.
+
+        @tool(effect="pure")
+        def weather(city: str, days: int = 1) -> str:
+            \"\"\"The weather forecast of a city.
+
+            days: number of days, 1 to 7
+            \"\"\"
+
+    `client=True` declares a tool that the client runs; its body is not called. `approval="required"` demands
+    a person's approval even if the agent's policy does not. Raises TypeError for a parameter that cannot be
+    given by name, or a default that is not JSON.
     """
     if function is not None:
         return Tool(function)
@@ -170,7 +198,7 @@ def tool(
 
 
 def _read_docstring(doc: str) -> tuple[str, dict[str, str]]:
-    """Split a docstring into what describes the function and notes on parameters, `name: text`."""
+    """Split a docstring into the description and the notes on parameters, from lines `name: text`."""
     description, notes = [], {}
     for line in doc.splitlines():
         name, colon, text = line.strip().partition(":")
@@ -206,7 +234,7 @@ def _output_schema(kind: Any) -> dict[str, Any] | None:
         return None
     try:
         schema = msgspec.json.schema(kind)
-    except TypeError:  # a class that only the author's code knows
+    except TypeError:  # a class without a JSON Schema
         return None
     return schema or None
 

@@ -1,4 +1,4 @@
-"""The protocol's types that runners read and build: messages, model answers, transcripts, resources."""
+"""Types of the protocol that runners read and build: messages, model answers, transcripts, resources."""
 
 from __future__ import annotations
 

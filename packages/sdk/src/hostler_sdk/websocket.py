@@ -1,4 +1,4 @@
-"""A WebSocket as a transport: a plugin process elsewhere dials in, and dials again when cut off."""
+"""WebSocket transport: the plugin dials a host elsewhere, and dials again when the connection is lost."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ except ImportError as error:
 
 FIRST_RETRY_SECONDS = 0.2
 LONGEST_RETRY_SECONDS = 30.0
-"""Waits between attempts double from the first to the longest, each shortened at random by up to half."""
+"""Waits between attempts double from the first to the longest. Each is shortened at random by up to half."""
 STEADY_SECONDS = 10.0
-"""A connection that lasted so long starts the waits anew."""
+"""A connection that lasted at least this long resets the wait to the first."""
 _FINAL_STATUSES = frozenset({400, 401, 403, 404})
-"""Answers that another attempt would not change. (409: an older connection may be about to go.)"""
+"""HTTP statuses after which dialling again is useless. (Not 409: an older connection may be about to end.)"""
 
 
 class _Socket:
-    """Messages on their way into one WebSocket, at most so many bytes before runners have to wait."""
+    """Outgoing messages of one WebSocket. Over WRITE_BUFFER_BYTES, runners have to wait."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -59,7 +59,7 @@ class _Socket:
         await self._idle.wait()
 
     async def send_all(self) -> None:
-        """Send what comes, until the socket is closed."""
+        """Send messages until the socket is closed."""
         try:
             while True:
                 await self._ready.wait()
@@ -72,17 +72,17 @@ class _Socket:
                 self._ready.clear()
                 self._idle.set()
         except ConnectionClosed:
-            pass  # the reader sees it too, and says so
+            pass  # the reader gets the same error, and reports it
         finally:
             self._room.set()
             self._idle.set()
 
 
 async def serve_websocket(plugin: Plugin, url: str, token: str, give_up_after: float) -> bool:
-    """Serve a host that is dialled at `url`, until it shuts the plugin down.
+    """Dial the host at `url` and serve it until it shuts the plugin down.
 
-    Dials again when the connection is lost; PluginLoadError when the host refuses the plugin, or cannot be
-    reached for `give_up_after` seconds. Says whether the code of all runs has ended.
+    Dials again when the connection is lost. Return whether the code of all runs has ended. Raises
+    PluginLoadError if the host refuses the plugin, or cannot be reached for `give_up_after` seconds.
     """
     if (serving := asyncio.current_task()) is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)

@@ -1,7 +1,7 @@
-"""The conformance suite: does a plugin, in whatever language, speak the protocol?
+"""The conformance suite: checks whether a plugin, in any language, keeps to the protocol.
 
-It starts the plugin's command anew for each check, plays the host over standard input and output, and
-needs no host, no database and no network.
+It starts the plugin's command anew for each check and plays the host over standard input and output. It needs
+no host, no database and no network.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ async def check_plugin(
     only: Collection[str] = tuple(CHECKS),
     step_seconds: float = STEP_SECONDS,
 ) -> list[CheckResult]:
-    """Put a plugin through every check; gives one result per check, in a fixed order.
+    """Run the conformance checks on a plugin, and return one result per check, in the order of `CHECKS`.
 
-    `command` starts the plugin, in folder `cwd`, with the environment `env` (default: this process's).
-    `only` names the checks to make, `step_seconds` how long each awaited message may take. Where the plugin
-    cannot even be initialized, the checks after that one are left out. ValueError for an unknown check.
+    `command` starts the plugin in folder `cwd` with the environment `env` (default: this process's). `only`
+    names the checks to run. `step_seconds` is the time allowed for each awaited message. If the plugin cannot
+    be initialized, the later checks are skipped and have no result. Raises ValueError for an unknown check.
+
+        results = await check_plugin([sys.executable, "-m", "hostler_sdk.serve"], "my_plugin")
+        assert all(result.ok for result in results), results
     """
     if unknown := sorted(set(only) - CHECKS.keys()):
         raise ValueError(f"no check is named {unknown[0]!r}; there are {', '.join(CHECKS)}")

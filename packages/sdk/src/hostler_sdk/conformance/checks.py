@@ -1,4 +1,4 @@
-"""The checks, one rule of the protocol each."""
+"""The conformance checks, one per rule of the protocol."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from hostler_sdk.scripted import ObservedRun
 INITIALIZE = "initialize"
 CONCURRENT_RUNS = 8
 QUIET_SECONDS = 0.25
-"""How long a plugin is watched for results that it may not send yet."""
+"""Time in which a plugin must not send a result without credit."""
 SINGLE_CREDITS = 50
-"""Results that are credited one by one before the rest is let through."""
+"""Results that are credited one by one; then the rest is credited at once."""
 ENOUGH_CREDIT = 100_000
 
 
 async def stdout_clean(candidate: Candidate) -> str:
-    """Nothing but protocol messages on standard output."""
+    """Standard output carries only protocol messages."""
     async with candidate.started(initialize=False) as plugin:
         try:
             await plugin.awaited("initialize", plugin.session.initialize(), START_SECONDS)
@@ -55,7 +55,7 @@ async def stdout_clean(candidate: Candidate) -> str:
 
 
 async def initialize(candidate: Candidate) -> str:
-    """`initialize` answers an identity, and a version within the range."""
+    """`initialize` is answered with an identity, and a version within the range."""
     async with candidate.started(initialize=False) as plugin:
         reply = await plugin.awaited("initialize", plugin.session.initialize(), START_SECONDS)
         return f"{reply.plugin.key} {reply.plugin.version}"
@@ -80,7 +80,7 @@ async def version_refused(candidate: Candidate) -> str:
 
 
 async def runners_list(candidate: Candidate) -> str:
-    """Every manifest is valid, bears the plugin's own identity, and has a name of its own."""
+    """Every manifest is valid, has the plugin's identity in its id, and a unique name."""
     async with candidate.started(initialize=False) as plugin:
         reply = await plugin.awaited("initialize", plugin.session.initialize(), START_SECONDS)
         manifests = await plugin.runners()
@@ -95,7 +95,7 @@ async def runners_list(candidate: Candidate) -> str:
 
 
 async def run_ends(candidate: Candidate) -> str:
-    """`run/start` of each runner is answered at once, and its run ended by `run/end`."""
+    """`run/start` of each runner is answered before its results, and `run/end` is the run's last message."""
     async with candidate.started() as plugin:
         for manifest in await plugin.runners():
             before = len(plugin.frames)
@@ -128,7 +128,7 @@ async def result_sequence(candidate: Candidate) -> str:
 
 
 async def result_payloads(candidate: Candidate) -> str:
-    """Every result is of a type runners may send, with a valid payload."""
+    """Every result has a type that runners may send, and a valid payload."""
     async with candidate.started() as plugin:
         seen: set[str] = set()
         for manifest in await plugin.runners():
@@ -142,7 +142,7 @@ async def result_payloads(candidate: Candidate) -> str:
 
 
 async def credit(candidate: Candidate) -> str:
-    """A run sends no more results than it was credited."""
+    """A run sends no more results than the host has credited."""
     async with candidate.started() as plugin:
         run = await plugin.start_run((await plugin.runners())[0], credit=1)
         await plugin.awaited("a result", plugin.session.until(lambda: run.over or bool(run.results)))
@@ -152,7 +152,7 @@ async def credit(candidate: Candidate) -> str:
 
 
 async def unknown_method(candidate: Candidate) -> str:
-    """An unknown request is answered with -32601, and harms nothing."""
+    """An unknown request is answered with -32601, and has no other effect."""
     async with candidate.started() as plugin:
         _check_error(await plugin.raw_request("conformance/unknown", {}), JSONRPC_METHOD_NOT_FOUND)
         await plugin.ping()
@@ -160,7 +160,7 @@ async def unknown_method(candidate: Candidate) -> str:
 
 
 async def bad_params(candidate: Candidate) -> str:
-    """A request with bad parameters is answered with -32602, and harms nothing."""
+    """A request with invalid parameters is answered with -32602, and has no other effect."""
     async with candidate.started() as plugin:
         for params in ({}, [1, 2], {"runner_id": 7, "runner_name": None, "context": "none"}):
             _check_error(await plugin.raw_request("run/start", params), JSONRPC_INVALID_PARAMS)
@@ -206,7 +206,7 @@ async def unknown_notification(candidate: Candidate) -> str:
 
 
 async def ping_during_run(candidate: Candidate) -> str:
-    """`ping` is answered while a run is at work."""
+    """`ping` is answered during a run."""
     async with candidate.started() as plugin:
         run = await plugin.start_run((await plugin.runners())[0], credit=0)
         for _ in range(3):
@@ -216,7 +216,7 @@ async def ping_during_run(candidate: Candidate) -> str:
 
 
 async def cancel(candidate: Candidate) -> str:
-    """`run/cancel` ends a run, also one that waits for credit."""
+    """`run/cancel` ends a run, even one that waits for credit."""
     async with candidate.started() as plugin:
         manifest = (await plugin.runners())[0]
         run = await plugin.start_run(manifest, credit=0)
@@ -229,7 +229,7 @@ async def cancel(candidate: Candidate) -> str:
 
 
 async def cut_bytes(candidate: Candidate) -> str:
-    """Messages may arrive in pieces cut anywhere, also within a character."""
+    """Messages may arrive in pieces, cut anywhere, even within a character."""
     async with candidate.started(cut=True) as plugin:
         run = await plugin.start_run((await plugin.runners())[0])
         await plugin.ended(run)
@@ -238,7 +238,7 @@ async def cut_bytes(candidate: Candidate) -> str:
 
 
 async def concurrent_runs(candidate: Candidate) -> str:
-    """Several runs are at work at once, and none waits for another."""
+    """Several runs work at once, and none waits for another."""
     async with candidate.started() as plugin:
         manifest = (await plugin.runners())[0]
         runs = [await plugin.start_run(manifest, credit=0) for _ in range(CONCURRENT_RUNS)]
@@ -261,7 +261,7 @@ async def large_message(candidate: Candidate) -> str:
 
 
 async def shutdown_drains(candidate: Candidate) -> str:
-    """After `shutdown` the runs at work are finished; then the process exits with status 0."""
+    """After `shutdown` active runs are finished; then the process exits with status 0."""
     async with candidate.started() as plugin:
         run = await plugin.start_run((await plugin.runners())[0], credit=0)
         stopping = asyncio.create_task(_shut_down(plugin.session.request("shutdown", NoParams())))
@@ -283,7 +283,7 @@ async def shutdown_drains(candidate: Candidate) -> str:
 
 
 async def eof_exits(candidate: Candidate) -> str:
-    """The end of standard input ends the process, also while a run is at work."""
+    """The end of standard input ends the process, even during a run."""
     async with candidate.started() as plugin:
         await plugin.start_run((await plugin.runners())[0], credit=0)
         plugin.close_input()
@@ -317,7 +317,7 @@ CHECKS: dict[str, Check] = {
     "shutdown_drains": shutdown_drains,
     "eof_exits": eof_exits,
 }
-"""Every check by its name, in the order in which they are made."""
+"""Every check by name, in the order in which they run."""
 
 
 async def _shut_down(request: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""A plugin process under test, and what one check is."""
+"""A plugin process under test, and the running of one check."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from hostler_sdk.scripted import HostSession, ObservedRun, World
 START_SECONDS = 30.0
 """From the start of the process to the answer to `initialize`."""
 STEP_SECONDS = 20.0
-"""For each further thing that is waited for."""
+"""Time for each further message."""
 CHECK_SECONDS = 120.0
-"""One whole check."""
+"""Time for one whole check."""
 STDERR_BYTES = 2_000
-"""What is kept of the end of standard error, to be shown with a failure."""
+"""Length of the end of standard error that is shown with a failure."""
 READ_BYTES = 256 * 1024
 TOOL_CONTEXT = ToolCallContext(
     run_id="conformance", call_id="conformance", effect_key="conformance", workspace_id="conformance"
 )
-"""For whom the suite calls tools: only those that have no effect."""
+"""The context of the suite's tool calls. Only tools without effect are called."""
 _T = TypeVar("_T")
 _CUT_SIZES = (1, 2, 3, 1, 7)
 
 
 class NotOfferedError(Exception):
-    """The check is of something that this plugin does not offer; the text says what."""
+    """The check does not apply to this plugin; the text says what the plugin does not offer."""
 
 
 class ViolationError(Exception):
-    """The plugin broke a rule; the text says which, and what would be right."""
+    """The plugin broke a rule. The text says which, and what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check; `detail` says what was wrong, or what was seen.
+    """The outcome of one check. `detail` says what was wrong or, if `ok`, what was seen.
 
-    `left_out`: it is of something that the plugin does not offer, which is no fault.
+    `left_out`: the check does not apply, since the plugin offers no such thing; `ok` is then True.
     """
 
     name: str
@@ -63,7 +63,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The plugin under test: how it is started."""
+    """The plugin under test, and how to start it."""
 
     command: list[str]
     folder: Path
@@ -72,7 +72,7 @@ class Candidate:
 
     @asynccontextmanager
     async def started(self, *, initialize: bool = True, cut: bool = False) -> AsyncIterator[PluginProcess]:
-        """Start the process; it and all it started are killed at the end."""
+        """Start the process. At the end it is killed, with all processes that it started."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *self.command,
@@ -95,11 +95,11 @@ class Candidate:
 
 
 Check = Callable[[Candidate], Awaitable[str]]
-"""Gives what was seen, in a few words; raises ViolationError."""
+"""A check. Returns what was seen, in a few words; raises ViolationError or NotOfferedError."""
 
 
 async def perform(name: str, check: Check, candidate: Candidate) -> CheckResult:
-    """Run one check, within a bound."""
+    """Run one check, for at most CHECK_SECONDS."""
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             return CheckResult(name, True, await check(candidate))
@@ -112,15 +112,15 @@ async def perform(name: str, check: Check, candidate: Candidate) -> CheckResult:
 
 
 class PluginProcess:
-    """One running plugin, spoken to as a host does."""
+    """A running plugin, and the host's side of its connection."""
 
     def __init__(self, process: asyncio.subprocess.Process, *, cut: bool, step_seconds: float) -> None:
-        # the world answers any model call with a fixed text; whatever else is asked is not there
+        # model calls get a fixed answer; there are no other resources
         self.session = HostSession(self.write, World(models="A fixed answer of the conformance suite."))
         self.frames: list[dict[str, Any]] = []
-        """Every JSON object the plugin wrote, in order."""
+        """Every JSON-RPC message that the plugin wrote, in order."""
         self.junk: str | None = None
-        """The first line of standard output that was no JSON-RPC message."""
+        """The first line of standard output that is not a JSON-RPC message."""
         self._process = process
         self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
         self._stderr_tail = b""
@@ -133,10 +133,10 @@ class PluginProcess:
         if cut:
             self._tasks.append(asyncio.create_task(self._write_in_pieces()))
 
-    # -- what a check does -----------------------------------------------------------------------
+    # -- for checks ------------------------------------------------------------------------------
 
     async def runners(self) -> list[AgentRunnerManifest]:
-        """What `runners/list` answers, each entry checked."""
+        """Return the checked manifests of `runners/list`. Raises NotOfferedError if there are only tools."""
         listed = await self.awaited(
             "an answer to runners/list", self.session.request("runners/list", NoParams())
         )
@@ -151,7 +151,7 @@ class PluginProcess:
         return manifests
 
     async def tools(self) -> list[ToolManifest]:
-        """What `tools/list` answers, each entry checked."""
+        """Return the checked manifests of `tools/list`. Raises NotOfferedError if there are no tools."""
         if not self.session.offers_tools:
             raise NotOfferedError("it offers no tools")
         listed = await self.awaited("an answer to tools/list", self.session.request("tools/list", NoParams()))
@@ -161,14 +161,14 @@ class PluginProcess:
             raise ViolationError(f"tools/list: a manifest is invalid: {error}") from error
 
     async def call_tool(self, name: str, parameters: dict[str, Any]) -> Any:
-        """The result of a tool; a HostlerError where it refuses."""
+        """Call a tool and return its result. Raises HostlerError if it refuses."""
         params = ToolInvokeParams(tool_name=name, parameters=parameters, context=TOOL_CONTEXT)
         return (await self.session.request("tool/call", params)).result
 
     async def start_run(
         self, manifest: AgentRunnerManifest, *, credit: int = INITIAL_RESULT_CREDIT, **context: Any
     ) -> ObservedRun:
-        """Start a run and wait for the answer. With credit below the usual, nothing is credited later."""
+        """Start a run, and wait for the answer. With less credit than usual, no credit follows by itself."""
         params = start_params(manifest, credit, **context)
         grants = credit >= INITIAL_RESULT_CREDIT
         return await self.awaited(
@@ -176,17 +176,17 @@ class PluginProcess:
         )
 
     async def ended(self, run: ObservedRun) -> None:
-        """Wait for `run/end`; a run that broke the rules is a violation."""
+        """Wait for `run/end`. Raises ViolationError if the run broke the protocol."""
         await self.awaited("run/end", self.session.until(lambda: run.over))
         if run.broken is not None:
             raise ViolationError(f"{run.broken[0]}: {run.broken[1]}")
 
     async def ping(self) -> None:
-        """Wait for the answer to a `ping`."""
+        """Send `ping`, and wait for the answer."""
         await self.awaited("an answer to ping", self.session.request("ping", NoParams()))
 
     async def raw_request(self, method: str, params: Any) -> dict[str, Any]:
-        """Send a request that a link would not let through, and give its answer as it came."""
+        """Send a request that the link would refuse to send, and return its answer undecoded."""
         id_ = f"raw-{len(self.frames)}-{method}"
         self.write(
             msgspec.json.encode({"jsonrpc": "2.0", "id": id_, "method": method, "params": params}) + b"\n"
@@ -199,20 +199,20 @@ class PluginProcess:
         return answer() or {}
 
     def close_input(self) -> None:
-        """Let the plugin see the end of its input."""
+        """Close the plugin's standard input."""
         if self._stdin is not None:
             self._stdin.close()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process alone."""
+        """Send a signal to the process, not to its children."""
         self._process.send_signal(number)
 
     async def exit_status(self) -> int:
-        """Wait until the process has exited; negative for a signal."""
+        """Wait for the process to exit, and return its status; negative for a signal."""
         return await self.awaited("the end of the process", self._process.wait())
 
     async def awaited(self, what: str, waiting: Awaitable[_T], seconds: float | None = None) -> _T:
-        """Wait for something the plugin owes; ViolationError where it does not come, or is refused."""
+        """Wait for an answer or message. Raises ViolationError, with `what`, if it is refused or missing."""
         seconds = self._step_seconds if seconds is None else seconds
         try:
             async with asyncio.timeout(seconds):
@@ -225,7 +225,7 @@ class PluginProcess:
     # -- bytes -----------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Send bytes, in small pieces where the check wants it so."""
+        """Send bytes; with `cut`, in small pieces."""
         if self._cut:
             self._to_cut += data
             self._news.set()
@@ -242,7 +242,7 @@ class PluginProcess:
                 number += 1
                 piece, self._to_cut = bytes(self._to_cut[:size]), self._to_cut[size:]
                 self._stdin.write(piece)
-                with contextlib.suppress(ConnectionError):  # the reader tells how the process went away
+                with contextlib.suppress(ConnectionError):  # the reader reports how the process ended
                     await self._stdin.drain()
                 await asyncio.sleep(0.001)  # so that the pieces do arrive as pieces
 
@@ -283,7 +283,7 @@ class PluginProcess:
         return f"{junk}; standard error ended with: {tail}" if tail else junk
 
     async def kill(self) -> None:
-        """End the process and all it started."""
+        """Kill the process and all processes that it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, and its group with it
             os.killpg(self._process.pid, signal.SIGKILL)
         self.close_input()
@@ -295,7 +295,7 @@ class PluginProcess:
 
 
 def start_params(manifest: AgentRunnerManifest, credit: int, **context: Any) -> RunStartParams:
-    """Make the parameters of a run of this runner, with its default configuration."""
+    """Build the parameters of a run of this runner, with its default configuration."""
     text = "Conformance suite: please say a few words. 漢字, é, \N{SLIGHTLY SMILING FACE}"
     given = AgentRunContext(
         run_id=new_id(),

@@ -1,4 +1,4 @@
-"""The checks of tools. Only tools that say they have no effect are called."""
+"""Conformance checks of tools. Only tools with effect `pure` are called."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from hostler_sdk.conformance.process import (
 
 CONCURRENT_CALLS = 32
 STRANGE = "conformance_unknown"
-"""A name that no tool, parameter or effect key has."""
+"""A name that no tool, parameter or effect key of a plugin has."""
 
 
 async def listed(candidate: Candidate) -> str:
-    """`tools/list` answers valid manifests, each with a name of its own."""
+    """`tools/list` answers valid manifests with unique names."""
     async with candidate.started() as plugin:
         tools = await plugin.tools()
         doubled = [name for name, times in Counter(tool.name for tool in tools).items() if times > 1]
@@ -38,7 +38,7 @@ async def listed(candidate: Candidate) -> str:
 
 
 async def unknown(candidate: Candidate) -> str:
-    """A call of a tool that is not there is refused; to cancel what is not open changes nothing."""
+    """A call of an unknown tool is refused; cancelling an unknown call has no effect."""
     async with candidate.started() as plugin:
         await plugin.tools()
         refused = await _refusal(plugin, STRANGE, {})
@@ -50,7 +50,7 @@ async def unknown(candidate: Candidate) -> str:
 
 
 async def parameters(candidate: Candidate) -> str:
-    """Parameters that do not fit are refused as `invalid_argument`."""
+    """Parameters that do not match the tool's schema are refused as `invalid_argument`."""
     async with candidate.started() as plugin:
         tools = [
             tool for tool in await _harmless(plugin) if tool.parameters.get("additionalProperties") is False
@@ -68,7 +68,7 @@ async def parameters(candidate: Candidate) -> str:
 
 
 async def calls(candidate: Candidate) -> str:
-    """Many calls are at work at once, and each gets its own answer."""
+    """Many calls run at once, and each is answered."""
     async with candidate.started() as plugin:
         tools = [tool for tool in await _harmless(plugin) if not tool.parameters.get("required")]
         if not tools:
@@ -80,7 +80,7 @@ async def calls(candidate: Candidate) -> str:
 
 
 async def lookup(candidate: Candidate) -> str:
-    """A reconcilable tool has nothing recorded under a key that was never used."""
+    """A reconcilable tool finds no outcome for an effect key that was never used."""
     async with candidate.started() as plugin:
         tools = [tool for tool in await plugin.tools() if tool.effect == "reconcilable" and not tool.client]
         if not tools:

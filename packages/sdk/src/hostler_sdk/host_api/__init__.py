@@ -1,7 +1,7 @@
-"""The Host API as a runner sees it, grouped by what it serves.
+"""The Host API as runners use it, in groups: `ctx.models`, `ctx.tools`, `ctx.states` and so on.
 
-Each method is one call of the protocol and answers with that call's typed reply, except where its
-docstring names something simpler. A refused call raises a `HostError`.
+Each method makes one call of the protocol and returns its typed reply, unless its docstring names something
+simpler. A refused call raises a `HostError`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ctx.artifacts`: files kept by the host."""
+"""`ctx.artifacts`: files stored by the host."""
 
 from __future__ import annotations
 
@@ -21,15 +21,21 @@ UploadSource = bytes | bytearray | PathLike[str] | IO[bytes]
 
 
 class Artifacts(Group):
-    """`ctx.artifacts`: files kept by the host."""
+    """`ctx.artifacts`: files stored by the host, by id. Raises NotFound for an id that the run may not see.
+
+    Reading needs the permissions `artifacts: [metadata, read]`.
+
+        artifact_id = await ctx.artifacts.upload(Path("report.pdf"), mime_type="application/pdf")
+        yield message("Here it is.", [artifact_id])
+    """
 
     async def metadata(self, artifact_id: str) -> ArtifactMetadata:
-        """What is known of an artifact."""
+        """Return name, type, size in bytes, SHA-256 and other metadata of an artifact."""
         reply: ArtifactMetadata = await self._host.call("artifact.metadata", {"artifact_id": artifact_id})
         return reply
 
     async def read(self, artifact_id: str, offset: int = 0, limit: int | None = None) -> ArtifactReadResult:
-        """One range, in base64: at most 4 MiB, 1 MiB unless told."""
+        """Return one range, as base64 in `content_base64`. `limit` in bytes: at most 4 MiB, default 1 MiB."""
         reply: ArtifactReadResult = await self._host.call(
             "artifact.read", stated(artifact_id=artifact_id, offset=offset, limit=limit)
         )
@@ -38,7 +44,7 @@ class Artifacts(Group):
     async def stream(
         self, artifact_id: str, part_bytes: int = DEFAULT_ARTIFACT_READ_BYTES
     ) -> AsyncIterator[bytes]:
-        """All bytes, in parts of at most `part_bytes`."""
+        """Iterate over all bytes, in parts of at most `part_bytes`."""
         offset = 0
         while True:
             part = await self.read(artifact_id, offset, part_bytes)
@@ -58,9 +64,11 @@ class Artifacts(Group):
         expires_in: float | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Store bytes, a file by its path, or an open binary file (read to its end); gives the id.
+        """Store bytes, a `pathlib.Path`, or an open binary file (read to its end), and return the id.
 
-        `expires_in` in seconds. At most 1 GiB, sent in parts with a digest that the host checks.
+        At most 1 GiB, sent in parts with a digest that the host checks. `expires_in` in seconds; None: kept
+        as long as the host's retention says. Raises PayloadTooLarge for more, InvalidArgument for another
+        source.
         """
         sha256, size, upload_id = hashlib.sha256(), 0, None
         async for number, part, last in _parts(data_or_file):
@@ -86,7 +94,7 @@ class Artifacts(Group):
 
 
 async def _parts(source: UploadSource) -> AsyncIterator[tuple[int, bytes, bool]]:
-    """Number, bytes and "this is the last" of each part; empty content is one empty part."""
+    """Yield (number, bytes, is last) of each part. Empty content is one empty part."""
     with ExitStack() as stack:
         file: IO[bytes]
         if isinstance(source, bytes | bytearray):

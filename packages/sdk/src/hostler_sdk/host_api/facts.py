@@ -1,4 +1,4 @@
-"""`ctx.history`, `ctx.events`, `ctx.steering`: what happened in the run's conversation."""
+"""`ctx.history`, `ctx.events`, `ctx.steering`: messages and events of the run's conversation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ Direction = Literal["backward", "forward"]
 
 
 class History(Group):
-    """`ctx.history`: what was said in this conversation before the event that this run serves."""
+    """`ctx.history`: the messages of this conversation before the run's own event.
+
+    Needs the permissions `history: [page, search]`; else Unauthorized.
+
+        async for item in ctx.history.all():
+            messages.append({"role": item.role, "content": item.content})
+    """
 
     async def page(  # noqa: PLR0917 - the published order
         self,
@@ -30,7 +36,11 @@ class History(Group):
         conversation_id: str | None = None,
         include_artifacts: bool = False,
     ) -> Page[TranscriptItem]:
-        """One page: backward is newest first, forward oldest first. `limit` is at most 100."""
+        """Return one page: `backward` is newest first, `forward` oldest first. `limit` is at most 100.
+
+        The next page is asked for with `next_cursor` of this one: as `before_cursor` when going backward, as
+        `after_cursor` when going forward. Expired: retention has removed the cursor's entry.
+        """
         reply: Page[TranscriptItem] = await self._host.call(
             "history.page",
             stated(
@@ -47,7 +57,10 @@ class History(Group):
     async def search(
         self, query: str, top_k: int = 10, filters: Mapping[str, Any] | None = None
     ) -> HistorySearchResult:
-        """Messages that hold the words of `query`, best first."""
+        """Return the messages that contain the words of `query`, best first, at most `top_k`.
+
+        `filters` may hold `role`, `after` and `before` (UTC epoch seconds) and `conversation_id`.
+        """
         reply: HistorySearchResult = await self._host.call(
             "history.search", stated(query=query, top_k=top_k, filters=filters)
         )
@@ -56,7 +69,7 @@ class History(Group):
     async def all(
         self, direction: Direction = "forward", conversation_id: str | None = None
     ) -> AsyncIterator[TranscriptItem]:
-        """Every message, page by page: oldest first, or newest first with `backward`."""
+        """Iterate over all messages: oldest first, or newest first with `backward`."""
         cursor: str | None = None
         while True:
             page = await self.page(
@@ -74,10 +87,10 @@ class History(Group):
 
 
 class Events(Group):
-    """`ctx.events`: the event log of this conversation."""
+    """`ctx.events`: the event log of this conversation. Needs the permissions `events: [get, page]`."""
 
     async def get(self, event_id: str) -> AgentEventRecord:
-        """One event, without its payload."""
+        """Return an event, without its payload. Raises NotFound for one that the run may not see."""
         reply: AgentEventRecord = await self._host.call("event.get", {"event_id": event_id})
         return reply
 
@@ -87,7 +100,7 @@ class Events(Group):
         event_types: Sequence[str] | None = None,
         limit: int = 50,
     ) -> Page[AgentEventRecord]:
-        """One page, newest first."""
+        """Return one page, newest first; `before_cursor` is the `next_cursor` of the page before."""
         reply: Page[AgentEventRecord] = await self._host.call(
             "event.page", stated(before_cursor=before_cursor, event_types=event_types, limit=limit)
         )
@@ -95,14 +108,15 @@ class Events(Group):
 
 
 class Steering(Group):
-    """`ctx.steering`: messages that arrived while this run was at work."""
+    """`ctx.steering`: messages that arrive while this run works. Needs the capability `steering`."""
 
     async def pull(
         self, mode: Literal["all", "one-at-a-time"] = "all", limit: int | None = None
     ) -> list[SteeringItem]:
-        """Take what has arrived, in its order; each item is given once.
+        """Take the messages that have arrived, in order; each is returned once. Does not wait.
 
-        Typed like the run's own context: `item.input.text`, `item.actor.actor_id`, `item.event.event_id`.
+        Items have the parts of the context: `item.input.text`, `item.actor.actor_id`, `item.event.event_id`.
+        `limit` is the most to take; `one-at-a-time` takes one.
         """
         reply = await self._host.call("steering.pull", stated(mode=mode, limit=limit))
         return [steering_item(item) for item in reply.items]

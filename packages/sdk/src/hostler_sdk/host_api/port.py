@@ -1,4 +1,4 @@
-"""How Host API calls leave a runner: what the groups of this package stand on."""
+"""The interface through which the groups of this package make their calls."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ import msgspec
 
 
 class StreamingAnswer(Protocol):
-    """A streaming call in flight: its pieces undecoded, then its reply."""
+    """A streaming call. Iterate over its undecoded pieces; then read `reply`."""
 
     reply: Any
-    """The whole answer, once the pieces are read to their end."""
+    """The complete answer, once the iteration has ended."""
 
     def __aiter__(self) -> AsyncIterator[msgspec.Raw]: ...
 
 
 class HostCalls(Protocol):
-    """How a call reaches the host; parameters are encoded as they are."""
+    """Makes calls to the host, in the name of one run."""
 
     async def call(self, method: str, params: dict[str, Any]) -> Any:
-        """Make a call and give its decoded reply; a HostError where it is refused."""
+        """Make a call and return its decoded reply. Raises HostError if the host refuses it."""
         ...
 
     def stream(self, method: str, params: dict[str, Any]) -> AbstractAsyncContextManager[StreamingAnswer]:
-        """Make a streaming call; leaving the block early tells the host that nobody waits."""
+        """Make a streaming call. Leaving the block early cancels it."""
         ...
 
 
 def stated(**params: Any) -> dict[str, Any]:
-    """Parameters without those that were not given, so that the host's defaults hold."""
+    """Return the parameters that are not None, so that the host's defaults apply to the others."""
     return {name: value for name, value in params.items() if value is not None}
 
 
 class Group:
-    """Calls that serve one subject."""
+    """Base class of a group of calls."""
 
     __slots__ = ("_host",)
 

@@ -1,4 +1,4 @@
-"""`ctx.models`, `ctx.tools`, `ctx.knowledge`: the resources that a run was granted."""
+"""`ctx.models`, `ctx.tools`, `ctx.knowledge`: the resources granted to a run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _chunks = msgspec.json.Decoder(ModelChunk)
 
 
 class ModelStream:
-    """The answer of a model as it is written: iterate it once.
+    """The answer of a model as it is generated. Iterate over it once.
 
-    Gives `ModelChunk`s (`chunk.delta.content`, `.reasoning`, `.tool_calls`); after the last one,
-    `reply` is the whole answer with usage and finish reason.
+    Yields `ModelChunk`s (`chunk.delta.content`, `.reasoning`, `.tool_calls`). After the last one, `reply` is
+    the complete answer with usage and finish reason; before, it is None.
     """
 
     def __init__(self, start: Callable[[], AbstractAsyncContextManager[StreamingAnswer]]) -> None:
@@ -44,12 +44,19 @@ class ModelStream:
 
 
 class Models(Group):
-    """`ctx.models`: the models this run may call, by their ids."""
+    """`ctx.models`: the models that this run may call, by id, as listed in `ctx.resources.models`.
+
+    Raises NotFound for another model, Unauthorized once the run's budget is spent, and RateLimited or
+    RuntimeFailure if the model's service fails; `error.retryable` says whether a later try may succeed.
+
+        reply = await ctx.models.invoke("main", [{"role": "user", "content": ctx.input.text}])
+        yield message(reply.message.content, usage=reply.usage)
+    """
 
     async def invoke(
         self, model_id: str, messages: Messages, tools: FunctionSpecs | None = None, **extra: Any
     ) -> ModelReply:
-        """Ask a model and wait for its whole answer. `extra` goes to the model service as it is."""
+        """Call a model and return its complete answer. `extra` is passed to the model service unchanged."""
         reply: ModelReply = await self._host.call(
             "model.invoke",
             stated(model_id=model_id, messages=messages, tools=tools, extra_args=extra or None),
@@ -59,14 +66,22 @@ class Models(Group):
     def stream(
         self, model_id: str, messages: Messages, tools: FunctionSpecs | None = None, **extra: Any
     ) -> ModelStream:
-        """Ask a model and read its answer as it is written: `async for chunk in ...`."""
+        """Call a model and read its answer as it is generated. Nothing is sent before the iteration.
+
+            stream = ctx.models.stream("main", messages)
+            async for chunk in stream:
+                yield delta(chunk.delta.content or "")
+            yield message(stream.reply.message.content, usage=stream.reply.usage)
+
+        Leaving the loop early cancels the call.
+        """
         params = stated(model_id=model_id, messages=messages, tools=tools, extra_args=extra or None)
         return ModelStream(lambda: self._host.stream("model.stream", params))
 
     async def rerank(
         self, model_id: str, query: str, documents: Sequence[str], top_k: int | None = None
     ) -> RerankReply:
-        """Order documents (at most 64) by how well they answer `query`, best first."""
+        """Rank up to 64 documents by relevance to `query`, best first: `.items` with `index` and `score`."""
         reply: RerankReply = await self._host.call(
             "model.rerank", stated(model_id=model_id, query=query, documents=documents, top_k=top_k)
         )
@@ -75,7 +90,7 @@ class Models(Group):
     async def count_tokens(
         self, model_id: str, messages: Messages, tools: FunctionSpecs | None = None
     ) -> CountTokensReply:
-        """How many tokens messages and tools take, as `.input_tokens`."""
+        """Count the tokens of messages and tools, as `.input_tokens`."""
         reply: CountTokensReply = await self._host.call(
             "model.count_tokens", stated(model_id=model_id, messages=messages, tools=tools)
         )
@@ -83,31 +98,33 @@ class Models(Group):
 
 
 class Tools(Group):
-    """`ctx.tools`: the tools this run may call, by their names."""
+    """`ctx.tools`: the tools that this run may call, by name, as listed in `ctx.resources.tools`."""
 
     async def detail(self, name: str) -> ToolDetail:
-        """A tool in full; `parameters` is JSON Schema."""
+        """Return description and parameters (JSON Schema) of a tool. It can be passed to a model as it is."""
         reply: ToolDetail = await self._host.call("tool.detail", {"tool_name": name})
         return reply
 
     async def call(
         self, name: str, parameters: Mapping[str, Any] | None = None, tool_call_id: str | None = None
     ) -> Any:
-        """Call a tool; gives its result as plain JSON. May wait for a person.
+        """Call a tool and return its result as plain JSON values. May wait for a person's approval.
 
-        Denied, Expired or Cancelled where a person refused, nobody answered, or it was called off.
+        `tool_call_id` is the model's id of the call, if a model asked for it. Raises InvalidArgument if the
+        parameters do not match the tool's schema, Denied if a person refused, Expired if nobody decided in
+        time, Cancelled if the call was cancelled, and RuntimeFailure with the text of the tool's own error.
         """
         params = stated(tool_name=name, parameters=parameters or {}, tool_call_id=tool_call_id)
         return (await self._host.call("tool.call", params)).result
 
 
 class Knowledge(Group):
-    """`ctx.knowledge`: the knowledge bases this run may search."""
+    """`ctx.knowledge`: the knowledge bases that this run may search, by id."""
 
     async def retrieve(
         self, kb_id: str, text: str, top_k: int = 5, filters: Mapping[str, Any] | None = None
     ) -> RetrieveReply:
-        """The passages that answer `text` best, as `.items`, best first."""
+        """Return the passages most relevant to `text`, best first, as `.items` with content and score."""
         reply: RetrieveReply = await self._host.call(
             "knowledge.retrieve", stated(kb_id=kb_id, query_text=text, top_k=top_k, filters=filters)
         )

@@ -1,4 +1,4 @@
-"""`ctx.runs`: this run, others of its conversation, and child runs."""
+"""`ctx.runs`: this run, other runs of its conversation, and child runs."""
 
 from __future__ import annotations
 
@@ -11,31 +11,38 @@ from hostler_sdk.host_api.port import Group, stated
 
 
 class Runs(Group):
-    """`ctx.runs`: this run, others of its conversation, and child runs."""
+    """`ctx.runs`: this run, other runs of its conversation, and child runs.
+
+    NotFound: there is no such run, or this run may not see it.
+    """
 
     async def get(self, run_id: str | None = None) -> RunRecord:
-        """A run; without an id, this one."""
+        """Return the record of a run; without an id, of this one."""
         reply: RunRecord = await self._host.call("run.get", stated(target_run_id=run_id))
         return reply
 
     async def list(
         self, statuses: Sequence[str] | None = None, before_cursor: str | None = None, limit: int = 50
     ) -> Page[RunRecord]:
-        """The runs of this conversation and agent, newest first."""
+        """Return one page of the runs of this conversation and agent, newest first.
+
+        `statuses` selects among `queued`, `claimed`, `running`, `paused`, `completed`, `failed`, `cancelled`
+        and `timeout`. `before_cursor` is the `next_cursor` of the page before. `limit` is at most 100.
+        """
         reply: Page[RunRecord] = await self._host.call(
             "run.list", stated(statuses=statuses, before_cursor=before_cursor, limit=limit)
         )
         return reply
 
     async def events(self, run_id: str | None = None, after: int = 0, limit: int = 50) -> Page[JournalRecord]:
-        """The journal of a run, from behind position `after`."""
+        """Return one page of a run's journal: up to `limit` (at most 100) entries after position `after`."""
         reply: Page[JournalRecord] = await self._host.call(
             "run.events", stated(target_run_id=run_id, after=after, limit=limit)
         )
         return reply
 
     async def cancel(self, run_id: str | None = None, reason: str | None = None) -> RunRecord:
-        """Cancel a run; without an id, this one."""
+        """Cancel a run; without an id, this one. Return its record; the run ends a moment later."""
         reply: RunRecord = await self._host.call("run.cancel", stated(target_run_id=run_id, reason=reason))
         return reply
 
@@ -49,9 +56,14 @@ class Runs(Group):
         actor: Actor | Mapping[str, Any] | None = None,
         wait: float | None = None,
     ) -> RunRecord:
-        """Start a child run of the named agent; with `wait`, give it that many seconds to end.
+        """Start a child run of the named agent, and return its record.
 
-        It inherits deadline and budget, and is cancelled with this run.
+        With `wait`, the call returns when the child has ended, after `wait` seconds at the latest; `output`
+        of the record holds what it said. The child inherits deadline and budget, and is cancelled with this
+        run.
+
+            child = await ctx.runs.create("translator", ctx.input.text, wait=60)
+            yield message(child.output.text if child.output else child.status)
         """
         given = {"text": input} if isinstance(input, str) else input
         reply: RunRecord = await self._host.call(

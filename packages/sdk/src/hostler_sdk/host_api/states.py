@@ -1,4 +1,4 @@
-"""`ctx.states` and `ctx.storage`: what outlives a run."""
+"""`ctx.states` and `ctx.storage`: values that outlive a run."""
 
 from __future__ import annotations
 
@@ -12,43 +12,47 @@ from hostler_sdk.host_api.port import Group, HostCalls, stated
 
 
 class States(Group):
-    """`ctx.states`: JSON values by scope (`conversation`, `actor`, `subject`, `runner`) and key.
+    """`ctx.states`: JSON values by scope and key.
 
-    InvalidArgument for a wrong scope. `ctx.state` is the snapshot from the start of the run.
+    Scopes are `conversation`, `actor`, `subject` and `runner`; InvalidArgument for another one, Unauthorized
+    for one that the agent does not enable. `ctx.state` is a snapshot from the start of the run.
+
+        seen = await ctx.states.get("actor", "visits", 0)
+        await ctx.states.set("actor", "visits", seen + 1)
     """
 
     async def get(self, scope: str, key: str, default: Any = None) -> Any:
-        """The value, or `default` where there is none."""
+        """Return the value, or `default` if there is none."""
         reply = await self._host.call("state.get", {"scope": scope, "key": key})
         return reply.value if reply.version else default
 
     async def version(self, scope: str, key: str) -> int:
-        """The version of the value, for `set(..., if_version=)`; 0 where there is none."""
+        """Return the version of the value, for `set(..., if_version=)`; 0 if there is none."""
         reply = await self._host.call("state.get", {"scope": scope, "key": key})
         found: int = reply.version
         return found
 
     async def set(self, scope: str, key: str, value: Any, if_version: int | None = None) -> int:
-        """Write a value of at most 256 KiB of JSON; gives the version written.
+        """Write a value, at most 256 KiB as JSON, and return its new version.
 
-        With `if_version` only over that version (0: only if absent), else Conflict.
+        With `if_version`, raises Conflict unless the stored value has that version (0: there is none).
         """
         params = {"scope": scope, "key": key, "value": value} | stated(if_version=if_version)
         written: int = (await self._host.call("state.set", params)).version
         return written
 
     async def delete(self, scope: str, key: str) -> bool:
-        """Remove a value; says whether there was one."""
+        """Delete a value. Return whether there was one."""
         deleted: bool = (await self._host.call("state.delete", {"scope": scope, "key": key})).deleted
         return deleted
 
     async def keys(self, scope: str, prefix: str | None = None) -> list[str]:
-        """All keys of a scope in their order, or those that begin with `prefix`."""
+        """Return all keys of a scope, sorted; with `prefix`, those that begin with it."""
         return await _all_keys(self._host, "state.list", stated(scope=scope, prefix=prefix))
 
 
 class StorageRoom:
-    """Bytes by key, in one of the two areas."""
+    """One area of `ctx.storage`: bytes by key, of at most 255 characters."""
 
     __slots__ = ("_area", "_host")
 
@@ -57,13 +61,13 @@ class StorageRoom:
         self._area = area
 
     async def get(self, key: str) -> bytes | None:
-        """The bytes, or None where there are none."""
+        """Return the bytes, or None if there are none."""
         reply = await self._host.call("storage.get", {"area": self._area, "key": key})
         content: str | None = reply.content_base64
         return None if content is None else base64.b64decode(content)
 
     async def set(self, key: str, content: bytes | str) -> None:
-        """Store at most 4 MiB; text as UTF-8."""
+        """Store at most 4 MiB, text as UTF-8. Raises PayloadTooLarge for more."""
         if isinstance(content, str) and (problem := json_problem(content, "content")) is not None:
             raise InvalidArgument(f"storage.set: {problem}")
         data = content.encode() if isinstance(content, str) else content
@@ -71,17 +75,20 @@ class StorageRoom:
         await self._host.call("storage.set", {"area": self._area, "key": key, "content_base64": encoded})
 
     async def delete(self, key: str) -> bool:
-        """Remove a key; says whether it was there."""
+        """Delete a key. Return whether it existed."""
         deleted: bool = (await self._host.call("storage.delete", {"area": self._area, "key": key})).deleted
         return deleted
 
     async def keys(self, prefix: str | None = None) -> list[str]:
-        """All keys in their order, or those that begin with `prefix`."""
+        """Return all keys, sorted; with `prefix`, those that begin with it."""
         return await _all_keys(self._host, "storage.keys", stated(area=self._area, prefix=prefix))
 
 
 class Storage:
-    """`ctx.storage`: `plugin` is this plugin's own, `workspace` is shared by what runs in the workspace."""
+    """`ctx.storage`: bytes by key. `plugin` belongs to this plugin, `workspace` is shared by its workspace.
+
+    A runner needs the permission `storage: [plugin, workspace]` of the area; else Unauthorized.
+    """
 
     __slots__ = ("plugin", "workspace")
 

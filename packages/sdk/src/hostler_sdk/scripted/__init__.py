@@ -1,6 +1,6 @@
-"""A scripted host: real protocol on the outside, answers told in advance on the inside.
+"""A scripted host: it speaks the real protocol, and answers calls as scripts say.
 
-`drive` and the conformance suite play the host with it; it needs no server, no database and no network.
+`drive` and the conformance suite use it. It needs no server, no database and no network.
 """
 
 from __future__ import annotations

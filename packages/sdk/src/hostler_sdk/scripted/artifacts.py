@@ -14,7 +14,7 @@ from hostler_sdk.errors import InvalidArgument, NotFound
 
 
 class ArtifactShelf:
-    """Artifacts in memory, by their ids."""
+    """Artifacts in memory, by id. Raises NotFound for an unknown id."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[ArtifactMetadata, bytes]] = {}
@@ -38,15 +38,15 @@ class ArtifactShelf:
         return meta
 
     def metadata(self, artifact_id: str) -> ArtifactMetadata:
-        """What is known of an artifact."""
+        """Return the metadata of an artifact."""
         return self._find(artifact_id)[0]
 
     def content(self, artifact_id: str) -> bytes:
-        """All its bytes."""
+        """Return all bytes of an artifact."""
         return self._find(artifact_id)[1]
 
     def read(self, params: calls.ArtifactReadParams) -> ArtifactReadResult:
-        """One range."""
+        """Return one range of an artifact."""
         meta, content = self._find(params.artifact_id)
         part = content[params.offset : params.offset + params.limit]
         return ArtifactReadResult(
@@ -60,7 +60,7 @@ class ArtifactShelf:
         )
 
     def upload(self, params: calls.ArtifactUploadParams) -> calls.ArtifactUploadReply:
-        """Take one part; the last one makes the artifact."""
+        """Take one part; the last part creates the artifact."""
         upload_id = params.upload_id
         if upload_id is None:
             self._upload_count += 1
@@ -91,7 +91,7 @@ class ArtifactShelf:
 
 
 def file_range(files: Mapping[str, bytes], params: calls.FileGetParams) -> calls.FileGetReply:
-    """One range of a configuration or knowledge file."""
+    """Return one range of a configuration or knowledge file. Raises NotFound for an unknown file."""
     if params.file_id not in files:
         raise NotFound(f"there is no file {params.file_id!r}")
     content = files[params.file_id]

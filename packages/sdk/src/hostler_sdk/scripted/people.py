@@ -1,4 +1,4 @@
-"""Who decides in a scripted host: the answers of people and clients, each given once, in their order."""
+"""Decisions of people and clients in a scripted host, given in advance and used in order."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from hostler_sdk.errors import Cancelled, Denied, Expired, HostError, InvalidArg
 from hostler_sdk.tools import Tool
 
 Told = Mapping[str, Any] | Decision | Exception
-"""A decision, or the error that a call ends with."""
+"""A scripted decision, or the error that the call raises."""
 
 _ENDINGS: dict[str, type[HostError]] = {"denied": Denied, "expired": Expired, "cancelled": Cancelled}
 
 
 class People:
-    """Answers to questions (`ctx.ask`), and to calls of tools that need approval or that the client runs."""
+    """Decides questions (`ctx.ask`), approvals of tool calls, and the results of client tools."""
 
     def __init__(self) -> None:
         self._told: list[Told] = []
 
     def add(self, decisions: Iterable[Told]) -> None:
-        """Say what is decided next."""
+        """Add decisions after those that are left."""
         self._told.extend(decisions)
 
     def decide(self, call_id: str, otherwise: str) -> Decision:
-        """The next decision; `otherwise` where none was told. Raises an error that was told."""
+        """Take the next decision; without one, the outcome is `otherwise`. Raises a scripted error."""
         told: Any = self._told.pop(0) if self._told else {}
         if isinstance(told, Exception):
             raise told
@@ -38,16 +38,16 @@ class People:
         return msgspec.convert({"call_id": call_id, "decision": otherwise, "values": {}} | told, Decision)
 
     def answer(self, params: InteractionParams, call_id: str) -> Decision:
-        """What is decided of a question. InvalidArgument where a host would not ask it."""
+        """Decide a question. Raises InvalidArgument if a host would not accept the question."""
         if (misfit := expiry_misfit(params.expires_in)) is not None:
             raise InvalidArgument(misfit)
         return self.decide(call_id, "approved" if params.kind == "confirmation" else "answered")
 
     def settle(self, tool: Tool, parameters: dict[str, Any], call_id: str) -> Decision:
-        """What is decided of a tool's call, its effective arguments filled in.
+        """Decide a tool call. The decision holds the effective arguments.
 
-        Approved where nothing was told, and nobody answers for the client. Denied, Expired or Cancelled
-        where it is not made.
+        Without a scripted decision an approval is approved, and the call of a client tool expires. Raises
+        Denied, Expired or Cancelled if the call is not to be made.
         """
         decision = self.decide(call_id, "expired" if tool.client else "approved")
         ending = _ENDINGS.get(decision.decision)

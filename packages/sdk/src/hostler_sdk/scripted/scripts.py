@@ -1,4 +1,4 @@
-"""What scripted models, tools and knowledge bases answer."""
+"""Scripted models, tools and knowledge bases."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hostler_sdk.tools import Tool, ToolContext
 
 ModelAnswer = str | ModelReply | ModelMessage | Exception
 ModelScript = ModelAnswer | Sequence[ModelAnswer] | Callable[[list[ModelMessage]], ModelAnswer]
-"""One answer for every call, a list of successive ones, or a function of the messages."""
+"""One answer for every call, a list of successive answers, or a function of the messages."""
 
 
 class ModelScripts:
-    """Models by id. A script that is not in a mapping serves every id."""
+    """Scripted models by id. A script that is not in a mapping serves every id."""
 
     def __init__(self, scripts: Mapping[str, ModelScript] | ModelScript | None) -> None:
         self._scripts: Mapping[str, ModelScript] = scripts if isinstance(scripts, Mapping) else {}
@@ -38,11 +38,11 @@ class ModelScripts:
 
     @property
     def ids(self) -> list[str]:
-        """The models that a run is told of."""
+        """The ids of the models that a run sees."""
         return ["any-model"] if self._any is not None else sorted(self._scripts)
 
     def answer(self, params: ModelParams) -> ModelReply:
-        """The whole answer of a model; raises what its script raises."""
+        """Return the complete answer of a model, or raise what its script raises; NotFound for another id."""
         script = self._scripts.get(params.model_id, self._any)
         if script is None:
             raise NotFound(f"no model {params.model_id!r} is scripted; there are {self.ids}")
@@ -74,12 +74,12 @@ def _reply_of(answer: str | ModelReply | ModelMessage, params: ModelParams) -> M
 
 
 def count_tokens(messages: Sequence[ModelMessage]) -> int:
-    """A scripted model counts words."""
+    """Count the words of messages: a scripted model takes each for one token."""
     return sum(len(text_of(message.content).split()) for message in messages)
 
 
 def chunks_of(reply: ModelReply) -> Iterator[ModelChunk]:
-    """The pieces of an answer: its reasoning, its words, its tool calls."""
+    """Split an answer into pieces: its reasoning, its words, its tool calls."""
     message = reply.message
     if message.reasoning:
         yield ModelChunk(delta=ModelDelta(reasoning=message.reasoning))
@@ -95,7 +95,7 @@ def chunks_of(reply: ModelReply) -> Iterator[ModelChunk]:
 
 
 class ToolScripts:
-    """Tools by name: `@tool` functions, plain functions of their parameters, values, or exceptions."""
+    """Scripted tools by name: `@tool` functions, plain functions, values, or exceptions to raise."""
 
     def __init__(self, scripts: Mapping[str, Any] | Sequence[Tool] | None) -> None:
         self._scripts: dict[str, Any] = (
@@ -104,29 +104,29 @@ class ToolScripts:
 
     @property
     def names(self) -> list[str]:
-        """The tools that a run is told of."""
+        """The names of the tools that a run sees."""
         return sorted(self._scripts)
 
     @property
     def resources(self) -> list[ToolResource]:
-        """The same, as a run sees them."""
+        """The tools, as a run sees them."""
         return [self._resource(name) for name in self.names]
 
     def waiting(self, name: str) -> Tool | None:
-        """The tool, where its calls wait for a person or for the client."""
+        """Return the tool if its calls wait for a person or a client, else None."""
         script = self._find(name)
         waits = isinstance(script, Tool) and (script.client or script.approval == "required")
         return script if waits else None
 
     def detail(self, name: str) -> ToolDetail:
-        """What a run is told of one tool."""
+        """Return description and parameters of a tool."""
         script = self._find(name)
         if isinstance(script, Tool):
             return ToolDetail(name=name, description=script.description, parameters=script.parameters)
         return ToolDetail(name=name, description=inspect.getdoc(script) or "", parameters={"type": "object"})
 
     async def call(self, name: str, parameters: Mapping[str, Any], ctx: ToolContext) -> Any:
-        """The tool's result; raises what its script raises."""
+        """Call a tool and return its result. Raises what its script raises."""
         script = self._find(name)
         if isinstance(script, Exception):
             raise script
@@ -154,7 +154,7 @@ class ToolScripts:
 
 
 def tool_context(given: AgentRunContext, call_id: str) -> ToolContext:
-    """For whom a scripted tool is called."""
+    """Build the context of a scripted tool call."""
     return ToolContext(
         run_id=given.run_id,
         call_id=call_id,
@@ -165,7 +165,7 @@ def tool_context(given: AgentRunContext, call_id: str) -> ToolContext:
 
 
 def rank(query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
-    """Indexes and scores of documents, those that share most words with the query first."""
+    """Return (index, score) of each document; those that share most words with the query come first."""
     wanted = set(query.lower().split())
     scores = [
         (index, len(wanted & set(text.lower().split())) / (len(wanted) or 1))
@@ -175,7 +175,7 @@ def rank(query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
 
 
 def knowledge_items(passages: Sequence[str | KnowledgeItem | Mapping[str, Any]]) -> list[KnowledgeItem]:
-    """Passages of a scripted knowledge base."""
+    """Convert the passages of a scripted knowledge base."""
     return [
         KnowledgeItem(content=one, score=0.0) if isinstance(one, str) else msgspec.convert(one, KnowledgeItem)
         for one in passages

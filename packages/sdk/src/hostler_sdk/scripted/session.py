@@ -1,4 +1,4 @@
-"""The host's end of one connection to a plugin: requests, runs as they are seen, calls answered."""
+"""The host's side of a connection to a plugin, with calls answered by a `World`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from hostler_sdk.scripted.world import World
 
 @dataclass(slots=True)
 class HostCall:
-    """One Host API call as the host saw it: its parameters, and its reply or its error."""
+    """One Host API call as the host received it, with its reply or error."""
 
     method: str
     params: Any
@@ -56,12 +56,12 @@ class HostCall:
     error: HostError | None = None
     given_up: bool = False
     after: int = 0
-    """How many results the run had sent before it."""
+    """Number of results that the run had sent before the call."""
 
 
 @dataclass(slots=True)
 class ObservedRun:
-    """What came of one run."""
+    """One run as the host sees it: its results, calls and end so far."""
 
     context: AgentRunContext
     results: list[AgentRunResult] = field(default_factory=list)
@@ -69,18 +69,18 @@ class ObservedRun:
     warnings: list[str] = field(default_factory=list)
     ended: bool = False
     broken: tuple[str, str] | None = None
-    """Code and reason, where the run broke the rules of the protocol."""
+    """(code, reason), if the run broke the protocol."""
     grants_credit: bool = True
-    """Whether each result that comes in is credited again."""
+    """Whether the host credits each result that it receives."""
 
     @property
     def over(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the run has ended or broken the protocol."""
         return self.ended or self.broken is not None
 
 
 class HostSession:
-    """One connection, played by a scripted host. `write` takes the bytes for the plugin."""
+    """One connection of a scripted host. `write` takes the bytes to send to the plugin."""
 
     def __init__(self, write: Callable[[bytes], None], world: World) -> None:
         self.world = world
@@ -88,7 +88,7 @@ class HostSession:
         self.runs: dict[str, ObservedRun] = {}
         self.warnings: list[str] = []
         self.offers_tools = False
-        """As `initialize` was answered."""
+        """`tools` of the answer to `initialize`."""
         self.lost_because: str | None = None
         self._write = write
         self._requests: dict[MessageId, asyncio.Future[Any]] = {}
@@ -100,7 +100,7 @@ class HostSession:
     async def initialize(
         self, lowest: int = PROTOCOL_VERSION, highest: int = PROTOCOL_VERSION
     ) -> InitializeReply:
-        """Open the conversation."""
+        """Send `initialize`, and return the answer."""
         params = InitializeParams(
             protocol=VersionRange(min=lowest, max=highest),
             host=HostIdentity(name="hostler-scripted", version="0.1.0"),
@@ -110,7 +110,7 @@ class HostSession:
         return reply
 
     async def request(self, method: str, params: Any) -> Any:
-        """Make a request and wait for its answer; a HostlerError where it is refused or never comes."""
+        """Make a request and return its answer. Raises HostlerError if it is refused or never answered."""
         if self.lost_because is not None:
             raise PluginProtocolError(f"the connection is lost: {self.lost_because}")
         id_, data = self.link.request(method, params)
@@ -122,7 +122,7 @@ class HostSession:
             self._requests.pop(id_, None)
 
     async def start(self, params: RunStartParams, *, grants_credit: bool = True) -> ObservedRun:
-        """Start a run; its results gather in what this gives."""
+        """Start a run, and return its record, which is updated as the run goes on."""
         run = self.runs[params.context.run_id] = ObservedRun(params.context, grants_credit=grants_credit)
         await self.request("run/start", params)
         return run
@@ -136,7 +136,7 @@ class HostSession:
         self._write(self.link.notify("run/cancel", RunCancelNote(run_id=run_id, reason=reason)))
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait until something is so; PluginProtocolError where the connection is lost first."""
+        """Wait until `reached()` is true. Raises PluginProtocolError if the connection is lost first."""
         while not reached():
             if self.lost_because is not None:
                 raise PluginProtocolError(f"the connection is lost: {self.lost_because}")
@@ -147,7 +147,7 @@ class HostSession:
     # -- what the plugin says --------------------------------------------------------------------
 
     def received(self, data: bytes) -> None:
-        """Take bytes of the plugin."""
+        """Take bytes from the plugin."""
         self._take(self.link.receive(data))
 
     def lost(self, reason: str) -> None:
@@ -155,7 +155,7 @@ class HostSession:
         self._take(self.link.close(reason))
 
     async def aclose(self) -> None:
-        """Stop answering."""
+        """Stop answering calls."""
         tasks = [task for task, _ in self._answering.values()]
         for task in tasks:
             task.cancel()
@@ -242,7 +242,7 @@ class HostSession:
             self._write(self.link.reply(id_, reply))
         except HostError as error:
             self._refuse(id_, call, error)
-        except (TypeError, ValueError) as error:  # a scripted tool got what it does not take
+        except (TypeError, ValueError) as error:  # a scripted tool does not accept the parameters
             self._refuse(id_, call, InvalidArgument(f"{call.method}: {error}"))
         except Exception as error:  # noqa: BLE001 - a scripted tool may raise anything: the call fails with it
             self._refuse(id_, call, RuntimeFailure(f"{type(error).__name__}: {error}"))

@@ -1,4 +1,4 @@
-"""The facts of a scripted host, in memory: what every Host API call answers."""
+"""The data of a scripted host, in memory, and its answer to every Host API call."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from hostler_sdk.scripted.scripts import (
 from hostler_sdk.tools import Tool
 
 HistoryEntry = tuple[str, str] | str | Mapping[str, Any]
-"""(role, text); or text, of user and assistant in turn; or an object with role and content."""
+"""(role, text), or an object with role and content, or a text: of user and assistant in turn."""
 Arrival = str | Input | Mapping[str, Any]
-"""A message to a run at work: text, or an input, also as an object like `{"text": "a", "contents": []}`."""
+"""A message to an active run: a text, an Input, or an object like `{"text": "a", "contents": []}`."""
 
 
 class World:
-    """Facts and scripts. State, storage, artifacts and history persist over several runs."""
+    """Data and scripts of a scripted host. State, storage, artifacts and history persist over all runs."""
 
     def __init__(self, **scripts: Any) -> None:
         self.models = ModelScripts(None)
@@ -63,7 +63,7 @@ class World:
         self.storage: dict[str, dict[str, str]] = {"plugin": {}, "workspace": {}}
         self.artifacts = ArtifactShelf()
         self.steering: list[Input] = []
-        """What has arrived for the run that is under way; `arrive` adds to it at any time."""
+        """Messages that the active run has not pulled yet; `arrive` adds to them at any time."""
         self.people = People()
         self.agents: dict[str, str] = {}
         self.files: dict[str, bytes] = {}
@@ -84,7 +84,14 @@ class World:
         files: Mapping[str, bytes] | None = None,
         prompt: Sequence[ModelMessage | Mapping[str, Any]] = (),
     ) -> None:
-        """Say what calls answer. Models and tools are replaced, everything else is added."""
+        """Set the answers to calls. Models and tools are replaced, everything else is added.
+
+        `models`: a text, a list of texts, or replies by model id. `tools`: `@tool` functions, or functions,
+        values and exceptions by name. `knowledge`: passages by knowledge base. `history`: messages before the
+        run. `states`: values by scope and key. `steering`: messages that arrive during the run. `decisions`:
+        of people and clients, in order. `agents`: the answers of child runs by agent. `files`: bytes by file
+        id. `prompt`: the answer to `prompt.get`.
+        """
         if models is not None:
             self.models = ModelScripts(models)
         if tools is not None:
@@ -103,17 +110,17 @@ class World:
         self.prompt.extend(msgspec.convert(list(prompt), list[ModelMessage]))
 
     def arrive(self, *messages: Arrival) -> None:
-        """Let messages reach the run under way."""
+        """Deliver messages to the active run, to be pulled by `ctx.steering`."""
         given = [Input(text=one) if isinstance(one, str) else one for one in messages]
         self.steering.extend(
             one if isinstance(one, Input) else msgspec.convert(dict(one), Input) for one in given
         )
 
-    # -- what a run is told ----------------------------------------------------------------------
+    # -- the context of a run --------------------------------------------------------------------
 
     @property
     def resources(self) -> Resources:
-        """Everything scripted, as a run sees it."""
+        """The scripted models, tools and knowledge bases, as a run sees them."""
         return Resources(
             models=[
                 ModelResource(model_id=id_, operations=["invoke", "stream", "rerank", "count_tokens"])
@@ -128,7 +135,7 @@ class World:
 
     @property
     def snapshot(self) -> StateSnapshot:
-        """The state as it is now."""
+        """The current state."""
         plain = {
             scope: {key: value for key, (value, _) in values.items()} for scope, values in self.states.items()
         }
@@ -154,7 +161,7 @@ class World:
         )
 
     def set_state(self, scope: str, key: str, value: Any, if_version: int | None = None) -> int:
-        """Write a state value; gives its version."""
+        """Write a state value, and return its version. Raises InvalidArgument or Conflict as a host does."""
         if scope not in self.states:
             raise InvalidArgument(f"scope {scope!r} is unknown; it is one of {', '.join(STATE_SCOPES)}")
         problem = json_problem(value, f"{scope}/{key}")
@@ -167,10 +174,10 @@ class World:
         self.states[scope][key] = (value, version + 1)
         return version + 1
 
-    # -- what calls answer: one method per shape of parameters -----------------------------------
+    # -- answers to calls, by the type of their parameters ---------------------------------------
 
     async def answer(self, params: calls.CallParams, given: AgentRunContext, call_id: str) -> Any:
-        """Answer one call. A HostError where it is refused."""
+        """Answer one call. Raises HostError to refuse it."""
         match params:
             case calls.ModelParams() | calls.RerankParams() | calls.CountTokensParams():
                 return self._model(params)
@@ -313,7 +320,7 @@ def _role_and_text(entry: HistoryEntry, number: int) -> tuple[str, str]:
 
 
 def _holds(text: str, word: str) -> bool:
-    """Whole words in scripts that part them by spaces, any sequence of characters in others."""
+    """Match whole words in scripts that separate them by spaces, any sequence of characters in others."""
     return word in re.findall(r"\w+", text) if word.isascii() else word in text
 
 
@@ -393,4 +400,4 @@ _FACTS: dict[type[calls.CallParams], _Answer] = {
         name="scripted", version="0", protocol=PROTOCOL_VERSION, limits=Limits()
     ),
 }
-"""What answers a call that needs neither scripts nor people, by the type of its parameters."""
+"""Answers to calls that need neither scripts nor people, by the type of their parameters."""
