@@ -67,7 +67,7 @@ async def begin(host: Host, text: str) -> str:
         "conversation_id": f"conversation {number}",
         "input": {"text": text},
     }
-    accepted = await host.accept(msgspec.convert(event, EventEnvelope), BENCH)
+    accepted = await host.orchestrator.accept(msgspec.convert(event, EventEnvelope), BENCH)
     if accepted.run is None:
         raise RuntimeError(f"no run: {accepted}")
     return accepted.run.run_id

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hostler.domain import lanes, pauses, runs, steering
+from hostler_protocol.runs import TERMINAL_STATUSES
 
 Table = Mapping[Any, str]
 """(from or None, to) -> what brings it about."""
@@ -30,7 +31,7 @@ def state_page() -> Iterator[str]:
     yield from _machine(
         runs.TRANSITIONS,
         starts=[("queued", "opened")],
-        ends=sorted(status for status in runs.STATUSES if runs.is_terminal(status)),
+        ends=sorted(TERMINAL_STATUSES),
     )
     yield "## Lanes\n"
     yield (

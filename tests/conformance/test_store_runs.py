@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.runs import STATUSES, TRANSITIONS, holds_lane, is_terminal
+from hostler.domain.runs import HOLDS_LANE, STATUSES, TRANSITIONS
 from hostler.domain.slots import Slots
 from hostler.storage.port import Tx
 from hostler.storage.sql.connect import open_database
@@ -161,9 +161,9 @@ async def test_every_change_of_status_is_as_the_table_says(database: SqlDatabase
             assert isinstance(outcome, Moved), run_id
             assert (now.status, now.status_code) == (to, "x")
             assert now.attempt == was.attempt + (to == "queued")
-            assert (now.finished_at is not None) == is_terminal(to)
+            assert (now.finished_at is not None) == (to in TERMINAL_STATUSES)
             in_lane = await database.read(partial(runs.active_in_lane, workspace_id="w1", lane=was.lane))
-            assert (in_lane is None) != holds_lane(to), run_id
+            assert (in_lane is None) == (to not in HOLDS_LANE), run_id
 
 
 async def test_a_run_is_claimed_only_by_claiming(database: SqlDatabase) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from hostler.domain.runs import STATUSES, TRANSITIONS, holds_lane, is_terminal
+from hostler.domain.runs import HOLDS_LANE, STATUSES, TRANSITIONS
 from hostler.domain.slots import Slots
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import Query
@@ -19,7 +18,7 @@ from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.runs import Appended, Fenced, Moved, NewRun
-from hostler_protocol.runs import RunStatus
+from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import read, write
 
 CLEAR = [Query("t.clear", *[f"DELETE FROM {table}"] * 2) for table in ("runs", "journal", "heads")]
@@ -74,7 +73,7 @@ class RunsMachine(RuleBasedStateMachine):
 
     def held(self, lane: int) -> bool:
         return any(
-            one.lane == lane and not one.parallel and holds_lane(one.status) for one in self.model.values()
+            one.lane == lane and not one.parallel and one.status in HOLDS_LANE for one in self.model.values()
         )
 
     def waiting(self, lane: int) -> bool:
@@ -186,7 +185,7 @@ class RunsMachine(RuleBasedStateMachine):
             holders = [
                 one
                 for one in self.model.values()
-                if one.lane == lane and not one.parallel and holds_lane(one.status)
+                if one.lane == lane and not one.parallel and one.status in HOLDS_LANE
             ]
             assert len(holders) <= 1
 
@@ -198,12 +197,8 @@ class RunsMachine(RuleBasedStateMachine):
             assert [kinds.get(entry.type, entry.kind) for entry in entries] == one.entries
             found = [entry.sequence for entry in entries if entry.sequence is not None]
             assert found == list(range(1, one.sequence + 1))
-            endings = [entry for entry in entries if entry.kind == "lifecycle" and is_ending(entry.type)]
-            assert len(endings) == int(is_terminal(one.status))
-
-
-def is_ending(status: Any) -> bool:
-    return is_terminal(status)
+            moves = [entry.type for entry in entries if entry.kind == "lifecycle"]
+            assert sum(move in TERMINAL_STATUSES for move in moves) == int(one.status in TERMINAL_STATUSES)
 
 
 def test_runs_behave_like_the_model(database: SqlDatabase) -> None:

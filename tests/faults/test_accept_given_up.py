@@ -28,7 +28,8 @@ async def test_an_accepted_event_is_carried_out_although_nobody_waits_for_the_an
         given_up = 0
         for moment in range(MOMENTS):
             envelope = EventEnvelope(event_type="message.received", agent="other", input=Input(text="say 1"))
-            sending = asyncio.create_task(host.accept(envelope, Caller("default", "tests", "key")))
+            caller = Caller("default", "tests", "key")
+            sending = asyncio.create_task(host.orchestrator.accept(envelope, caller))
             for _ in range(moment * TURNS_APART):
                 await asyncio.sleep(0)
             sending.cancel()

@@ -159,7 +159,7 @@ async def says(host: Host, name: str) -> str:
     host.event_router.changed("default")
     caller = Caller("default", "tester", "key")
     said = EventEnvelope(event_type="message.received", input=Input(text="hi"), agent=name)
-    accepted = await host.accept(said, caller)
+    accepted = await host.orchestrator.accept(said, caller)
     assert accepted.run is not None
     ended = await host.runs.wait("default", accepted.run.run_id, 60)
     return ended.output.text if ended.output is not None else str(ended.status)

@@ -57,7 +57,7 @@ async def _send(host: Host, conversation: str, text: str, agent: str = "default"
         },
         EventEnvelope,
     )
-    accepted = await host.accept(envelope, CALLER)
+    accepted = await host.orchestrator.accept(envelope, CALLER)
     stored = await _event(host, accepted.event_id)
     assert accepted.run is not None
     if accepted.outcome == "steered":
@@ -188,7 +188,7 @@ async def test_a_pulled_message_reads_like_the_input_of_a_run(tmp_path: Path, da
         await _agents(made.host)
         await _send(made.host, "c", str(latch), "reader")
         for one in (given, only_contents):
-            accepted = await made.host.accept(msgspec.convert(one, EventEnvelope), CALLER)
+            accepted = await made.host.orchestrator.accept(msgspec.convert(one, EventEnvelope), CALLER)
             assert accepted.outcome == "steered"
         latch.touch()
         assert accepted.run is not None

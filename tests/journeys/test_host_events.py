@@ -36,7 +36,7 @@ MIB = 1024 * 1024
 
 async def accept(host: Stage, **fields: Any) -> Any:
     given = {"event_type": "message.received", "input": {"text": "[]"}, **fields}
-    return await host.host.accept(msgspec.convert(given, EventEnvelope), CALLER)
+    return await host.host.orchestrator.accept(msgspec.convert(given, EventEnvelope), CALLER)
 
 
 async def test_the_same_event_is_taken_once(tmp_path: Path, database_url: str) -> None:
@@ -487,4 +487,4 @@ async def test_a_key_reaches_its_own_workspace_only(tmp_path: Path) -> None:
         stranger = Caller(workspace_id="another", subject="s", key_id="k")
         given = {"event_type": "message.received", "input": {"text": "x"}, "agent": "main"}
         with pytest.raises(NotFoundError):
-            await host.host.accept(msgspec.convert(given, EventEnvelope), stranger)
+            await host.host.orchestrator.accept(msgspec.convert(given, EventEnvelope), stranger)

@@ -96,7 +96,7 @@ class Stage:
         """Send an event whose run takes these steps."""
         given = {"event_type": "message.received", "agent": "main", **fields}
         given.setdefault("input", {"text": json.dumps(steps, ensure_ascii=False)})
-        return await self.host.accept(msgspec.convert(given, EventEnvelope), CALLER)
+        return await self.host.orchestrator.accept(msgspec.convert(given, EventEnvelope), CALLER)
 
     async def start(self, steps: Steps, **fields: Any) -> str:
         """The same; the id of the run."""

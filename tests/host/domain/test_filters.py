@@ -12,7 +12,8 @@ import msgspec
 import psutil
 import pytest
 
-from hostler.domain.bindings import Binding, FilterOutcome, Unrouted
+from hostler.domain.bindings import Binding, FilterOutcome, Resolution, Unrouted, filters_of, resolve
+from hostler.domain.events import Event
 from hostler.domain.filters import MAX_FILTER_BYTES, Evaluator, check_filter
 from hostler.runs import filters
 from hostler.runs.filters import FilterProcesses
@@ -199,11 +200,15 @@ async def test_an_event_is_resolved_by_its_filters() -> None:
 
     async def ask() -> tuple[object, object]:
         processes = FilterProcesses()
+
+        async def resolved(event: Event) -> Resolution:
+            outcomes = await processes.evaluate(event, list(filters_of(event, agents)))
+            return resolve(event, agents, outcomes.__getitem__)
+
         try:
-            found = await processes.resolve(event_of(), agents)
-            named = await processes.resolve(event_of(agent="billing"), agents)
-            none = await processes.resolve(event_of(event_type="other.type"), agents)
-            assert isinstance(none, Unrouted)
+            found = await resolved(event_of())
+            named = await resolved(event_of(agent="billing"))
+            assert isinstance(await resolved(event_of(event_type="other.type")), Unrouted)
             return found, named
         finally:
             await processes.close()

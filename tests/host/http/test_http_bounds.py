@@ -12,8 +12,8 @@ import pytest
 from hostler.http import auth
 from hostler.http.app import ENDPOINTS
 from hostler.http.connection import BoundedConnection
+from hostler.http.endpoint import Router
 from hostler.http.limits import FAILED_AUTH_BURST, MAX_BODY_BYTES
-from hostler.http.routing import Router
 from support.http_host import ADMIN_KEY, Served, serving
 
 AUTHORIZATION = f"authorization: Bearer {ADMIN_KEY}"

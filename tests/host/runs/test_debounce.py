@@ -154,7 +154,7 @@ async def test_an_event_with_a_delay_begins_later_and_stands_in_nobodys_way(
     ):
         await _agent(made, 0.0)
         envelope = {"event_type": "message.received", "conversation_id": "c"}
-        later = await made.host.accept(
+        later = await made.host.orchestrator.accept(
             msgspec.convert({**envelope, "input": {"text": "later"}}, EventEnvelope), CALLER, delay=3600
         )
         assert later.outcome == "queued"
@@ -165,7 +165,8 @@ async def test_an_event_with_a_delay_begins_later_and_stands_in_nobodys_way(
         assert later.run.status == "queued"
         elsewhere = {**envelope, "conversation_id": "d", "input": {"text": "soon"}}
         began = time.time()
-        soon = await made.host.accept(msgspec.convert(elsewhere, EventEnvelope), CALLER, delay=0.5)
+        other = msgspec.convert(elsewhere, EventEnvelope)
+        soon = await made.host.orchestrator.accept(other, CALLER, delay=0.5)
         assert ((await _over(made, soon)).started_at or 0) - began >= 0.49
         waits = await made.host.runs.record(WORKSPACE, later.run.run_id)
         assert waits.status == "queued"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
+from hostler_protocol.runs import RunStatus
 
 TRANSITIONS: dict[tuple[RunStatus, RunStatus], str] = {
     ("queued", "claimed"): "a host claimed it",
@@ -27,8 +27,8 @@ TRANSITIONS: dict[tuple[RunStatus, RunStatus], str] = {
 }
 """Every permitted change of status, and its cause. Terminal statuses never change."""
 
-LANE_STATUSES: frozenset[RunStatus] = frozenset({"claimed", "running", "paused"})
-"""Statuses in which a run holds its lane."""
+HOLDS_LANE: frozenset[RunStatus] = frozenset({"claimed", "running", "paused"})
+"""Statuses in which a run holds its lane: others of the lane wait."""
 STATUSES: tuple[RunStatus, ...] = (
     "queued",
     "claimed",
@@ -46,16 +46,6 @@ def may_become(status: RunStatus, to: RunStatus) -> bool:
     return (status, to) in TRANSITIONS
 
 
-def holds_lane(status: RunStatus) -> bool:
-    """Whether a run in `status` makes other runs of its lane wait."""
-    return status in LANE_STATUSES
-
-
 def begins_attempt(status: RunStatus, to: RunStatus) -> bool:
     """Whether this change begins a new attempt, which fences out the previous one."""
     return to == "queued" and may_become(status, to)
-
-
-def is_terminal(status: RunStatus) -> bool:
-    """Whether the status is final."""
-    return status in TERMINAL_STATUSES

@@ -15,7 +15,6 @@ import msgspec
 
 from hostler.calls.cursors import Cursors
 from hostler.domain.config_changes import ConfigDiff, ConfigProblem
-from hostler.domain.events import Caller
 from hostler.domain.retention import Retention
 from hostler.host.config import ConfigFile, Settings
 from hostler.host.config_entries import EntryKind
@@ -37,7 +36,6 @@ from hostler.storage.stores import installation
 from hostler.storage.stores.redactions import take_over
 from hostler.tools.knowledge.port import KnowledgeService
 from hostler.version import VERSION
-from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
 
 log = logging.getLogger(__name__)
@@ -197,12 +195,6 @@ class Host:
         return self._lease.lost_because
 
     # -- events and runs --------------------------------------------------------------------------
-
-    async def accept(
-        self, envelope: EventEnvelope, caller: Caller, *, delay: float | None = None
-    ) -> Accepted:
-        """Store an event and open its run. See `Orchestrator.accept`."""
-        return await self.orchestrator.accept(envelope, caller, delay=delay)
 
     async def routed(self, workspace_id: str, accepted: Accepted, seconds: float) -> Accepted:
         """Return the outcome of a deferred event once it is routed, or the current one after `seconds`.

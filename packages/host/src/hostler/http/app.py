@@ -12,12 +12,11 @@ from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.asset_gateway.gateway import AssetGateway
 from hostler.http.auth import KeyRing, find_key
-from hostler.http.endpoint import Endpoint, endpoints_of
+from hostler.http.endpoint import Endpoint, Router, endpoints_of
 from hostler.http.limits import MAX_RATE_BUCKETS
 from hostler.http.metrics import Metrics
 from hostler.http.middleware import HttpExchange, respond, respond_not_found
 from hostler.http.route_table import ROUTE_MODULES
-from hostler.http.routing import Router
 from hostler.http.state import AppState
 from hostler.http.streams import Streams
 from hostler.version import VERSION

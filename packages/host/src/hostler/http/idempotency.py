@@ -10,27 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from hostler.http.limits import MAX_IDEMPOTENCY_KEY_CHARS, MAX_STORED_ANSWER_BYTES
+from hostler.http.limits import MAX_STORED_ANSWER_BYTES
 from hostler.http.problems import KeyReusedError
 from hostler.http.request import ApiRequest
 from hostler.http.responses import ApiResponse, Json, RawBody
 from hostler.storage.stores import idempotency
-from hostler_protocol.errors import ConflictError, InvalidArgumentError
+from hostler_protocol.errors import ConflictError
 from hostler_protocol.ids import digest
-
-HEADER = "idempotency-key"
-
-
-def idempotency_key(request: ApiRequest) -> str | None:
-    """Return the header's value, None if it is missing. InvalidArgumentError for an invalid key."""
-    key = request.headers.get(HEADER)
-    if key is None:
-        return None
-    if not key or len(key) > MAX_IDEMPOTENCY_KEY_CHARS or not key.isascii() or not key.isprintable():
-        raise InvalidArgumentError(
-            f"Idempotency-Key: expected 1 to {MAX_IDEMPOTENCY_KEY_CHARS} printable ASCII characters"
-        )
-    return key
 
 
 def request_digest(request: ApiRequest, body_sha256: str) -> str:
@@ -47,7 +33,7 @@ async def run_once(
     KeyReusedError if the key was used for another request, ConflictError while the first is in progress; and
     the errors of `act`.
     """
-    key = idempotency_key(request)
+    key = request.idempotency_key()
     if key is None:
         return await act()
     db, workspace, caller = request.state.host.db, request.workspace_id, request.caller.key_id

@@ -10,10 +10,9 @@ import msgspec
 
 from hostler.host.read_only import ReadOnlyHost
 from hostler.http.auth import administrator
-from hostler.http.endpoint import Endpoint, endpoints_of
+from hostler.http.endpoint import Endpoint, Router, endpoints_of
 from hostler.http.problems import encode_problem, problem_of, status_of
 from hostler.http.request import ApiRequest, decode_query, path_segment
-from hostler.http.routing import Router
 from hostler.storage.sql.read_only import NeedsHostError
 from hostler_protocol.errors import HostlerError
 

@@ -20,6 +20,7 @@ from hostler.http.limits import (
     JSON_BODY_SECONDS,
     MAX_BODY_BYTES,
     MAX_HEADER_BYTES,
+    MAX_IDEMPOTENCY_KEY_CHARS,
     MAX_QUERY_BYTES,
     MAX_QUERY_FIELDS,
 )
@@ -86,6 +87,17 @@ class ApiRequest:
         """The address of the peer; no header can change it."""
         client = self.scope.get("client")
         return client[0] if client else "local"
+
+    def idempotency_key(self) -> str | None:
+        """Return the Idempotency-Key, None if it is missing. InvalidArgumentError for an invalid one."""
+        key = self.headers.get("idempotency-key")
+        if key is None:
+            return None
+        if not key or len(key) > MAX_IDEMPOTENCY_KEY_CHARS or not key.isascii() or not key.isprintable():
+            raise InvalidArgumentError(
+                f"Idempotency-Key: expected 1 to {MAX_IDEMPOTENCY_KEY_CHARS} printable ASCII characters"
+            )
+        return key
 
 
 def check_headers(scope: Scope) -> None:

@@ -77,6 +77,11 @@ class Opened(msgspec.Struct, frozen=True):
     """Why nothing was stored."""
 
 
+def gathers(event: Event, agent: Agent) -> bool:
+    """Whether the event waits for more messages of its author, to become one turn with them."""
+    return agent.spec.concurrency.debounce > 0 and event.envelope.event_type == "message.received"
+
+
 def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
     """Store the event, once, and whatever follows from it. `claim`: who starts its run."""
     event, run = opening.event, opening.run
@@ -182,7 +187,7 @@ def _would_wait(tx: Tx, opening: Opening, claim: Membership | None) -> bool:
     known = events.find(tx, event.workspace_id, event.event_id)
     if known is not None and known.outcome not in events.UNSETTLED:
         return False
-    if run.not_before is not None or debounce.gathers(event, agent.spec.concurrency.debounce):
+    if run.not_before is not None or gathers(event, agent):
         return True
     lane = _lane(tx, opening, run)
     begins = claim is not None and (lane.free or lane.parallel)
@@ -191,10 +196,9 @@ def _would_wait(tx: Tx, opening: Opening, claim: Membership | None) -> bool:
 
 def _joined(tx: Tx, opening: Opening, run: NewRun, agent: Agent) -> Opened | None:
     """The event as one more message of a turn that waits for it."""
-    seconds = agent.spec.concurrency.debounce
-    if not debounce.gathers(opening.event, seconds) or run.not_before is not None:
+    if run.not_before is not None or not gathers(opening.event, agent):
         return None
-    joined = debounce.join(tx, run.lane, opening.event, seconds)
+    joined = debounce.join(tx, run.lane, opening.event, agent.spec.concurrency.debounce)
     if joined is None:
         return None
     return Opened("queued", run=runs.get(tx, run.workspace_id, joined.run_id))
@@ -211,7 +215,7 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: Member
         admission = lane.admit(concurrency)
     if not admission.open:
         return Opened("rejected", reason=admission.reason)
-    if debounce.gathers(event, concurrency.debounce):
+    if gathers(event, agent):
         run = debounce.held(run, event, concurrency.debounce, tx.now)
     begun = runs.open(tx, run, claim, lane_is_free=lane.free)
     if run.gathering is not None:

@@ -18,11 +18,6 @@ LONGEST = 10
 """However steadily a person writes, a turn begins after so many times the set time."""
 
 
-def gathers(event: Event, debounce: float) -> bool:
-    """Whether this event waits for others of the same person, to be one turn with them."""
-    return debounce > 0 and event.envelope.event_type == "message.received"
-
-
 def author_of(event: Event) -> str:
     """Whose message this is: the actor as the source states it, sent by the same authenticated subject."""
     envelope = event.envelope

@@ -13,13 +13,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from hostler.domain.agents import Agent
-from hostler.domain.bindings import FilterOutcome, Resolution, filters_of, resolve
+from hostler.domain.bindings import FilterOutcome
 from hostler.domain.events import Event
 from hostler.runs.filter_worker import CPU_SECONDS, READY
 from hostler_protocol.errors import UnavailableError
@@ -65,23 +64,18 @@ class FilterProcesses:
         self._waiting = 0
         self._closed = False
 
-    async def resolve(self, event: Event, agents: Sequence[Agent]) -> Resolution:
-        """Resolve an event to its binding, asking the filters that matter. UnavailableError when overrun."""
-        outcomes = await self.evaluate(event, filters_of(event, agents))
-        return resolve(event, agents, outcomes.__getitem__)
+    async def evaluate(self, event: Event, filters: Sequence[str]) -> dict[str, FilterOutcome]:
+        """Evaluate filters for an event; a filter that took too long, or had no process, is unknown.
 
-    async def evaluate(self, event: Event, filters: Iterable[str]) -> dict[str, FilterOutcome]:
-        """The outcome of each filter; unknown where it took too long, or no process could evaluate it."""
-        asked = list(filters)
-        if not asked:
-            return {}
+        UnavailableError if MAX_WAITING events wait already.
+        """
         if self._waiting >= MAX_WAITING or self._closed:
             raise UnavailableError("too many events wait for their filters; send it again shortly")
         view = msgspec.Raw(_encoder.encode(event.envelope))
         self._waiting += 1
         try:
             async with self._free:
-                return await self._ask_all(view, asked)
+                return await self._ask_all(view, filters)
         finally:
             self._waiting -= 1
 
@@ -92,7 +86,7 @@ class FilterProcesses:
         for worker in idle:
             await _ended(worker.process)
 
-    async def _ask_all(self, view: msgspec.Raw, asked: list[str]) -> dict[str, FilterOutcome]:
+    async def _ask_all(self, view: msgspec.Raw, asked: Sequence[str]) -> dict[str, FilterOutcome]:
         """Ask one process for all; where it dies of one filter, a new one goes on with the next."""
         outcomes: dict[str, FilterOutcome] = {}
         while len(outcomes) < len(asked):
@@ -112,7 +106,7 @@ class FilterProcesses:
         return outcomes
 
     async def _ask(
-        self, worker: _Worker, view: msgspec.Raw, filters: list[str]
+        self, worker: _Worker, view: msgspec.Raw, filters: Sequence[str]
     ) -> tuple[list[FilterOutcome], int | None]:
         """Return a process's answers and its exit status; None: it answered all and is idle again."""
         job = _encoder.encode({"event": view, "filters": filters})

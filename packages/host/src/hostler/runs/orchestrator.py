@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hostler.domain.agents import Agent
 from hostler.domain.bindings import (
     Ambiguous,
     Binding,
@@ -28,8 +27,7 @@ from hostler.domain.ingest import artifact_refs_of, event_of
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
 from hostler.journal.feed import Feed
-from hostler.runs import debounce
-from hostler.runs.admission import Opened, Opening, open_deferred, open_event
+from hostler.runs.admission import Opened, Opening, gathers, open_deferred, open_event
 from hostler.runs.dispatch import Dispatcher, Reservation
 from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database, Tx
@@ -196,7 +194,7 @@ class Orchestrator:
         waits = isinstance(opening.resolution, Undecided)
         message = None if run is None and not waits else await _aside(event)
         delayed = opening.not_before is not None
-        begins = agent is not None and not delayed and not debounce.gathers(event, _debounce(agent))
+        begins = agent is not None and not delayed and not gathers(event, agent)
         reserved = None if agent is None else self._dispatcher.reserve(agent, begins=begins)
         claim = None if reserved is None else reserved.claim
         may_wait = reserved is None or reserved.may_wait
@@ -326,10 +324,6 @@ def not_routed(record: events.StoredEvent) -> UnavailableError:
         f"({'; '.join(told) or 'its content was deleted'}); mend them, then send it again",
         event_id=record.event_id,
     )
-
-
-def _debounce(agent: Agent) -> float:
-    return agent.spec.concurrency.debounce
 
 
 def _new_run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from hostler.domain.agents import Agent
-from hostler.domain.bindings import Resolution
+from hostler.domain.bindings import Resolution, filters_of, resolve
 from hostler.domain.events import Event
 from hostler.runs.filters import FilterProcesses
 from hostler.storage.port import Database
@@ -25,8 +25,11 @@ class EventRouter:
         self._trusted = float("inf") if db.dialect == "sqlite" else SHARED_SECONDS
 
     async def resolve(self, event: Event) -> Resolution:
-        """The one agent for an event, or why there is none."""
-        return await self._filters.resolve(event, await self.agents(event.workspace_id))
+        """Return the one agent for an event, or why there is none. UnavailableError: too many events wait."""
+        current = await self.agents(event.workspace_id)
+        filters = list(filters_of(event, current))
+        outcomes = await self._filters.evaluate(event, filters) if filters else {}
+        return resolve(event, current, outcomes.__getitem__)
 
     async def agents(self, workspace_id: str) -> list[Agent]:
         """The current version of each agent of a workspace."""

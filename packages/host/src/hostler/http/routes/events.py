@@ -10,7 +10,6 @@ import msgspec
 from hostler.http.auth import require_right
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import EventStream
-from hostler.http.idempotency import idempotency_key
 from hostler.http.limits import MAX_WAIT_SECONDS
 from hostler.http.pagination import PageQuery, list_cursors, listing, seconds
 from hostler.http.request import ApiRequest
@@ -131,12 +130,12 @@ async def post_event(
     wants_stream = EVENT_STREAM in request.headers.get("accept", "")
     if wants_stream or query.wait is not None:
         require_right(request.caller, "runs:read")
-    key = idempotency_key(request)
+    key = request.idempotency_key()
     if key is not None and body.event_id is None:
         identity = digest([request.workspace_id, request.caller.key_id, key])
         body = msgspec.structs.replace(body, event_id=f"idem-{identity}")
     host = request.state.host
-    accepted = await host.accept(body.envelope(), request.caller, delay=body.delay)
+    accepted = await host.orchestrator.accept(body.envelope(), request.caller, delay=body.delay)
     request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
     if accepted.outcome == "deferred" and (wants_stream or query.wait is not None):
         timeout = MAX_ROUTE_SECONDS if query.wait is None else min(query.wait, MAX_WAIT_SECONDS)

@@ -16,7 +16,6 @@ from hostler.domain.pause_actions import ActionAnswer, ActRequest, ResolveReques
 from hostler.domain.pause_views import PauseView
 from hostler.domain.pauses import PauseStatus
 from hostler.http.endpoint import endpoint
-from hostler.http.idempotency import idempotency_key
 from hostler.http.pagination import PageQuery, list_cursors
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json, Listing
@@ -149,7 +148,7 @@ async def resolve_call(request: ApiRequest, body: ResolveRequest) -> PauseView:
 
 async def _act(request: ApiRequest, pause_id: str, actions: ActRequest) -> Json[ActionAnswer]:
     answer = await request.state.host.pauses.act(
-        request.caller, pause_id, actions, idempotency_key=idempotency_key(request)
+        request.caller, pause_id, actions, idempotency_key=request.idempotency_key()
     )
     headers: Headers = [(b"location", f"/v1/pauses/{pause_id}".encode())]
     return Json(answer, 202, headers)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hostler.domain.agents import Agent
-from hostler.domain.runs import holds_lane
+from hostler.domain.runs import HOLDS_LANE
 from hostler.storage.port import Row
 from hostler.storage.stores.hosts import ALONE, Membership
 from hostler_protocol.content import Usage
@@ -199,7 +199,7 @@ def opened_run(run: NewRun, status: RunStatus, claim: Membership | None, *, ordi
 
 def new_row(run: NewRun, opened: Run) -> dict[str, Any]:
     """Return the columns of a new run."""
-    holds = holds_lane(opened.status) and not run.parallel
+    holds = opened.status in HOLDS_LANE and not run.parallel
     return {
         **msgspec.structs.asdict(run),
         **msgspec.structs.asdict(opened),

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.runs import begins_attempt, holds_lane, is_terminal, may_become
+from hostler.domain.runs import HOLDS_LANE, begins_attempt, may_become
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import hosts, journal
@@ -34,7 +34,7 @@ from hostler.storage.stores.run_rows import (
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
-from hostler_protocol.runs import RunStatus
+from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 
 __all__ = ["Appended", "Fenced", "Moved", "NewRun", "Run"]
 
@@ -142,8 +142,8 @@ def transition(
             entries=count,
             results=results,
             kept=kept,
-            holds_lane=int(holds_lane(to)),
-            terminal=int(is_terminal(to)),
+            holds_lane=int(to in HOLDS_LANE),
+            terminal=int(to in TERMINAL_STATUSES),
             now=tx.now,
             host_id=host_id,
             not_before=not_before,
