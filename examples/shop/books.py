@@ -1,4 +1,4 @@
-"""What the shop remembers: one SQLite file, so that it survives the process."""
+"""The shop's records, in one SQLite file that survives the process."""
 
 import json
 import os
@@ -13,14 +13,14 @@ FILE = Path(os.environ.get("SHOP_FILE", FOLDER / "shop.sqlite3"))
 
 
 class Books:
-    """Each deed stands under the effect key of the call that asked for it."""
+    """Records each action under the effect key of its call."""
 
     def __init__(self, file: Path = FILE) -> None:
         self._db = sqlite3.connect(file, check_same_thread=False, isolation_level=None)
         self._db.execute("CREATE TABLE IF NOT EXISTS deeds (key TEXT PRIMARY KEY, kind TEXT, outcome TEXT)")
 
     def once(self, key: str, kind: str, deed: Callable[[int], dict[str, Any]]) -> dict[str, Any]:
-        """Do it, unless it was done under this key before; either way, what came of it."""
+        """Do an action, unless it was done under this key before. Return its outcome in both cases."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             done = self.outcome(key)
@@ -33,6 +33,6 @@ class Books:
             self._db.execute("COMMIT")
 
     def outcome(self, key: str) -> dict[str, Any] | None:
-        """What came of the call with this key; None where it was never done."""
+        """Return the outcome of the call with this key, or None if it was never carried out."""
         row = self._db.execute("SELECT outcome FROM deeds WHERE key = ?", (key,)).fetchone()
         return None if row is None else json.loads(row[0])

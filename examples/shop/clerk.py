@@ -18,19 +18,19 @@ class Clerk(Runner):
     config = [{"name": "tools", "type": "tool-multi-selector", "default": ["shop.*"]}]
 
     async def run(self, ctx: RunContext):
-        """Make one call after the other, then tell what came of each."""
-        told = []
+        """Make one call after the other, then report the result of each."""
+        report = []
         for number, line in enumerate(ctx.input.text.splitlines(), 1):
             name, _, rest = line.strip().partition(" ")
             if name == "help":
-                told += [f"{one.tool_name}: {one.description}" for one in ctx.resources.tools]
+                report += [f"{one.tool_name}: {one.description}" for one in ctx.resources.tools]
             elif name:
                 call_id, parameters = f"line-{number}", json.loads(rest or "{}")
                 yield tool_started(call_id, name, parameters)
                 answer = await self._call(ctx, name, parameters, call_id)
                 yield tool_completed(call_id, name, **answer)
-                told.append(f"{name}: {json.dumps(next(iter(answer.values())))}")
-        yield message("\n".join(told) or "What may I do? Say help.")
+                report.append(f"{name}: {json.dumps(next(iter(answer.values())))}")
+        yield message("\n".join(report) or "What may I do? Say help.")
 
     async def _call(
         self, ctx: RunContext, name: str, parameters: dict[str, Any], call_id: str

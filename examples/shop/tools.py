@@ -1,4 +1,4 @@
-"""Six tools, one for each way in which a call may be repeated, approved or done elsewhere."""
+"""Six tools: one for each effect, one that needs approval, and one that the client runs."""
 
 from typing import Annotated, Any, Literal
 
@@ -60,7 +60,7 @@ async def pay(
 
 @pay.lookup
 async def paid(effect_key: str) -> dict[str, Any] | None:
-    """What came of a charge."""
+    """Return the outcome of a charge."""
     return books.outcome(effect_key)
 
 

@@ -1,1 +1,1 @@
-"""A complete agent built on nothing but the Host API."""
+"""A complete agent that uses only the Host API."""

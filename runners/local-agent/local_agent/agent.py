@@ -1,4 +1,4 @@
-"""The runner: asks a model, makes the calls it wishes for, and asks again until it has answered."""
+"""The runner: asks a model, makes the tool calls it asks for, and asks again until it answers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from local_agent.fallback import Candidate, ModelsFailed, candidates, out_of_tim
 from local_agent.models import Models
 from local_agent.requested_calls import RequestedCall, read_calls
 from local_agent.settings import Settings, SettingsError, read_settings
-from local_agent.steering import steered
+from local_agent.steering import pulled_messages
 from local_agent.stored_results import StoredResults
 from local_agent.tool_round import refused_round, tool_round
 from local_agent.toolbox import Toolbox, open_toolbox
 from local_agent.working_context import WorkingContext
 
 MAX_CALLS_OF_MESSAGE = 128
-"""Tool calls of one message, as the common services take it."""
+"""Tool calls of one message, a limit of common services."""
 MAX_STEERED_ENDINGS = 32
-"""How often a message that arrives at the end keeps a run going; later ones begin the next run."""
+"""How often a message that arrives at the end prolongs a run; later messages start the next run."""
 _WHY_EMPTY: Final = {
     "length": "it used up its tokens before it wrote anything: raise its `max_tokens`",
     "content_filter": "its service held the answer back by its content rules: ask differently",
@@ -37,7 +37,7 @@ _WHY_CUT: Final = {
     "content_filter": "its service held the rest back by its content rules",
 }
 MAX_HOPELESS_ROUNDS = 8
-"""Rounds one after the other in which nothing that was asked for could be called."""
+"""Successive rounds in which no requested call could be made."""
 _ENOUGH = "not called: config `max-tool-iterations` of this run is reached. Answer with what you have"
 _HOPELESS = (
     f"not called: {MAX_HOPELESS_ROUNDS} rounds one after the other asked for nothing that can be called. "
@@ -111,7 +111,7 @@ class _Work:
         self._said = False
 
     async def done(self) -> None:
-        """Go round until the answer is given, then end the run."""
+        """Ask and call until the answer is complete, then end the run."""
         while True:
             self._round += 1
             answer = await self._context.ask(self._extra())
@@ -136,35 +136,35 @@ class _Work:
         return {"tool_choice": "none"} if self._toolbox.specs and self._is_enough else {}
 
     async def _call(self, answer: Answer) -> None:
-        """Make the calls of an answer, and add them and what came of them."""
-        wishes = read_calls(
+        """Make the calls of an answer, and add them and their results to the context."""
+        requested = read_calls(
             answer.tool_calls, self._toolbox, self._call_ids, self._round, is_cut=answer.is_cut
         )
-        is_hopeless = all(wish.problem for wish in wishes)
+        is_hopeless = all(one.problem for one in requested)
         if self._is_enough:
             self._refused = True
             why = _HOPELESS if self._hopeless_rounds >= MAX_HOPELESS_ROUNDS else _ENOUGH
-            results = await refused_round(self._ctx, wishes, why)
+            results = await refused_round(self._ctx, requested, why)
         else:
-            results = await tool_round(self._ctx, self._settings, wishes, self._kept)
+            results = await tool_round(self._ctx, self._settings, requested, self._kept)
             if self._kept.is_offered and self._toolbox.reading is None:
                 self._toolbox.offer_reading()
-                await self._context.retooled()
+                await self._context.measure_again()
         self._tool_rounds += 1
         self._hopeless_rounds = self._hopeless_rounds + 1 if is_hopeless else 0
-        arrived = await steered(self._ctx)
-        await self._context.add([*_as_said(answer, wishes, results), *arrived], self._round)
+        arrived = await pulled_messages(self._ctx)
+        await self._context.add([*_as_messages(answer, requested, results), *arrived], self._round)
 
     async def _goes_on(self, answer: Answer) -> bool:
-        """Whether something arrived that is to be answered in this run too."""
+        """Whether a message arrived that this run must answer too."""
         if self._steered_endings >= MAX_STEERED_ENDINGS:
             return False
-        arrived = await steered(self._ctx)
+        arrived = await pulled_messages(self._ctx)
         if not arrived:
             return False
         self._steered_endings += 1
-        said = [answer.said()] if answer.text.strip() else []
-        await self._context.add([*said, *arrived], self._round)
+        own = [answer.as_message()] if answer.text.strip() else []
+        await self._context.add([*own, *arrived], self._round)
         return True
 
     async def _end(self, answer: Answer) -> None:
@@ -193,16 +193,16 @@ class _Work:
         await self._ctx.emit(failed("local-agent.tool_limit", text))
 
 
-def _as_said(
-    answer: Answer, wishes: Sequence[RequestedCall], results: Sequence[ModelMessage]
+def _as_messages(
+    answer: Answer, requested: Sequence[RequestedCall], results: Sequence[ModelMessage]
 ) -> Iterator[ModelMessage]:
-    """An answer and its results as services take them: more calls than one message may hold are several.
+    """Yield an answer and its results as messages. More calls than one message may hold become several.
 
-    The thinking goes with the first; the others say that there is none of their own.
+    The model's reasoning goes with the first message; the others have none.
     """
-    for start in range(0, len(wishes), MAX_CALLS_OF_MESSAGE):
+    for start in range(0, len(requested), MAX_CALLS_OF_MESSAGE):
         part = slice(start, start + MAX_CALLS_OF_MESSAGE)
-        whole = answer.said([wish.call for wish in wishes[part]])
+        whole = answer.as_message([one.call for one in requested[part]])
         yield whole if start == 0 else _continued(whole)
         yield from results[part]
 

@@ -1,4 +1,4 @@
-"""One answer of a model as it is written: shown piece by piece, whole at the end."""
+"""One answer of a model, sent piece by piece while the model generates it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from hostler_sdk import RunContext, delta
 from hostler_sdk.types import FunctionSpec, ModelMessage, ModelReply, ProviderData, ToolCall, Usage, text_of
 from local_agent.fallback import Candidate, ModelsFailed
 from local_agent.requested_calls import CallAssembly
-from local_agent.think_tags import KeepAll, ThinkFilter
+from local_agent.think_tags import BlankFilter, ThinkFilter
 
 CUT_REASONS: Final = frozenset({"length", "content_filter"})
-"""Finish reasons of answers that go no further than the service let them."""
+"""Finish reasons of answers that the service ended before the model did."""
 
 MAX_ANSWER_BYTES = 768 * 1024
-"""Of one answer's text as JSON: the host takes a message of 1 MiB, and no person reads as much."""
+"""Text of one answer as JSON: the host accepts a message of 1 MiB, and no person reads as much."""
 
 
 class Answer:
-    """What a model says. `written` makes it; the rest tells what came of it."""
+    """An answer. `generate` asks the model; the attributes hold the outcome."""
 
     def __init__(self, remove_think: bool) -> None:
-        self._filter = ThinkFilter() if remove_think else KeepAll()
+        self._filter = ThinkFilter() if remove_think else BlankFilter()
         self._parts: list[str] = []
         self._calls = CallAssembly()
         self._received = False
@@ -35,31 +35,31 @@ class Answer:
         self.usage: Usage | None = None
         self.reasoning: str | None = None
         self.provider_data: ProviderData | None = None
-        """What the model's service wants back with this answer."""
+        """Data that the model's service needs back with this answer."""
         self.tool_calls: list[ToolCall] = []
 
     @property
     def text(self) -> str:
-        """What was shown of it so far; the whole text at the end."""
+        """The text sent so far; at the end, the whole text."""
         return "".join(self._parts)
 
     @property
     def shown(self) -> bool:
-        """Whether anything of it is out."""
+        """Whether any text was sent."""
         return bool(self._parts)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds neither a word nor a wish."""
+        """Whether it has neither text nor tool calls."""
         return not self.tool_calls and not self.text.strip()
 
     @property
     def is_cut(self) -> bool:
-        """Whether the service ended it before the model did: its last call may not be whole."""
+        """Whether the service ended it before the model did: its last tool call may be incomplete."""
         return self.finish_reason in CUT_REASONS
 
-    def said(self, calls: Sequence[ToolCall] = ()) -> ModelMessage:
-        """The answer as it goes back to the model, with the calls that were read from it."""
+    def as_message(self, calls: Sequence[ToolCall] = ()) -> ModelMessage:
+        """Return the answer as a message for the next request, with the checked tool calls."""
         return ModelMessage(
             role="assistant",
             content=self.text if self.text.strip() else None,
@@ -68,7 +68,7 @@ class Answer:
             provider_data=self.provider_data,
         )
 
-    async def written(
+    async def generate(
         self,
         ctx: RunContext,
         candidate: Candidate,
@@ -76,7 +76,7 @@ class Answer:
         tools: list[FunctionSpec],
         extra: dict[str, Any],
     ) -> None:
-        """Ask the model and show its text as it comes; one that is not streamed is only in `text`."""
+        """Ask the model, and send its text as deltas. Without streaming, nothing is sent."""
         self.model_id = candidate.model_id
         if not candidate.streams:
             self._finish(await ctx.models.invoke(candidate.model_id, messages, tools or None, **extra))
@@ -91,7 +91,7 @@ class Answer:
             await ctx.emit(delta(text))
 
     def _finish(self, reply: ModelReply | None) -> str:
-        """Take the whole reply; gives the text that was held back until now."""
+        """Take the complete reply. Return the text that was held back so far."""
         text = ""
         if reply is not None:
             self.finish_reason, self.usage = reply.finish_reason, reply.usage

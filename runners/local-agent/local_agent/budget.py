@@ -1,4 +1,4 @@
-"""How many tokens a request may take, and about how many each of its messages takes. Pure."""
+"""The token budget of a request, and estimates of the size of messages. Pure."""
 
 from __future__ import annotations
 
@@ -20,17 +20,14 @@ from hostler_sdk.types import (
 from local_agent.settings import Settings
 
 MESSAGE_TOKENS = 16
-"""Role and separators of one message: twice what the usual chat formats take."""
+"""Role and separators of one message: twice those of the usual chat formats."""
 FILE_TOKENS = 4_000
 """A picture, or a file whose size is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Tokens: of a whole request, of the recent messages that are kept, and of a summary.
-
-    A quarter of the request at most is for `files` that outlive the messages they came with.
-    """
+    """Tokens of a whole request, of the recent messages kept unchanged, and of a summary."""
 
     request: int
     keep_recent: int
@@ -38,20 +35,20 @@ class Budget:
 
     @property
     def files(self) -> int:
-        """Of the files that go on with the summary."""
+        """Tokens of the files kept with the summary: a quarter of the request."""
         return self.request // 4
 
     def tighter(self, taken: int) -> Budget:
-        """Three fifths of what was just refused, for the one retry."""
+        """Return the budget of the one retry: three fifths of the refused request."""
         request = max(min(self.request, taken) * 3 // 5, 1)
         return _shares(request, self.keep_recent, self.summary)
 
 
 def budget_of(settings: Settings, known_window: int | None) -> Budget:
-    """The budget for a model.
+    """Return the budget for a model.
 
-    The reserve takes a quarter of the window at most, recent messages a third of the rest and a summary a
-    sixth of it, so that settings made for large windows leave room in small ones.
+    The reserve is at most a quarter of the window, recent messages a third of the rest and a summary a sixth
+    of it, so that settings made for large windows leave room in small ones.
     """
     window = settings.window if known_window is None else min(settings.window, known_window)
     reserve = min(settings.reserve, window // 4)
@@ -63,23 +60,23 @@ def _shares(request: int, keep_recent: int, summary: int) -> Budget:
 
 
 def shares(messages: Sequence[ModelMessage], tokens: int) -> list[int]:
-    """The tokens that were counted of all messages, shared out by their sizes."""
+    """Distribute the counted tokens of all messages over them, in proportion to their sizes."""
     sizes = [most_tokens(message) for message in messages]
     total = sum(sizes) or 1
     return [math.ceil(tokens * size / total) for size in sizes]
 
 
 def most_tokens(message: ModelMessage) -> int:
-    """More tokens than a message can take: no token is less than a byte.
+    """Return an upper bound of a message's tokens: no token is shorter than a byte.
 
-    A request that is within its budget by this needs not be counted at all.
+    A request within its budget by this bound need not be counted by the model.
     """
     calls = sum(len(call.function.name) + _bytes(call.function.arguments) for call in message.tool_calls)
     return MESSAGE_TOKENS + calls + given_back(message) + _most_tokens_of(message.content)
 
 
 def given_back(message: ModelMessage) -> int:
-    """Bytes of what goes back to the model's service beside an answer: its thinking, and what signs it."""
+    """Return the bytes sent back to the model's service with an answer: its reasoning and signatures."""
     own = message.provider_data
     thought = _bytes(message.reasoning or "") if own is not None and own.reasoning_as else 0
     data = [own, *(call.provider_data for call in message.tool_calls)]
@@ -89,7 +86,7 @@ def given_back(message: ModelMessage) -> int:
 
 
 def most_tokens_of_tools(tools: Sequence[FunctionSpec]) -> int:
-    """The same for the tools that a model is offered."""
+    """Return an upper bound of the tokens of the offered tools."""
     return sum(
         MESSAGE_TOKENS + _bytes(tool.name + tool.description) + len(msgspec.json.encode(tool.parameters))
         for tool in tools

@@ -1,7 +1,7 @@
-"""The checkpoint: a summary of the earlier conversation, renewed when the budget is crossed.
+"""The checkpoint: a summary of the earlier conversation, renewed when the budget is exceeded.
 
-State scope `conversation`, key `runner.compaction.checkpoint`, as the protocol's convention has it, so that
-another runner can go on with it.
+It is stored in state scope `conversation`, key `runner.compaction.checkpoint`, a convention of the protocol,
+so that another runner can go on with it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from local_agent.truncation import shortened
 KEY: Final = "runner.compaction.checkpoint"
 SCHEMA_VERSION: Final = 1
 MAX_SUMMARY_CHARS = 50_000
-"""A state value holds 256 KiB of JSON, a character takes up to four bytes, and files stand beside it."""
+"""A state value holds 256 KiB of JSON, a character takes up to four bytes, and files need room too."""
 MAX_TOLD_CHARS = 6_000
-"""Of one message, as the model that summarises is given it."""
+"""Length of one message in the request for a summary."""
 CHARACTERS_PER_TOKEN = 4
 _ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
 _ORDER = (
@@ -37,7 +37,7 @@ _ORDER = (
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored value. `covers_until` is the cursor of the last message that the summary holds."""
+    """The stored value. `covers_until` is the cursor of the last message that the summary covers."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     summary: str
@@ -46,18 +46,17 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     conversation_id: str | None
     files: list[ContentElement] = []
-    """References to pictures and files of that part which go on with the conversation: ours, beside the
-    convention's fields."""
+    """References to pictures and files of the summarised part. An addition to the convention's fields."""
 
 
 async def load(ctx: RunContext) -> tuple[Checkpoint | None, bool]:
-    """The checkpoint of this conversation, and whether one can be kept at all."""
+    """Return the checkpoint of this conversation or None, and whether one can be stored."""
     try:
         value: Any = await ctx.states.get("conversation", KEY)
     except HostError as error:
         if error.code in _ENDS_THE_RUN:
             raise
-        return None, False  # the agent's state policy does not open the conversation's state
+        return None, False  # the agent's state policy does not enable the conversation's state
     try:
         found = msgspec.convert(value, Checkpoint)
     except msgspec.ValidationError:
@@ -69,7 +68,7 @@ async def load(ctx: RunContext) -> tuple[Checkpoint | None, bool]:
 async def save(
     ctx: RunContext, summary: str, files: list[ContentElement], last: Turn, tokens_before: int
 ) -> None:
-    """Keep a summary that reaches to `last`. Its time is the event's: the same when the run is resumed."""
+    """Store a summary of the messages up to `last`. Its time is the event's: the same in every attempt."""
     at = ctx.trigger.timestamp
     checkpoint = Checkpoint(
         summary=summary,
@@ -88,9 +87,9 @@ async def save(
 
 
 async def summarised(models: Models, notes: str, turns: Sequence[Turn], *, most: int) -> str | None:
-    """New notes of at most `most` tokens from the old ones and what was said since; None where none came."""
+    """Ask for new notes of at most `most` tokens, from the old ones and later messages. None if it fails."""
     parts = [f"Your notes so far:\n{notes}"] if notes else []
-    parts.append("What was said since:\n" + "\n\n".join(_told(turn.message) for turn in turns))
+    parts.append("What was said since:\n" + "\n\n".join(_rendered(turn.message) for turn in turns))
     written = await models.summary(
         [
             ModelMessage(role="system", content=_ORDER.format(words=max(most * 2 // 3, 20))),
@@ -102,7 +101,7 @@ async def summarised(models: Models, notes: str, turns: Sequence[Turn], *, most:
     )
 
 
-def _told(message: ModelMessage) -> str:
+def _rendered(message: ModelMessage) -> str:
     names = [f"[{name_of(element)}]" for element in files_of(message)]
     parts = [f"{message.role.capitalize()}:", shortened(text_of(message.content), MAX_TOLD_CHARS), *names]
     return " ".join(part for part in parts if part)

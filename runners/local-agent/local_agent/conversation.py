@@ -1,4 +1,4 @@
-"""From a transcript's items and an event's input to messages of a model. Pure."""
+"""Convert transcript items and the event's input to messages for a model. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
 
 
 def message_of(item: TranscriptItem) -> ModelMessage | None:
-    """A message of the history; None for other roles and for what says nothing.
+    """Convert a message of the history. Return None for other roles and empty messages.
 
-    Pictures and files stay references: the host gives the model their bytes.
+    Pictures and files stay references: the host adds their bytes to the request.
     """
     role = _ROLES.get(item.role)
     if role is None:
@@ -33,7 +33,7 @@ def message_of(item: TranscriptItem) -> ModelMessage | None:
 
 
 def content_of(given: Input) -> Content:
-    """What came in: its text, or its elements where there is more than text. Empty where there is nothing."""
+    """Return the content of an input: a text, or a list of elements if there is more than text."""
     if any(not isinstance(element, TextElement) for element in given.contents):
         content: Content = list(given.contents)
         if given.text and not text_of(content):
@@ -44,7 +44,7 @@ def content_of(given: Input) -> Content:
 
 
 def _joined(content: Content, refs: Sequence[ArtifactRef]) -> Content:
-    """The content with those references added that it does not hold yet."""
+    """Add the references that the content does not hold yet."""
     elements: list[ContentElement] = [] if isinstance(content, str) else content
     held = {element.artifact_id for element in elements if isinstance(element, ArtifactElement)}
     added: list[ContentElement] = [

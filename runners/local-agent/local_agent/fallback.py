@@ -1,4 +1,4 @@
-"""Which models are tried, and when the next one may be. Pure."""
+"""Choose the models to try, and decide when to try the next one. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENDS_THE_RUN: frozenset[ErrorCode] = frozenset({"deadline_exceeded", "cancelled
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model that may be asked, how, and its window in tokens where that is known."""
+    """A model to ask: whether it streams and counts tokens, and its window in tokens if known."""
 
     model_id: str
     streams: bool
@@ -23,7 +23,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A try that failed."""
+    """A failed request to a model."""
 
     model_id: str
     code: ErrorCode
@@ -31,8 +31,8 @@ class Attempt:
     retryable: bool
 
 
-class ModelsFailed(Exception):  # noqa: N818 - what became of a round, told as the run's ending
-    """No model gave an answer: code, text and `retryable` of the run's failure."""
+class ModelsFailed(Exception):  # noqa: N818 - becomes the run's `failed` result
+    """No model gave an answer. `code`, `text` and `retryable` are those of the run's failure."""
 
     def __init__(self, code: str, text: str, retryable: bool) -> None:
         super().__init__(text)
@@ -42,7 +42,7 @@ class ModelsFailed(Exception):  # noqa: N818 - what became of a round, told as t
 
 
 def candidates(wanted: Sequence[str], granted: Sequence[ModelResource]) -> tuple[list[Candidate], list[str]]:
-    """The models to try in their order, and those of `wanted` that the run may not ask."""
+    """Return the models to try, in order, and those of `wanted` that the run may not use."""
     known = {model.model_id: model for model in granted}
     allowed = [
         Candidate(
@@ -59,7 +59,7 @@ def candidates(wanted: Sequence[str], granted: Sequence[ModelResource]) -> tuple
 
 
 def may_fall_back(failed: Attempt, *, shown: bool) -> bool:
-    """Whether the next model may be asked: only before anything of an answer was shown."""
+    """Whether to try the next model: only if nothing of an answer was shown."""
     return not shown and failed.code not in _ENDS_THE_RUN
 
 
@@ -69,7 +69,7 @@ def is_overflow(error: HostError) -> bool:
 
 
 def failure(attempts: Sequence[Attempt], *, shown: bool) -> ModelsFailed:
-    """The run's failure after the last attempt."""
+    """Build the run's failure after the last attempt."""
     last = attempts[-1]
     if last.code == "deadline_exceeded":
         return out_of_time(last.message)
@@ -81,13 +81,13 @@ def failure(attempts: Sequence[Attempt], *, shown: bool) -> ModelsFailed:
     if len(attempts) == 1:
         return ModelsFailed(code, last.message, last.retryable)
     models = len({attempt.model_id for attempt in attempts})
-    said = "; ".join(dict.fromkeys(attempt.message for attempt in attempts))
-    told = f"all {models} models failed: {said}" if models > 1 else said
-    return ModelsFailed(code, told, any(attempt.retryable for attempt in attempts))
+    reasons = "; ".join(dict.fromkeys(attempt.message for attempt in attempts))
+    text = f"all {models} models failed: {reasons}" if models > 1 else reasons
+    return ModelsFailed(code, text, any(attempt.retryable for attempt in attempts))
 
 
 def out_of_time(message: str) -> ModelsFailed:
-    """The run's deadline is over."""
+    """Build the failure of a run whose deadline has passed."""
     return ModelsFailed(
         "runner.timeout", f"{message}; raise config `timeout`, or choose a faster model", True
     )

@@ -1,4 +1,4 @@
-"""Pictures and files of a conversation: how many go with one request, and which outlive the notes. Pure."""
+"""Pictures and files of a conversation: which are sent with a request, and kept with a summary. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from hostler_sdk.types import (
 )
 
 MAX_SENT_BYTES = 20 * 1024 * 1024
-"""Of all files of one request: the host takes 24 MiB, and not every size is known."""
+"""All files of one request: the host accepts 24 MiB, and not every size is known."""
 MAX_KEPT_FILES = 8
-"""That go on with the notes of a conversation: the newest."""
+"""The newest files, kept with the summary of a conversation."""
 MAX_ADDRESS_CHARS = 2_000
 _HEAD = "Files from the earlier part of this conversation:"
 _REST = "\nThe message:"
 
 
 def files_of(message: ModelMessage) -> list[ContentElement]:
-    """What a message holds besides text."""
+    """Return the elements of a message other than text."""
     content = message.content
     if content is None or isinstance(content, str):
         return []
@@ -35,7 +35,7 @@ def files_of(message: ModelMessage) -> list[ContentElement]:
 
 
 def lasting(messages: Sequence[ModelMessage]) -> list[ContentElement]:
-    """The newest files of these messages that can be kept as references, oldest first, each once."""
+    """Return the newest files of these messages that can be kept as references: oldest first, each once."""
     kept: dict[bytes, ContentElement] = {}
     for message in reversed(messages):
         for element in reversed(files_of(message)):
@@ -45,9 +45,9 @@ def lasting(messages: Sequence[ModelMessage]) -> list[ContentElement]:
 
 
 def with_files(messages: Sequence[ModelMessage], files: Sequence[ContentElement]) -> list[ModelMessage]:
-    """The messages with files at the beginning of the first one that is the user's.
+    """Put files at the beginning of the first message of the user.
 
-    Not a message of its own: many chat templates want user and assistant in turns.
+    They are not a separate message, because many chat templates require user and assistant to alternate.
     """
     place = next((n for n, message in enumerate(messages) if message.role == "user"), None)
     if not files or place is None:
@@ -63,9 +63,9 @@ def with_files(messages: Sequence[ModelMessage], files: Sequence[ContentElement]
 
 
 def within_bytes(messages: Sequence[ModelMessage], always: ModelMessage) -> list[ModelMessage]:
-    """The messages with their oldest files as names alone, where all together are too large to be sent.
+    """Replace the oldest files by their names if all files together are too large to be sent.
 
-    The files of `always` stay whatever they take: if they are too many, the host says so.
+    The files of `always` stay in any case: if they are too large, the host refuses the request.
     """
     room = MAX_SENT_BYTES - sum(map(_size, files_of(always)))
     if sum(_size(e) for m in messages if m is not always for e in files_of(m)) <= room:
@@ -85,7 +85,7 @@ def within_bytes(messages: Sequence[ModelMessage], always: ModelMessage) -> list
 
 
 def without_files(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """The messages with the names of their files in the files' places."""
+    """Replace all files by their names."""
     return [
         msgspec.structs.replace(
             message,
@@ -101,7 +101,7 @@ def without_files(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
 
 
 def name_of(element: ContentElement) -> str:
-    """How a file is called where it is not shown."""
+    """Return the text that replaces a file."""
     match element:
         case ArtifactElement(file_name=None, mime_type=kind) if (kind or "").startswith("image/"):
             return "a picture"

@@ -1,4 +1,4 @@
-"""Reads the conversation's history as far as the budget reaches: its end, and for notes its beginning."""
+"""Read the conversation's history within the budget: its end, and its beginning for a summary."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from local_agent.prompt import Prompt, Turn, oldest
 from local_agent.token_counts import Counter
 
 DEAD_CURSOR = (InvalidArgument, Expired, NotFound)
-"""What the host says to a cursor that it no longer knows."""
+"""Errors of the host for a cursor that is no longer valid."""
 MAX_MESSAGES = 1_000
-"""That are read at most, from either end: what lies between waits for the next notes."""
+"""Messages read at most, from either end. Those in between are left to the next summary."""
 
 
 async def read_history(
     ctx: RunContext, counter: Counter, draft: Prompt, *, after: str | None, at_a_time: int, limit: int
 ) -> bool:
-    """Put the messages before the event into the draft, oldest first; those after a cursor, or all of them.
+    """Put the messages before the event into the draft, oldest first; with `after`, those after this cursor.
 
-    Stops where the draft takes more than `limit` tokens; says whether everything was read. One of
-    DEAD_CURSOR where `after` is a cursor the host no longer knows.
+    Stops when the draft has more than `limit` tokens. Return whether everything was read. Raises one of
+    DEAD_CURSOR if the cursor is no longer valid.
     """
     most = min(at_a_time, MAX_PAGE_ITEMS)
     page = await ctx.history.page(after_cursor=after, limit=most, include_artifacts=True)
@@ -44,7 +44,7 @@ async def read_history(
 async def read_oldest(
     ctx: RunContext, counter: Counter, *, after: str | None, at_a_time: int, room: int
 ) -> list[Turn]:
-    """The first messages after a cursor, or of all, that fit into `room` tokens; oldest first."""
+    """Return the first messages (with `after`, of those after this cursor) that fit into `room` tokens."""
     found: list[Turn] = []
     cursor = after
     while True:
@@ -64,9 +64,9 @@ async def read_oldest(
 
 
 def _turns(items: list[TranscriptItem]) -> list[Turn]:
-    said = [(item, message_of(item)) for item in items]
+    history = [(item, message_of(item)) for item in items]
     return [
         Turn(message, item.cursor, item.seq, item.created_at, tokens=0)
-        for item, message in said
+        for item, message in history
         if message is not None
     ]

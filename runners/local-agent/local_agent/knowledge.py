@@ -1,4 +1,4 @@
-"""Passages of the knowledge bases that may help to answer."""
+"""Find passages of knowledge bases for the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = ("title", "source", "file_name", "document_name", "name")
 
 
 async def passages(ctx: RunContext, settings: Settings, text: str) -> list[KnowledgeItem]:
-    """The best passages for a message. What fails is told in the journal; the answer goes on without it."""
+    """Return the best passages for a message. Failures are logged, and the run goes on without them."""
     query = text.strip()[:MAX_QUERY_CHARS]
     granted = {base.kb_id for base in ctx.resources.knowledge_bases if "retrieve" in base.operations}
     found: list[KnowledgeItem] = []
@@ -30,7 +30,7 @@ async def passages(ctx: RunContext, settings: Settings, text: str) -> list[Knowl
         try:
             found += (await ctx.knowledge.retrieve(kb_id, query, settings.retrieval_top_k)).items
         except HostError as error:
-            await _told(ctx, f"knowledge base {kb_id!r} was not searched", error)
+            await _warn(ctx, f"knowledge base {kb_id!r} was not searched", error)
     found = [item for item in found if item.content.strip()]
     if settings.rerank_model is None or not found:
         return sorted(found, key=lambda item: -item.score)
@@ -44,23 +44,23 @@ async def _ordered(
     try:
         ranked = (await ctx.models.rerank(model_id, query, documents, settings.rerank_top_k)).items
     except HostError as error:
-        await _told(ctx, f"the passages were not ordered by {model_id!r}", error)
+        await _warn(ctx, f"the passages were not ordered by {model_id!r}", error)
         return sorted(found, key=lambda item: -item.score)[: settings.rerank_top_k]
     places = [item.index for item in ranked if item.index < len(found)]
     return [found[place] for place in dict.fromkeys(places)][: settings.rerank_top_k]
 
 
 def with_passages(message: ModelMessage, found: Sequence[KnowledgeItem], most: int) -> ModelMessage:
-    """The user's message with passages before it: the best ones, of `most` characters in all."""
-    told: list[str] = []
+    """Put passages before the user's message: the best ones, of at most `most` characters together."""
+    blocks: list[str] = []
     for number, item in enumerate(found, 1):
-        told.append(f"[{number}]{_named(item)} {item.content[: min(MAX_PASSAGE_CHARS, most)]}")
-        most -= len(told[-1])
+        blocks.append(f"[{number}]{_named(item)} {item.content[: min(MAX_PASSAGE_CHARS, most)]}")
+        most -= len(blocks[-1])
         if most <= 0:
             break
-    if not told:
+    if not blocks:
         return message
-    block = "\n\n".join([_HEAD, *told, "The message:\n"])
+    block = "\n\n".join([_HEAD, *blocks, "The message:\n"])
     content: Content
     if message.content is None or isinstance(message.content, str):
         content = block + (message.content or "")
@@ -74,7 +74,7 @@ def _named(item: KnowledgeItem) -> str:
     return f" ({name})" if name else ""
 
 
-async def _told(ctx: RunContext, what: str, error: HostError) -> None:
+async def _warn(ctx: RunContext, what: str, error: HostError) -> None:
     if error.code in _ENDS_THE_RUN:
         raise error
     await ctx.emit(log(f"{what}: {error.message}", "warning"))

@@ -1,4 +1,4 @@
-"""The models of a run: asked in their order, the one that answered first from then on."""
+"""The models of a run: asked in order, until one answers; that one is kept for the rest of the run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Models:
         self._settings = settings
         self._candidates = list(candidates)
         self._tightened: dict[str, Budget] = {}
-        """By model id; one model is asked again with less, once in a run."""
+        """Reduced budgets by model id. Once per run, one model is asked again with less."""
         self._blind: set[str] = set()
         """Ids of models that refused a request with files."""
         self._asked_twice: set[str] = set()
@@ -56,11 +56,10 @@ class Models:
         extra: dict[str, Any],
         make_room: Callable[[Budget], Awaitable[None]],
     ) -> Answer:
-        """The next answer. ModelsFailed where no model gives one.
+        """Return the next answer. Raises ModelsFailed if no model gives one.
 
-        The next model is asked where one fails before its first word, or says nothing twice. Where a request
-        was longer than the window, it is made once more with less in it, after `make_room` has made the draft
-        smaller.
+        The next model is asked if one fails before its first word, or gives an empty answer twice. A request
+        that is longer than the model's window is repeated once, after `make_room` has shortened the draft.
         """
         attempts: list[Attempt] = []
         while self._candidates:
@@ -72,7 +71,7 @@ class Models:
             if candidate.model_id in self._blind:
                 messages = without_files(messages)
             try:
-                await answer.written(self._ctx, candidate, messages, tools, extra)
+                await answer.generate(self._ctx, candidate, messages, tools, extra)
             except HostError as error:
                 attempts.append(_attempt(candidate, error))
                 if is_overflow(error) and not answer.shown and not self._tightened:
@@ -90,12 +89,12 @@ class Models:
                 await self._give_up(attempts, shown=answer.shown)
                 continue
             self.usage.add(answer.usage)
-            if not answer.is_empty or not await self._asks_again(answer):
+            if not answer.is_empty or not await self._retries_empty(answer):
                 return answer
         raise failure(attempts, shown=False)
 
     async def summary(self, messages: Sequence[ModelMessage]) -> str | None:
-        """What a model makes of a text, none of it shown; None where no model does."""
+        """Return a model's answer without showing it, or None if every model fails."""
         for candidate in self._candidates:
             try:
                 if candidate.streams:
@@ -119,10 +118,10 @@ class Models:
     def _may_be_blind(
         self, error: HostError, answer: Answer, draft: Prompt, messages: Sequence[ModelMessage]
     ) -> bool:
-        """Whether a request was refused that might not be without the files of earlier messages.
+        """Whether a refused request may succeed without the files of earlier messages.
 
-        A conversation in which a picture was sent once must not end for a model that takes none. Where the
-        event itself brings files, leaving them out would be no answer to it.
+        A conversation in which a picture was sent once must stay usable with a model that accepts none. Files
+        of the event itself cannot be left out: the answer would ignore them.
         """
         return (
             error.code == "invalid_argument"
@@ -132,11 +131,12 @@ class Models:
             and any(map(files_of, messages))
         )
 
-    async def _asks_again(self, answer: Answer) -> bool:
-        """Whether somebody is asked again after an empty answer: the same model once in a run, then the next.
+    async def _retries_empty(self, answer: Answer) -> bool:
+        """Whether to ask again after an empty answer: the same model once per run, then the next one.
 
-        Nothing was shown of it, so it is as good as a failure before the first word. A model whose tokens ran
-        out would run out of them again; what a service held back by its content rules is not asked of others.
+        Nothing of it was shown, so it counts as a failure before the first word. A model that ran out of
+        tokens is not asked again: it would run out of them again. An answer that a service withheld by its
+        content rules is not asked of other models.
         """
         model_id, reason = answer.model_id, answer.finish_reason
         if reason == "content_filter":
@@ -156,7 +156,7 @@ class Models:
         return budget_of(self._settings, candidate.window) if tighter is None else tighter
 
     async def _give_up(self, attempts: list[Attempt], *, shown: bool) -> None:
-        """Go on to the next model, or raise the run's failure."""
+        """Switch to the next model, or raise the run's failure."""
         last = attempts[-1]
         if not may_fall_back(last, shown=shown) or len(self._candidates) == 1:
             raise failure(attempts, shown=shown)

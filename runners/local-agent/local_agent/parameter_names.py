@@ -1,8 +1,8 @@
-"""Names of a tool's parameters as services take them, and back to the tool's own. Pure.
+"""Rename a tool's parameters for model services, and back. Pure.
 
-Services refuse a whole request for one parameter called `filter[name]` or `$top`, some of them at any depth.
-One table serves a whole schema: each odd name has one new name that stands nowhere else in it, so that the
-way back needs no look at where in the arguments a name stands.
+Services refuse a whole request because of one parameter named `filter[name]` or `$top`, some of them at any
+depth. One table serves a whole schema: each refused name gets a new name that is unique in the schema, so
+that the way back does not depend on a name's position in the arguments.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ MAX_NAME_CHARS = 64
 _ALLOWED = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]+")
 _NAMED = ("properties", "dependentSchemas", "dependentRequired")
-"""Keywords whose value has names of parameters as its keys."""
+"""Keywords whose value is an object keyed by parameter names."""
 
 
 def offered_names(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The schema under names that are taken everywhere, and the tool's own name of each that is new."""
+    """Return the schema with names that all services accept, and the tool's own name of each new one."""
     found = dict.fromkeys(_names(schema, 0))
     taken = set(found)
     new: dict[str, str] = {}
@@ -37,7 +37,7 @@ def offered_names(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str
 
 
 def own_names(value: Any, own: Mapping[str, str]) -> Any:
-    """Arguments as the tool takes them; names that are the tool's own already stay."""
+    """Return the arguments under the tool's own names."""
     if not own:
         return value
     if isinstance(value, dict):
@@ -55,7 +55,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _names(schema: Any, depth: int) -> Iterator[str]:
-    """Every name of a parameter in a schema, in its order."""
+    """Yield every parameter name of a schema, in order."""
     if not isinstance(schema, dict) or depth >= MAX_DEPTH:
         return
     for key, value in schema.items():
@@ -105,7 +105,7 @@ def _renamed_list(names: Any, new: Mapping[str, str]) -> Any:
 
 
 def _renamed_reference(reference: str, new: Mapping[str, str]) -> str:
-    """A reference that leads through `properties`, by the new names."""
+    """Rename the steps of a reference that leads through `properties`."""
     steps = reference.split("/")
     for place in range(1, len(steps)):
         name = steps[place].replace("~1", "/").replace("~0", "~")
@@ -115,8 +115,13 @@ def _renamed_reference(reference: str, new: Mapping[str, str]) -> str:
 
 
 def _explained(schema: Any, name: str | None) -> Any:
-    """A parameter that tells its own name, by which documentation and errors call it."""
+    """Put the parameter's own name, used by documentation and errors, into its description."""
     if name is None or not isinstance(schema, dict) or "$ref" in schema:
         return schema
-    said = schema.get("description")
-    return {**schema, "description": f"`{name}`: {said}" if isinstance(said, str) and said else f"`{name}`"}
+    description = schema.get("description")
+    return {
+        **schema,
+        "description": f"`{name}`: {description}"
+        if isinstance(description, str) and description
+        else f"`{name}`",
+    }

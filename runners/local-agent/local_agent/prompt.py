@@ -1,4 +1,4 @@
-"""What the model is given: prompt, summary, history, the event, and what this run has done so far. Pure."""
+"""The request for the model: prompt, summary, history, the event, and the messages of this run. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from local_agent.files import with_files, within_bytes
 from local_agent.truncation import characters_of, short_message
 
 SHORT_CHARS = (2_000, 400)
-"""What results and arguments of calls are shortened to where there is no room: first generously, then not."""
+"""Characters to which results and arguments of calls are shortened if there is no room, in this order."""
 LEFT_OUT = "Of what you did for the last message, the first {} rounds of tool calls are not repeated below."
 SUMMARY_HEAD = "Notes on the earlier part of this conversation, which is not repeated below:"
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A message of the history; `tokens` is about what it takes."""
+    """A message of the history, with its approximate size in tokens."""
 
     message: ModelMessage
     cursor: str
@@ -30,7 +30,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A message that this run added, with its tokens, and the round it came in."""
+    """A message that this run added, with its size in tokens and its round."""
 
     message: ModelMessage
     tokens: int
@@ -39,9 +39,9 @@ class Piece:
 
 @dataclass(slots=True)
 class Prompt:
-    """The request as it grows. `fixed_tokens` are those of prompt, tools and event.
+    """The draft of the request. `fixed_tokens` are those of prompt, tools and event.
 
-    `files` are those of the part that the summary stands for; `summary_tokens` are of both.
+    `files` are those of the part of the conversation that the summary replaces; `summary_tokens` are of both.
     """
 
     prompt: Sequence[ModelMessage]
@@ -55,7 +55,7 @@ class Prompt:
 
     @property
     def tokens(self) -> int:
-        """What the whole takes."""
+        """Size of the whole draft."""
         return _total(self, self.past, self.work)
 
     def add(self, messages: Sequence[ModelMessage], tokens: Sequence[int], round_: int) -> None:
@@ -63,11 +63,12 @@ class Prompt:
         self.work += [Piece(m, t, round_) for m, t in zip(messages, tokens, strict=True)]
 
     def within(self, limit: int) -> list[ModelMessage]:
-        """The messages to send, in at most about `limit` tokens.
+        """Return the messages to send, about `limit` tokens at most.
 
-        Where they take more: results and arguments of earlier tool calls are shortened, then the oldest
-        messages of the history left out, then the latest results and arguments shortened, then the earliest
-        rounds of tool calls left out. Prompt, summary, event and what was said stay whole.
+        If there are more, in this order: results and arguments of earlier tool calls are shortened, the
+        oldest messages of the history are left out, the latest results and arguments are shortened, the
+        earliest rounds of tool calls are left out. Prompt, summary, event and the texts of this run stay
+        whole.
         """
         past, work = self.past, self.work
         latest = max((piece.round for piece in work), default=0)
@@ -79,13 +80,13 @@ class Prompt:
             if _total(self, past, work) > limit:
                 work = [_shortened(piece, most) for piece in work]
         work, left_out = _latest_rounds(work, limit - _total(self, past, []))
-        said = [*(turn.message for turn in past), self.current, *(piece.message for piece in work)]
-        sent = with_files(within_bytes(said, self.current), self.files)
+        messages = [*(turn.message for turn in past), self.current, *(piece.message for piece in work)]
+        sent = with_files(within_bytes(messages, self.current), self.files)
         return [*with_notes(self.prompt, self.summary, left_out), *sent]
 
 
 def oldest(past: Sequence[Turn], room: int) -> list[Turn]:
-    """The first messages that fit into `room` tokens; one at least, where there is any."""
+    """Return the first messages that fit into `room` tokens; at least one, if there is any."""
     taken: list[Turn] = []
     for turn in past:
         room -= turn.tokens
@@ -96,21 +97,22 @@ def oldest(past: Sequence[Turn], room: int) -> list[Turn]:
 
 
 def split(past: Sequence[Turn], room: int) -> tuple[list[Turn], list[Turn]]:
-    """Older messages, and the newest ones that fit into `room` tokens and begin with the user's."""
+    """Split into older messages, and the newest that fit into `room` tokens and begin with the user's."""
     kept = _newest(past, room)
     return list(past[: len(past) - len(kept)]), kept
 
 
 def with_notes(prompt: Sequence[ModelMessage], summary: str, left_out: int = 0) -> list[ModelMessage]:
-    """The prompt with a summary, and the number of rounds left out, at the end of its system message.
+    """Add the summary, and the number of rounds left out, at the end of the prompt's system message.
 
-    Not a message of its own: many chat templates take one system message, and only at the beginning.
+    They are not a separate message, because many chat templates accept only one system message, at the
+    beginning.
     """
-    told = [f"{SUMMARY_HEAD}\n{summary}"] if summary else []
-    told += [LEFT_OUT.format(left_out)] if left_out else []
-    if not told:
+    parts = [f"{SUMMARY_HEAD}\n{summary}"] if summary else []
+    parts += [LEFT_OUT.format(left_out)] if left_out else []
+    if not parts:
         return list(prompt)
-    notes = "\n\n".join(told)
+    notes = "\n\n".join(parts)
     first = prompt[0] if prompt else None
     if first is None or first.role not in ("system", "developer"):
         return [ModelMessage(role="system", content=notes), *prompt]
@@ -127,9 +129,9 @@ def _shortened(piece: Piece, most: int) -> Piece:
 
 
 def _latest_rounds(work: Sequence[Piece], room: int) -> tuple[list[Piece], int]:
-    """The work without its earliest rounds of tool calls, as many as `room` demands, and how many those are.
+    """Leave out the earliest rounds of tool calls until the rest fits into `room` tokens.
 
-    What people said meanwhile stays, and so does the last round.
+    Return the rest and the number of rounds left out. Messages of people stay, and so does the last round.
     """
     rounds = sorted({piece.round for piece in work if _is_of_tools(piece)})
     taken = sum(piece.tokens for piece in work)

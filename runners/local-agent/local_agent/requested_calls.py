@@ -1,4 +1,4 @@
-"""What a model wants called: put together from a stream, and read as hostile text. Pure."""
+"""The tool calls that a model asks for: assembled from a stream, and checked as untrusted input. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hostler_sdk.types import FunctionCall, ToolCall, ToolCallDelta
 from local_agent.toolbox import Toolbox
 
 MAX_ARGUMENT_CHARS = 256 * 1024
-"""Of one call. What is longer was never meant, and would fill the window when it is shown again."""
+"""Arguments of one call. Longer ones are a model's error, and would fill the window in later requests."""
 MAX_ARGUMENT_DEPTH = 64
-"""Lists and objects inside one another: what every program on the way can still read."""
+"""Nesting of lists and objects in arguments: every program on the way can still read it."""
 MAX_CALL_ID_CHARS = 128
 MAX_QUOTED_CHARS = 200
-"""Of the model's own text, where an error quotes it."""
+"""Model's text that an error quotes."""
 MAX_LISTED_NAMES = 50
 _CUT = (
     "your answer was cut off before the arguments of this call were whole, so it was not made; write it "
@@ -27,10 +27,10 @@ _CUT = (
 
 @dataclass(frozen=True, slots=True)
 class RequestedCall:
-    """A call that a model asked for. `call_id` is the only one of its kind in the run.
+    """A call that a model asked for. `call_id` is unique in the run.
 
-    `problem` says why it cannot be made; then `parameters` are empty. `shown_name` is for the journal.
-    `reads`: it asks for more of a result that was kept, not for a tool.
+    `problem` says why it cannot be made; `parameters` are then empty. `shown_name` is for the journal.
+    `reads`: it reads from a stored result, and calls no tool.
     """
 
     call: ToolCall
@@ -43,7 +43,7 @@ class RequestedCall:
 
     @property
     def call_id(self) -> str:
-        """The id that its tool message carries."""
+        """The id of the call in its tool message."""
         return self.call.id
 
 
@@ -55,7 +55,7 @@ class _Growing:
 
 
 class CallAssembly:
-    """Tool calls of a streamed answer, from their pieces."""
+    """Assembles the tool calls of a streamed answer."""
 
     def __init__(self) -> None:
         self._calls: dict[int, _Growing] = {}
@@ -69,7 +69,7 @@ class CallAssembly:
             call.arguments.append(piece.arguments or "")
 
     def whole(self) -> list[ToolCall]:
-        """The calls, in the order of their indexes."""
+        """Return the calls, in the order of their indexes."""
         return [
             ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments="".join(call.arguments)))
             for _, call in sorted(self._calls.items())
@@ -79,14 +79,14 @@ class CallAssembly:
 def read_calls(
     calls: Sequence[ToolCall], toolbox: Toolbox, taken: set[str], round_: int, *, is_cut: bool = False
 ) -> list[RequestedCall]:
-    """One wish for each call, in their order. Ids that are used go into `taken`.
+    """Check the calls of an answer. Return one RequestedCall each, in order; their ids are added to `taken`.
 
-    `is_cut`: the answer was ended before its time, so that the last call may lack what was still to come.
+    `is_cut`: the service ended the answer early, so that the last call may be incomplete.
     """
-    wishes = [_read(call, toolbox, _own_id(call.id, taken, round_, n)) for n, call in enumerate(calls, 1)]
-    if is_cut and wishes and not wishes[-1].parameters:
-        wishes[-1] = replace(wishes[-1], problem=_CUT)
-    return wishes
+    requested = [_read(call, toolbox, _own_id(call.id, taken, round_, n)) for n, call in enumerate(calls, 1)]
+    if is_cut and requested and not requested[-1].parameters:
+        requested[-1] = replace(requested[-1], problem=_CUT)
+    return requested
 
 
 def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> RequestedCall:
@@ -108,7 +108,7 @@ def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> RequestedCall:
 
 
 def _arguments_of(text: str) -> tuple[dict[str, Any], str | None]:
-    """The arguments as an object, or what is wrong with them."""
+    """Return (arguments, None), or ({}, what is wrong with them)."""
     if len(text) > MAX_ARGUMENT_CHARS:
         return {}, f"the arguments have {len(text):,} characters; at most {MAX_ARGUMENT_CHARS:,} are taken"
     if not text.strip():
@@ -141,7 +141,7 @@ def _too_deep(value: Any) -> bool:
 
 
 def _own_id(given: str, taken: set[str], round_: int, place: int) -> str:
-    """The model's id where it is usable and new, else one made from the call's place in the run."""
+    """Return the model's id if it is usable and new, else one built from the call's place in the run."""
     usable = given.strip() == given and given.isprintable() and 0 < len(given) <= MAX_CALL_ID_CHARS
     call_id = given if usable and given not in taken else f"call_{round_}_{place}"
     while call_id in taken:

@@ -1,8 +1,8 @@
-"""A tool's schema as services take it. Pure.
+"""Adapt a tool's schema to model services. Pure.
 
-Services refuse a whole request for one tool whose schema they do not like: one that is no object at its root,
-or says so by alternatives or a reference, or that has lists without items. The host checks a call against the
-tool's own schema, so what is offered may be wider than that, never narrower.
+Services refuse a whole request because of one tool whose schema is not an object at its root, is an object
+only through alternatives or a reference, or has lists without items. The host checks a call against the
+tool's own schema, so the offered schema may accept more, but never less.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 MAX_DESCRIPTION_CHARS = 1_024
-"""Of a function, as the common services take it."""
+"""Description of a function, a limit of common services."""
 MAX_DEPTH = 48
-"""Of what is looked at; nothing that people write is deeper."""
+"""Depth to which schemas are read; schemas written by people are never deeper."""
 _COMBINED = ("allOf", "anyOf", "oneOf")
 _NOT_AT_ROOT = (*_COMBINED, "not", "enum", "const", "if", "then", "else", "$ref", "$schema", "$id")
 MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -21,14 +21,14 @@ SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames", "
 
 
 def offered_schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an object that takes at least what `parameters` takes."""
+    """Return an object schema that accepts at least what `parameters` accepts."""
     root = _resolved(parameters, parameters)
     properties: dict[str, Any] = {}
     required: set[str] = set()
     _gather(root, parameters, properties, required, 0)
     kept = {key: value for key, value in root.items() if key not in _NOT_AT_ROOT}
     if any(key in root for key in (*_COMBINED, "$ref")):
-        kept.pop("additionalProperties", None)  # it spoke of this part's properties alone
+        kept.pop("additionalProperties", None)  # it covered the properties of this part only
     whole: dict[str, Any] = {**kept, "type": "object", "properties": properties}
     whole.pop("required", None)
     if named := [name for name in properties if name in required]:
@@ -49,7 +49,7 @@ def _gather(
     required: set[str],
     depth: int,
 ) -> None:
-    """The properties that a schema and its alternatives name, and which of them are always required."""
+    """Collect the properties of a schema and its alternatives, and those that are always required."""
     if isinstance(own := part.get("properties"), dict):
         for name, schema in own.items():
             known = properties.setdefault(name, schema)
@@ -74,7 +74,7 @@ def _gather(
 
 
 def _resolved(part: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
-    """The schema that a local reference leads to, or the part itself."""
+    """Return the schema that a local reference points to, or the part itself."""
     seen: set[str] = set()
     while isinstance(reference := part.get("$ref"), str) and reference not in seen:
         seen.add(reference)
@@ -88,7 +88,7 @@ def _resolved(part: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: Any, depth: int) -> Any:
-    """A schema with `true` and lists without items written as every service reads them."""
+    """Rewrite `true` and lists without items into forms that every service reads."""
     if schema is True:
         return {}
     if not isinstance(schema, dict) or depth >= MAX_DEPTH:

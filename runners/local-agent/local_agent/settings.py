@@ -12,9 +12,9 @@ from hostler_sdk.types import NOT_CHOSEN, ModelMessage, text_of
 
 DEFAULT_PROMPT = (ModelMessage(role="system", content="You are a helpful assistant."),)
 MAX_PASSAGES = 100
-"""Of one knowledge base, by the protocol."""
+"""Passages of one knowledge base, a limit of the protocol."""
 MAX_RERANKED = 64
-"""Documents that a model orders at once, by the protocol."""
+"""Documents that a model ranks at once, a limit of the protocol."""
 ExecutionMode = Literal["parallel", "serial"]
 
 
@@ -24,7 +24,7 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What this run is to do. `models` in the order they are tried; context sizes in tokens."""
+    """The settings of a run. `models` in the order in which they are tried; context sizes in tokens."""
 
     models: tuple[str, ...]
     prompt: tuple[ModelMessage, ...]
@@ -37,7 +37,7 @@ class Settings:
     tool_execution_mode: ExecutionMode
     max_tool_result_chars: int
     history_at_a_time: int
-    """Earlier messages of one page; 0: none are read."""
+    """Messages of one page of history; 0: history is not read."""
     window: int
     reserve: int
     keep_recent: int
@@ -45,7 +45,7 @@ class Settings:
 
 
 def read_settings(config: Mapping[str, Any]) -> Settings:
-    """Settings of a runner configuration. SettingsError names the key and what it must be."""
+    """Read the runner's configuration. Raises SettingsError with the key and what it must be."""
     return Settings(
         models=_models(config.get("model")),
         prompt=_prompt(config.get("prompt")),

@@ -1,4 +1,4 @@
-"""Messages that reach the run while it is at work."""
+"""Messages that arrive while the run works."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hostler_sdk.types import ModelMessage
 from local_agent.conversation import content_of
 
 
-async def steered(ctx: RunContext) -> list[ModelMessage]:
-    """What has arrived since the last time, as messages of the user, in its order."""
+async def pulled_messages(ctx: RunContext) -> list[ModelMessage]:
+    """Return the messages that arrived since the last call, in order, as messages of the user."""
     if not ctx.context.available_apis.steering_pull:
         return []
     messages = []

@@ -1,4 +1,4 @@
-"""Results that were too long to show and became files, and the function by which a model reads on in them."""
+"""Tool results stored as files because they are too long, and the function with which a model reads them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hostler_sdk.types import FunctionSpec
 
 READ_RESULT: Final = "read_result"
 LEAST_BYTES = 16
-"""Of one part, however short results are to be: four characters of any language, so that reading goes on."""
+"""Smallest part: four characters of any language, so that reading always makes progress."""
 MOST_BYTES = 1024 * 1024
-"""Of one part, however long results may be: what the host gives in one call."""
+"""Largest part: what the host returns in one call."""
 _LONGEST_CHARACTER = 4
-"""Bytes of UTF-8."""
+"""Bytes of one character in UTF-8."""
 _DESCRIPTION = (
     "Reads one part of a tool's result that was too long to show and is kept as an artifact. Gives the text "
     "from `offset` on, and where it goes on. Read only the parts you need."
@@ -36,7 +36,7 @@ _PARAMETERS: Final = {
 
 
 class StoredResults:
-    """The kept results of one run: those of more than `most` characters, read in parts of as many bytes."""
+    """The stored results of one run: those of more than `most` characters, read in parts of `most` bytes."""
 
     def __init__(self, ctx: RunContext, most: int) -> None:
         self._ctx = ctx
@@ -46,20 +46,20 @@ class StoredResults:
 
     @property
     def can_be_read(self) -> bool:
-        """Whether the host lets this run read what it keeps."""
+        """Whether the run may read artifacts."""
         return self._ctx.context.available_apis.artifact_read
 
     @property
     def is_offered(self) -> bool:
-        """Whether there is anything to read: only then the model is given the function."""
+        """Whether there is a result to read: only then the function is offered to the model."""
         return bool(self._ids) and self.can_be_read
 
     def keep(self, artifact_id: str) -> None:
-        """Take note of a result that was kept."""
+        """Add a stored result."""
         self._ids.append(artifact_id)
 
     async def read(self, parameters: dict[str, Any]) -> str:
-        """A part of a result, and where it goes on. InvalidArgument says what would be right."""
+        """Return a part of a result, and where it goes on. Raises InvalidArgument for wrong parameters."""
         artifact_id, offset = parameters.get("artifact_id"), parameters.get("offset", 0)
         if artifact_id not in self._ids:
             known = ", ".join(self._ids)
@@ -78,12 +78,12 @@ class StoredResults:
 
 
 def function_of(name: str) -> FunctionSpec:
-    """The function as a model is told of it."""
+    """Return the function's description for a model."""
     return FunctionSpec(name=name, description=_DESCRIPTION, parameters=dict(_PARAMETERS))
 
 
 def whole_characters(data: bytes, offset: int) -> tuple[str, int, int]:
-    """The whole characters of a part that begins at `offset`; where they begin and end, in bytes."""
+    """Decode the whole characters of a part that begins at `offset`. Return (text, begin, end) in bytes."""
     cut = next((n for n, byte in enumerate(data[:_LONGEST_CHARACTER]) if byte & 0xC0 != 0x80), 0)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(data[cut:])

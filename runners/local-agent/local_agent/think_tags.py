@@ -1,4 +1,4 @@
-"""Leaves out `<think>...</think>` of a text that comes in pieces, wherever the pieces are cut. Pure."""
+"""Remove `<think>...</think>` from a text that comes in pieces, wherever the pieces are cut. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ CLOSE = "</think>"
 
 
 class ThinkFilter:
-    """Feed it pieces; it gives what may be shown.
+    """Takes pieces, and returns the text to show.
 
-    A tag that is not complete yet is held back, at most seven characters. A part that is never closed is left
-    out to the end, and so is blank space before the first word.
+    The beginning of a tag is held back until it is complete, at most seven characters. A part that is never
+    closed is removed to the end. Blank space before the first word is removed.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class ThinkFilter:
         self._begun = False
 
     def feed(self, piece: str) -> str:
-        """What this piece adds."""
+        """Take a piece, and return the text to show next."""
         self._held += piece
         shown: list[str] = []
         while (split := self._held.partition(self._awaited))[1]:
@@ -34,7 +34,7 @@ class ThinkFilter:
         return self._show("".join(shown))
 
     def finish(self) -> str:
-        """What is left at the end: the beginning of a tag that never became one."""
+        """Return the rest to show: the beginning of a tag that was never completed."""
         left, self._held = self._held, ""
         return "" if self._thinking else self._show(left)
 
@@ -49,15 +49,15 @@ class ThinkFilter:
         return text
 
 
-class KeepAll:
-    """The same interface for a text that is shown as it is, once there is a word in it."""
+class BlankFilter:
+    """Like ThinkFilter, but shows the whole text, once it has a word. A blank text is not shown."""
 
     def __init__(self) -> None:
         self._blank: list[str] = []
         self._begun = False
 
     def feed(self, piece: str) -> str:
-        """What this piece adds: itself, and the blank space before the first word."""
+        """Take a piece, and return the text to show next: the piece, and blank space held back before it."""
         if self._begun:
             return piece
         self._blank.append(piece)
@@ -67,10 +67,10 @@ class KeepAll:
         return "".join(self._blank)
 
     def finish(self) -> str:
-        """Nothing that is worth showing is held back."""
+        """Return the empty text: only blank space was held back."""
         return ""
 
 
 def _beginning_of(tag: str, text: str) -> int:
-    """How many characters at the end of `text` may be the beginning of `tag`."""
+    """Return how many characters at the end of `text` may be the beginning of `tag`."""
     return next((n for n in range(min(len(tag) - 1, len(text)), 0, -1) if tag.startswith(text[-n:])), 0)

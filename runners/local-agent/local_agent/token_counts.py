@@ -1,4 +1,4 @@
-"""How large the parts of a request are: an upper bound, and counted by the model where that does not do."""
+"""Sizes of the parts of a request: an upper bound first, counted by the model if that exceeds the budget."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from local_agent.fallback import Candidate
 from local_agent.prompt import Prompt, Turn, with_notes
 
 BYTES_PER_TOKEN = 3
-"""Where no model counts: English has four to five, other languages less; too many tokens do less harm."""
+"""Used if no model counts. English has four to five, other languages fewer: too high an estimate is safer."""
 _ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
 
 
 class Counter:
-    """Sizes in tokens. `exact` from the moment on when estimates did not do any more."""
+    """Measures sizes in tokens. `exact`: the upper bound exceeded the budget, so the model counts."""
 
     def __init__(self, ctx: RunContext, candidate: Candidate, tools: Sequence[FunctionSpec]) -> None:
         self._ctx = ctx
@@ -27,13 +27,13 @@ class Counter:
         self.exact = False
 
     async def sizes(self, messages: Sequence[ModelMessage]) -> list[int]:
-        """The size of each message."""
+        """Return the size of each message."""
         if not self.exact:
             return [most_tokens(message) for message in messages]
         return shares(messages, await self._count(messages))
 
     async def fixed(self, draft: Prompt) -> None:
-        """Size of what every request of the run holds: prompt, tools, event, notes and their files."""
+        """Measure the parts of every request: prompt, tools, event, notes and their files."""
         own = [*draft.prompt, draft.current]
         notes = with_notes([], draft.summary)
         if draft.files:
@@ -46,12 +46,12 @@ class Counter:
             draft.summary_tokens = sum(map(most_tokens, notes))
 
     async def turns(self, turns: Sequence[Turn]) -> list[Turn]:
-        """Messages of the history with their sizes."""
+        """Return the messages of the history with their sizes."""
         sizes = await self.sizes([turn.message for turn in turns])
         return [replace(turn, tokens=size) for turn, size in zip(turns, sizes, strict=True)]
 
     async def settle(self, draft: Prompt, limit: int) -> None:
-        """Have everything counted where it may be over a limit and was not counted yet."""
+        """Count everything exactly if the upper bound is over `limit` and nothing was counted yet."""
         if self.exact or draft.tokens <= limit:
             return
         self.exact = True

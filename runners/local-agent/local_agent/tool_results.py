@@ -1,4 +1,4 @@
-"""What became of a tool call, as the model and the journal are told."""
+"""The outcome of a tool call, as reported to the model and to the journal."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from local_agent.stored_results import StoredResults
 from local_agent.truncation import shortened
 
 PREVIEW_CHARS = 2_000
-"""Beginning and end of a result that became a file: enough to see what it is."""
+"""Beginning and end of a result that is stored as a file: enough to see what it is."""
 MAX_SKILL_CHARS = 400_000
-"""Of what a skill gives: the host bounds it already, and half of a skill is none."""
+"""Text of a skill. The host limits it already, and a part of a skill is of no use."""
 MAX_JOURNAL_CHARS = 64 * 1024
-"""Of parameters and results in the journal's telemetry: far below the size of one result."""
-_TOLD = {
+"""Parameters or result in the journal's telemetry: far below the limit of one result."""
+_MESSAGES = {
     "denied": "a person refused this call; do not make it again unless the user asks for it",
     "expired": "nobody decided about this call in time, so it was not made",
     "cancelled": "this call was called off and not made",
@@ -29,7 +29,7 @@ _TOLD = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call gave: its result, or the error."""
+    """The result of a call, or its error."""
 
     result: Any = None
     error: HostError | None = None
@@ -37,37 +37,39 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class ToolReport:
-    """The same as told: the tool message for the model, result or error for the journal."""
+    """The outcome as reported: the tool message for the model, and result or error for the journal."""
 
     message: ModelMessage
     result: Any = None
     error: dict[str, str] | None = None
 
 
-def report_problem(wish: RequestedCall, problem: str, code: str = "invalid_argument") -> ToolReport:
-    """What is told of a call that was not made."""
-    return _told_error(wish, code, problem)
+def report_problem(requested: RequestedCall, problem: str, code: str = "invalid_argument") -> ToolReport:
+    """Report a call that was not made."""
+    return _error_report(requested, code, problem)
 
 
-async def told(ctx: RunContext, wish: RequestedCall, outcome: Outcome, kept: StoredResults) -> ToolReport:
-    """What is told of a call that was made; a result of more than `kept.most` characters becomes a file."""
+async def report_outcome(
+    ctx: RunContext, requested: RequestedCall, outcome: Outcome, kept: StoredResults
+) -> ToolReport:
+    """Report a call that was made. A result of more than `kept.most` characters is stored as a file."""
     if outcome.error is not None:
         error = outcome.error
-        reason = _TOLD.get(error.code)
+        reason = _MESSAGES.get(error.code)
         text = f"{reason} ({error.message})" if reason else error.message
-        return _told_error(wish, error.code, shortened(text, kept.most))
+        return _error_report(requested, error.code, shortened(text, kept.most))
     text = text_of_result(outcome.result)
-    if wish.reads or len(text) <= (MAX_SKILL_CHARS if wish.is_skill else kept.most):
+    if requested.reads or len(text) <= (MAX_SKILL_CHARS if requested.is_skill else kept.most):
         result = outcome.result if len(text) <= MAX_JOURNAL_CHARS else shortened(text, PREVIEW_CHARS)
-        return ToolReport(_message(wish, text), result)
-    return await _told_as_file(ctx, wish, text, isinstance(outcome.result, str), kept)
+        return ToolReport(_message(requested, text), result)
+    return await _file_report(ctx, requested, text, isinstance(outcome.result, str), kept)
 
 
-async def _told_as_file(
-    ctx: RunContext, wish: RequestedCall, text: str, plain: bool, kept: StoredResults
+async def _file_report(
+    ctx: RunContext, requested: RequestedCall, text: str, plain: bool, kept: StoredResults
 ) -> ToolReport:
     kind, ending = ("text/plain; charset=utf-8", "txt") if plain else ("application/json", "json")
-    name = f"{wish.call.function.name}.{ending}"
+    name = f"{requested.call.function.name}.{ending}"
     preview = shortened(text, min(PREVIEW_CHARS, kept.most))
     try:
         artifact_id = await ctx.artifacts.upload(
@@ -77,10 +79,13 @@ async def _told_as_file(
         if error.code in ("deadline_exceeded", "cancelled"):
             raise
         await ctx.emit(
-            log(f"the result of {wish.shown_name!r} could not be kept as a file: {error.message}", "warning")
+            log(
+                f"the result of {requested.shown_name!r} could not be kept as a file: {error.message}",
+                "warning",
+            )
         )
         note = f"The result has {len(text):,} characters, which is too long to show; a part of it:\n{preview}"
-        return ToolReport(_message(wish, note), {"preview": preview, "characters": len(text)})
+        return ToolReport(_message(requested, note), {"preview": preview, "characters": len(text)})
     await ctx.emit(artifact("tool_result", artifact_id=artifact_id, name=name, mime_type=kind))
     kept.keep(artifact_id)
     how = ", which can be read on in part by part" if kept.can_be_read else ""
@@ -89,25 +94,25 @@ async def _told_as_file(
         f"{artifact_id} ({name}){how}; a part of it:\n{preview}"
     )
     result = {"artifact_id": artifact_id, "characters": len(text), "preview": preview}
-    return ToolReport(_message(wish, note), result)
+    return ToolReport(_message(requested, note), result)
 
 
 def text_of_result(result: Any) -> str:
-    """A result as text: itself where it is text, else its JSON."""
+    """Return a result as text: a text as it is, other values as JSON."""
     return result if isinstance(result, str) else msgspec.json.encode(result).decode()
 
 
 def journalled(parameters: dict[str, Any]) -> Any:
-    """Parameters for the journal's telemetry; those too large for it by their beginning."""
+    """Return parameters for the journal's telemetry; if they are too large, their beginning."""
     text = msgspec.json.encode(parameters).decode()
     if len(text) <= MAX_JOURNAL_CHARS:
         return parameters
     return {"characters": len(text), "preview": shortened(text, PREVIEW_CHARS)}
 
 
-def _told_error(wish: RequestedCall, code: str, text: str) -> ToolReport:
-    return ToolReport(_message(wish, f"Error ({code}): {text}"), error={"code": code, "message": text})
+def _error_report(requested: RequestedCall, code: str, text: str) -> ToolReport:
+    return ToolReport(_message(requested, f"Error ({code}): {text}"), error={"code": code, "message": text})
 
 
-def _message(wish: RequestedCall, text: str) -> ModelMessage:
-    return ModelMessage(role="tool", content=text, tool_call_id=wish.call_id)
+def _message(requested: RequestedCall, text: str) -> ModelMessage:
+    return ModelMessage(role="tool", content=text, tool_call_id=requested.call_id)

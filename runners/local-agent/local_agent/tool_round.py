@@ -1,6 +1,6 @@
-"""Make the tool calls of one answer, at once or one after the other, and report them in the model's order.
+"""Make the tool calls of one answer, in parallel or one by one, and report them in the model's order.
 
-The order of host calls depends only on the model's answer and on the results of tools, so that a run can be
+The order of host calls depends only on the model's answer and the results of tools, so that a run can be
 resumed from its journal.
 """
 
@@ -16,16 +16,16 @@ from hostler_sdk.types import ModelMessage
 from local_agent.requested_calls import RequestedCall
 from local_agent.settings import Settings
 from local_agent.stored_results import StoredResults
-from local_agent.tool_results import Outcome, ToolReport, journalled, report_problem, told
+from local_agent.tool_results import Outcome, ToolReport, journalled, report_outcome, report_problem
 
 MAX_CALLS_AT_ONCE = 64
-"""Calls of one answer under way together: as many as one pause may hold for a person to decide."""
+"""Parallel calls of one answer: as many as one pause may hold for a person to decide."""
 
 
 async def tool_round(
     ctx: RunContext, settings: Settings, calls: Sequence[RequestedCall], kept: StoredResults
 ) -> list[ModelMessage]:
-    """Make the calls; exactly one tool message for each, in their order."""
+    """Make the calls. Return exactly one tool message each, in order."""
     if settings.tool_execution_mode == "serial":
         return [message for call in calls for message in await _together(ctx, [call], kept)]
     messages: list[ModelMessage] = []
@@ -35,7 +35,7 @@ async def tool_round(
 
 
 async def refused_round(ctx: RunContext, calls: Sequence[RequestedCall], why: str) -> list[ModelMessage]:
-    """Make none of the calls, and tell the model why."""
+    """Refuse all calls, and report the reason to the model."""
     messages = []
     for call in calls:
         await ctx.emit(_started(call))
@@ -59,7 +59,7 @@ async def _together(
             else:
                 outcome = await task
                 _raise_if_over(ctx, outcome.error)
-                report = await told(ctx, call, outcome, kept)
+                report = await report_outcome(ctx, call, outcome, kept)
             messages.append(await _completed(ctx, call, report))
         return messages
     finally:
@@ -81,7 +81,7 @@ async def _outcome(ctx: RunContext, call: RequestedCall, kept: StoredResults) ->
 
 
 def _raise_if_over(ctx: RunContext, error: HostError | None) -> None:
-    """Raise an error that ends the run; any other is the outcome of the call."""
+    """Raise an error that ends the run. Any other error is the outcome of the call."""
     if error is not None and (error.code == "deadline_exceeded" or ctx.cancelled):
         raise error
 

@@ -1,4 +1,4 @@
-"""The tools of a run as a model is told of them, and from the model's names back to the tools."""
+"""The tools of a run as functions for a model, and the mapping from function names back to tools."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from local_agent.stored_results import READ_RESULT, function_of
 from local_agent.truncation import shortened
 
 SKILL = "skill"
-"""The type of a tool that activates a skill and gives its files."""
+"""Type of a tool that activates a skill and returns its files."""
 MAX_TOOLS = 128
-"""That one request offers, as the common services take it."""
+"""Tools offered in one request, a limit of common services."""
 ROOM_FOR_MARK = 64
-"""For the words that say that a description was cut."""
+"""Characters for the note that a description was cut."""
 MAX_NAME_CHARS = 64
-"""Of a function's name, as the common services take it."""
+"""A function's name, a limit of common services."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
 _ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
 
 
 class Toolbox:
-    """Functions under names that models accept. `specs` are what a model is given."""
+    """Functions with names that services accept. `specs` are the descriptions for the model."""
 
     def __init__(
         self,
@@ -41,28 +41,28 @@ class Toolbox:
         self._skills = frozenset(skills)
         self._parameters = parameters or {}
         self.reading: str | None = None
-        """The function that reads on in long results, once it is offered: the runner's own, no tool."""
+        """Name of the function that reads stored results, once it is offered. It is no tool of the host."""
 
     @property
     def names(self) -> list[str]:
-        """The names a model may use."""
+        """The function names that a model may use."""
         return [*self._tools, *([self.reading] if self.reading else [])]
 
     def find(self, name: str) -> str | None:
-        """The tool a model means, by the name it was given or by the tool's own; None: there is none."""
+        """Return the tool of a function name, or of the tool's own name; None if there is none."""
         return self._tools.get(name) or (name if name in self._tools.values() else None)
 
     def is_skill(self, tool: str | None) -> bool:
-        """Whether a tool stands for a skill: what it gives are instructions, of use only as a whole."""
+        """Whether a tool activates a skill: its result is instructions, of use only as a whole."""
         return tool in self._skills
 
     def own_parameters(self, tool: str | None, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Arguments under the tool's own names."""
+        """Return the arguments under the tool's own names."""
         named: dict[str, Any] = own_names(parameters, self._parameters.get(tool or "", {}))
         return named
 
     def offer_reading(self) -> None:
-        """Offer from now on to read on in long results, under a name that no tool has."""
+        """Offer the function that reads stored results, under a name that no tool has."""
         taken, number = self._tools.keys() | set(self._tools.values()), 1
         while (name := READ_RESULT if number == 1 else f"{READ_RESULT}_{number}") in taken:
             number += 1
@@ -70,7 +70,7 @@ class Toolbox:
         self.specs.append(function_of(name))
 
     def function_of(self, name: str) -> str:
-        """The name under which a wish goes back to the model: always one that services accept."""
+        """Return the function name of a requested call for the next request: one that services accept."""
         if name in self._tools or name == self.reading:
             return name
         given = next((function for function, tool in self._tools.items() if tool == name), None)
@@ -78,7 +78,7 @@ class Toolbox:
 
 
 async def open_toolbox(ctx: RunContext) -> Toolbox:
-    """Ask for every tool the run may call, in the order of its resources."""
+    """Read the details of every tool that the run may call, in the order of its resources."""
     callable_ = [tool for tool in ctx.resources.tools if "call" in tool.operations]
     if len(callable_) > MAX_TOOLS:
         text = (
@@ -112,7 +112,7 @@ async def open_toolbox(ctx: RunContext) -> Toolbox:
 
 
 def function_names(tools: Sequence[str]) -> dict[str, str]:
-    """A function name for each tool, no two alike: its own where that is allowed, else one made from it."""
+    """Return a unique function name for each tool: its own if services accept it, else one built from it."""
     names = {tool: tool for tool in tools if tool and allowed_name(tool) == tool}
     taken = set(names)
     for tool in tools:
@@ -130,13 +130,13 @@ def function_names(tools: Sequence[str]) -> dict[str, str]:
 
 
 def allowed_name(name: str) -> str:
-    """A name with what services refuse replaced; empty where nothing is left of it."""
+    """Replace the characters that services refuse. Empty if nothing else is left."""
     cleaned = _REFUSED.sub("_", name)[:MAX_NAME_CHARS]
     return cleaned if cleaned.strip("_") else ""
 
 
 def _spec(function: str, description: str, parameters: dict[str, Any]) -> tuple[FunctionSpec, dict[str, str]]:
-    """A function as it is offered, and the tool's own names of its parameters where they are others."""
-    told = shortened(description, MAX_DESCRIPTION_CHARS - ROOM_FOR_MARK)
+    """Build the function as offered, and the tool's own names of renamed parameters."""
+    short = shortened(description, MAX_DESCRIPTION_CHARS - ROOM_FOR_MARK)
     schema, own = offered_names(offered_schema(parameters))
-    return FunctionSpec(name=function, description=told, parameters=schema), own
+    return FunctionSpec(name=function, description=short, parameters=schema), own

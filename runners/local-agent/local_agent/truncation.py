@@ -1,4 +1,4 @@
-"""What is left of long texts where there is no room for them. Pure."""
+"""Shorten long texts. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from local_agent.budget import given_back
 
 
 def shortened(text: str, most: int) -> str:
-    """Beginning and end of a text that is longer than `most` characters."""
+    """Return beginning and end of a text that is longer than `most` characters."""
     if len(text) <= most:
         return text
     head, tail = most * 3 // 4, most - most * 3 // 4
@@ -20,7 +20,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def short_message(message: ModelMessage, most: int) -> ModelMessage:
-    """A tool's result, or the calls of an answer, with about `most` characters of each; others stay."""
+    """Shorten a tool's result, or each call of an answer, to about `most` characters. Other messages stay."""
     if message.tool_calls:
         calls = [_short_call(call, most) for call in message.tool_calls]
         return msgspec.structs.replace(message, tool_calls=calls)
@@ -30,7 +30,7 @@ def short_message(message: ModelMessage, most: int) -> ModelMessage:
 
 
 def characters_of(message: ModelMessage) -> int:
-    """Of a message's text, of its calls, and of what goes back beside them."""
+    """Count the characters of a message's text, its calls, and the service's data."""
     calls = sum(len(call.function.arguments) + len(call.function.name) for call in message.tool_calls)
     return calls + given_back(message) + len(text_of(message.content))
 
@@ -41,7 +41,7 @@ def _short_call(call: ToolCall, most: int) -> ToolCall:
 
 
 def _short_arguments(arguments: str, most: int) -> str:
-    """Arguments of a call that is over, in about `most` characters: JSON of the same form, if that does."""
+    """Shorten arguments of a past call to about `most` characters, as JSON of the same form if possible."""
     if len(arguments) <= most:
         return arguments
     text = msgspec.json.encode(_short_texts(msgspec.json.decode(arguments), most // 2)).decode()

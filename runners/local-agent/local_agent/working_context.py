@@ -1,4 +1,4 @@
-"""What a run knows when it asks a model: built once, grown with each round, kept within the budget."""
+"""The context of a run's requests: built once, extended with each round, kept within the budget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from local_agent.toolbox import Toolbox
 
 
 class WorkingContext:
-    """The draft of the request, and the memory behind it. Make it with `of`."""
+    """The draft of the request, and the conversation's memory. Build it with `of`."""
 
     def __init__(
         self, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox, draft: Prompt
@@ -34,9 +34,9 @@ class WorkingContext:
         self._counter = Counter(ctx, models.first, toolbox.specs)
         self._at_a_time = settings.history_at_a_time
         self._whole = True
-        """Whether the draft holds everything that the notes do not."""
+        """Whether the draft holds every message that the summary does not cover."""
         self._covered: str | None = None
-        """Cursor of the last message that the notes hold."""
+        """Cursor of the last message that the summary covers."""
         self._keeps_notes = False
         self._made_notes = False
 
@@ -44,10 +44,10 @@ class WorkingContext:
     async def of(
         cls, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox
     ) -> WorkingContext:
-        """Everything that is known at the beginning of the run."""
+        """Build the context at the beginning of the run: passages, history and summary."""
         found = await passages(ctx, settings, ctx.input.text)
-        said = ModelMessage(role="user", content=content_of(ctx.input))
-        current = with_passages(said, found, models.budget.request)
+        event = ModelMessage(role="user", content=content_of(ctx.input))
+        current = with_passages(event, found, models.budget.request)
         own = cls(ctx, settings, models, toolbox, Prompt(settings.prompt, current))
         await own._counter.fixed(own._draft)
         readable = ctx.context.available_apis.history_page and ctx.context.has_history_before
@@ -56,28 +56,28 @@ class WorkingContext:
         return own
 
     async def ask(self, extra: dict[str, Any]) -> Answer:
-        """The next answer of the model."""
+        """Return the next answer of the model."""
         return await self._models.ask(self._draft, self._counter, self._toolbox.specs, extra, self._make_room)
 
     async def add(self, messages: Sequence[ModelMessage], round_: int) -> None:
-        """Go on with what a round brought."""
+        """Add the messages of a round."""
         self._draft.add(messages, await self._counter.sizes(messages), round_)
 
-    async def retooled(self) -> None:
-        """The toolbox has more in it than before."""
+    async def measure_again(self) -> None:
+        """Measure the draft again: the toolbox has grown."""
         await self._counter.fixed(self._draft)
 
     async def _remember(self) -> None:
         draft, budget = self._draft, self._models.budget
         checkpoint, self._keeps_notes = await load(self._ctx)
         if checkpoint is not None:
-            await self._note(checkpoint.summary, checkpoint.files, checkpoint.covers_until)
+            await self._set_notes(checkpoint.summary, checkpoint.files, checkpoint.covers_until)
             try:
                 await self._read(budget)
             except DEAD_CURSOR as error:
                 note = f"the notes on this conversation are of no use any more: {error.message}"
                 await self._ctx.emit(log(note, "warning"))
-                await self._note("", [], None)
+                await self._set_notes("", [], None)
                 await self._read(budget)
         else:
             await self._read(budget)
@@ -94,15 +94,15 @@ class WorkingContext:
             limit=budget.request,
         )
 
-    async def _note(self, notes: str, files: list[ContentElement], covered: str | None) -> None:
+    async def _set_notes(self, notes: str, files: list[ContentElement], covered: str | None) -> None:
         self._draft.summary, self._draft.files, self._covered = notes, files, covered
         await self._counter.fixed(self._draft)
 
     async def _make_room(self, budget: Budget) -> None:
-        """Put notes in the place of the older messages, once in a run; without notes they are left out.
+        """Replace the older messages by a summary, once per run. Without a summary, they are left out.
 
-        Notes hold a conversation from its beginning on, without a gap: where more has gathered than one
-        request takes, because no notes could be made for a while, this run's reach as far as they can.
+        A summary covers a conversation from its beginning without gaps. If more messages have gathered than
+        fit into one request, because no summary could be made for a while, it covers as many as it can.
         """
         draft = self._draft
         if not self._keeps_notes or self._made_notes:
@@ -114,17 +114,17 @@ class WorkingContext:
             return
         self._made_notes = True
         before = draft.tokens
-        told = await self._first(older, budget.request - budget.summary)
-        notes = await summarised(self._models, draft.summary, told, most=budget.summary)
+        covered = await self._first(older, budget.request - budget.summary)
+        notes = await summarised(self._models, draft.summary, covered, most=budget.summary)
         if notes is None:
             return
-        files = await self._lasting(told, budget.files)
-        await save(self._ctx, notes, files, told[-1], before)
-        draft.past = [turn for turn in draft.past if turn.seq > told[-1].seq]
-        await self._note(notes, files, told[-1].cursor)
+        files = await self._lasting(covered, budget.files)
+        await save(self._ctx, notes, files, covered[-1], before)
+        draft.past = [turn for turn in draft.past if turn.seq > covered[-1].seq]
+        await self._set_notes(notes, files, covered[-1].cursor)
 
     async def _first(self, older: list[Turn], room: int) -> list[Turn]:
-        """The messages that the next notes are about: those that follow on the last ones."""
+        """Return the messages for the next summary: those that follow the last one, within `room` tokens."""
         if self._whole:
             return oldest(older, room)
         found = await read_oldest(
@@ -132,10 +132,10 @@ class WorkingContext:
         )
         return [turn for turn in found if turn.seq <= older[-1].seq] or older[:1]
 
-    async def _lasting(self, told: list[Turn], room: int) -> list[ContentElement]:
-        """The newest files of what the notes stand for, as many as `room` tokens take."""
+    async def _lasting(self, covered: list[Turn], room: int) -> list[ContentElement]:
+        """Return the newest files of the summarised messages that fit into `room` tokens."""
         before = ModelMessage(role="user", content=list(self._draft.files))
-        files = lasting([before, *(turn.message for turn in told)])
+        files = lasting([before, *(turn.message for turn in covered)])
         if not files:
             return []
         sizes = await self._counter.sizes([ModelMessage(role="user", content=[file]) for file in files])
