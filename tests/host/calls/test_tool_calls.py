@@ -11,6 +11,7 @@ import pytest
 from hostler.calls.tool_calls import ToolCalls
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.recording import CallName
+from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.run_log import RunLog
 from hostler.storage.sql.database import SqlDatabase
 from hostler.tools.port import ToolInvocation, ToolService
@@ -54,12 +55,9 @@ async def test_what_is_refused_before_the_tool_is_asked(
         grant = grant_of(agent=agent_of(resource_policy=policy), catalog=catalog(world.services.models))
         scope = world.caller(grant=grant).scope()
         services = replace(scope.services, tools=cast("ToolService", Refusing()))
-        calls = ToolCalls(replace(scope, services=services), cast("RunLog", None), people=None)
+        calls = ToolCalls(replace(scope, services=services), cast("RunLog", None), cast("CallLog", None))
         params = ToolCallParams(run_id=scope.run_id, tool_name=tool, parameters=parameters)
-
-        async def write(*_: Any, **__: Any) -> None:
-            raise AssertionError("an outcome was written down")
-
+        record = CallRecord(CallName("tool.call", "d", 1), params)
         with pytest.raises(expected, match=words):
-            await calls.call(CallName("tool.call", "d", 1), params, None, write)
+            await calls.call(record, None)
         assert not calls.begun

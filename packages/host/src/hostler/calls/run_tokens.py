@@ -13,13 +13,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
+from hostler.calls.in_progress import Guest
 from hostler.domain.grants import Grant
 from hostler_protocol.calls import CallParams
-from hostler_protocol.errors import CancelledCallError, HostlerError, UnauthorizedError
+from hostler_protocol.errors import CancelledCallError, UnauthorizedError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId
 
@@ -48,27 +49,6 @@ class AssetRefusedError(UnauthorizedError):
     def __init__(self, reason: Reason, run_id: str | None = None, workspace_id: str | None = None) -> None:
         self.reason, self.run_id, self.workspace_id = reason, run_id, workspace_id
         super().__init__(_SENTENCES[reason], reason=reason)
-
-
-class Guest(Protocol):
-    """Who makes a call of a run from outside of its runner; told what came of it."""
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether its calls may wait for people: not where the run could be parked meanwhile."""
-        ...
-
-    def reply(self, call_id: MessageId, result: Any) -> None:
-        """The answer."""
-        ...
-
-    def refuse(self, call_id: MessageId, error: HostlerError) -> None:
-        """The refusal."""
-        ...
-
-    async def stream(self, call_id: MessageId, chunk: Any) -> bool:
-        """A piece of the answer; False: it is waited for no more."""
-        ...
 
 
 class GuestCalls(Protocol):

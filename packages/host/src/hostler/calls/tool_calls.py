@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -22,9 +22,11 @@ from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.place import Place
 from hostler.domain.recording import CallName
 from hostler.domain.tool_pins import ToolPin
+from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.call_records import Intent, JournalledError, effect_key_of
 from hostler.journal.run_log import RunLog
-from hostler.pauses.port import AskAgainError, People, Question, QuestionKind, Verdict, refusal_of
+from hostler.pauses.port import AskAgainError, Question, QuestionKind, Verdict, refusal_of
+from hostler.pauses.waiting import HeldCalls
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import Entry
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
@@ -41,34 +43,26 @@ log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
 
 
-class WriteOutcome(Protocol):
-    """Writes a call's outcome into the journal."""
-
-    async def __call__(
-        self,
-        reply: Any,
-        error: HostlerError | None,
-        *,
-        durable: bool,
-        settle: Callable[[Tx], None] | None = None,
-    ) -> None:
-        """`durable`: returns once it is; `settle` is carried out in the same transaction."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call on its way. `arguments` are those that the tool gets."""
+    """One call. `arguments` are those that the tool gets."""
 
-    name: CallName
-    params: ToolCallParams
+    record: CallRecord
     pin: ToolPin
     arguments: dict[str, Any]
-    write: WriteOutcome
     resolution: int = 0
     verdict: Verdict | None = None
     artifacts: CallArtifacts | None = None
     """The artifacts that the tool made in this request."""
+
+    @property
+    def name(self) -> CallName:
+        return self.record.name
+
+    @property
+    def params(self) -> ToolCallParams:
+        params: ToolCallParams = self.record.params
+        return params
 
     @property
     def tool(self) -> str:
@@ -81,33 +75,33 @@ class _Call:
 
 @dataclass(eq=False)
 class ToolCalls:
-    """The tool calls of one attempt. `people` None: nobody can be asked on this host."""
+    """The tool calls of one attempt. `held` None: nobody can be asked on this host."""
 
     scope: CallScope
     journal: RunLog
-    people: People | None = None
+    log: CallLog
+    held: HeldCalls | None = None
     confirm: Callable[[], Awaitable[None]] | None = None
-    """Awaited right before a tool is asked; raises where this host may no longer do so."""
+    """Awaited right before a tool is called; raises if this host may no longer do so."""
     begun: set[CallName] = field(default_factory=set)
-    """Calls whose tools may have been asked: they are carried to their end whoever waits for it."""
+    """Calls whose tools may have been called: they run to their end even if nobody waits for them."""
     had_effects: bool = False
-    """Whether a tool that is not pure was asked, or is about to be."""
+    """Whether a tool that is not pure was called, or is about to be."""
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _busy: int = 0
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def call(
-        self, name: CallName, params: ToolCallParams, intent: Intent | None, write: WriteOutcome
-    ) -> ToolCallReply:
-        """Carry one call out. `intent`: what an earlier attempt wrote down before it was lost.
+    async def call(self, record: CallRecord, intent: Intent | None) -> ToolCallReply:
+        """Carry one call out. `intent`: what an earlier attempt journalled before it was lost.
 
-        JournalledError: an outcome that stands in the journal. Any other HostlerError: the tool was not
-        asked, and the caller writes that down.
+        JournalledError: a refusal that is in the journal already. Any other HostlerError: the tool was not
+        called, and the caller journals that.
         """
+        name, params = record.name, record.params
         pin = self.scope.grant.tool_pins.get(params.tool_name)
         if pin is None:
             raise NotFoundError(f"tool {params.tool_name!r} is gone since this run began")
-        call = _Call(name, params, pin, params.parameters, write)
+        call = _Call(record, pin, params.parameters)
         if intent is not None:
             return await self._to_its_end(name, self._go_on(call, intent))
         await self._service(call).check(self.scope.workspace_id, call.tool, call.arguments)
@@ -196,10 +190,10 @@ class ToolCalls:
         begun_under: str | None = None,
     ) -> Verdict:
         """The verdict that lets the call go on; DeniedError, ExpiredError, CancelledCallError otherwise."""
-        if self.people is None:
+        if self.held is None:
             text = "needs a person or a client, and this host cannot ask anybody"
             raise UnauthorizedError(f"tool {call.tool!r} {text}")
-        verdict = await self.people.ask(
+        verdict = await self.held.ask(
             Question(
                 kind=kind,
                 name=call.name,
@@ -358,8 +352,10 @@ class ToolCalls:
                 verdict.settle(tx, error)
 
         reply = ToolCallReply(result=result)
-        durable = not call.is_pure or verdict is not None or makes
-        await call.write(None if error else reply, error, durable=durable, settle=settle)
+        if not call.is_pure or verdict is not None or makes:
+            await self.log.write_durable(call.record, None if error else reply, error, settle)
+        else:
+            self.log.write(call.record, reply=None if error else reply, error=error)
         if error is not None:
             raise JournalledError(error)
         if makes:

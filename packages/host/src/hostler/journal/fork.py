@@ -64,9 +64,9 @@ def forked_context(fresh: AgentRunContext, inherited: Inherited) -> AgentRunCont
     )
 
 
-def check_effects(may_have: bool, method: str, effect_class: str | None, params: Any) -> None:
-    """DeniedError for a call that would change something outside of a run that must not."""
-    if may_have or method in OWN_EFFECTS or not is_effect(method, effect_class):
+def check_effects(method: str, effect_class: str | None, params: Any) -> None:
+    """DeniedError for a call that would change something outside of a run that was forked without effects."""
+    if method in OWN_EFFECTS or not is_effect(method, effect_class):
         return
     tool = getattr(params, "tool_name", None)
     what = method if tool is None else f"{method} of {tool}"

@@ -1,14 +1,13 @@
 """Questions that only a person or a client can answer, and their verdicts.
 
-The core asks through `People`; who holds the call meanwhile, parks the run and keeps the decisions is behind
-it. A question is known by its call's name: asked again by a later attempt it finds what was decided before.
+A question is identified by the name of its call: a later attempt that asks it again finds what was decided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.recording import CallName
@@ -75,29 +74,6 @@ class Verdict:
     """A client says that its tool failed; `result` says how."""
     reserve: Callable[[Tx, str], HostlerError | None] | None = None
     settle: Callable[[Tx, HostlerError | None], None] | None = None
-
-
-class People(Protocol):
-    """Whoever can be asked."""
-
-    async def ask(self, question: Question) -> Verdict:
-        """Wait for the decision. Cancelled where the run is parked meanwhile, or ends.
-
-        HostlerErrors: it cannot be asked (limits, nobody there); the call is refused with it.
-        """
-        ...
-
-    def no_longer(self, call_id: str) -> None:
-        """The runner gave the call up: nobody is to be asked about it from now on."""
-        ...
-
-    def withdraw(self, tx: Tx, call_id: str) -> None:
-        """Take back what was asked about it, in the transaction that writes down that it was given up."""
-        ...
-
-    def changed(self) -> None:
-        """Something about what is asked is durable: look again."""
-        ...
 
 
 def refusal_of(verdict: Verdict, what: str) -> HostlerError | None:

@@ -22,8 +22,8 @@ from hostler.pauses.port import Question, Verdict
 from hostler.pauses.requests import Questions
 from hostler.pauses.verdicts import find_verdict
 from hostler.storage.port import Tx
-from hostler.storage.stores import pause_calls, pauses, run_notes
-from hostler.storage.stores.pause_claims import ClaimRefused, begin_resuming, give_up
+from hostler.storage.stores import pause_calls, pause_claims, pauses, run_notes
+from hostler.storage.stores.pause_claims import ClaimRefused
 from hostler.storage.stores.run_rows import Run
 from hostler.tools.port import ToolService
 from hostler_protocol.errors import (
@@ -62,12 +62,13 @@ class _Waiting:
 
 @dataclass(eq=False)
 class HeldCalls:
-    """Asks people for one attempt. `port.People`.
+    """Asks people for one attempt.
 
-    `requested` is called, after the commit, with each call that is put to people. `park` is called when the
-    hold time is over, and at once when a call has to be looked into, which holding it would not hasten. None:
-    the runner cannot go on from its journal, and its calls are held as long as it lives.
-    `blocked_seconds`: how long a new question waits for the calls of a pause before it to be made again.
+    `requested` is called, after the commit, with each call that people are newly asked about. `park` is
+    called when the hold time is over, and at once if a call has to be looked into, since holding it would not
+    make that quicker. None: the runner is not resumable, and its calls are held until it ends.
+    `blocked_seconds`: how long a new question waits until the calls of an earlier pause are made again.
+    `looked` is called after each step, which may have changed `waiting`.
     """
 
     journal: RunLog
@@ -79,8 +80,7 @@ class HeldCalls:
     blocked_seconds: float
     requested: Callable[[PausedCall], None]
     park: Callable[[], None] | None
-    entered: Callable[[], None] = lambda: None
-    """Called after each step: other calls may be among those that wait for people now."""
+    looked: Callable[[], None]
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _shown: dict[str, NewCall] = field(default_factory=dict)
     """The waiting calls, as people see them."""
@@ -109,16 +109,16 @@ class HeldCalls:
                 self._stop_timer()
 
     def changed(self) -> None:
-        """Somebody decided something about this run."""
+        """Look again: something about this run's pause was decided or withdrawn."""
         self._changed.set()
 
-    def no_longer(self, call_id: str) -> None:
-        """The runner gave the call up."""
+    def give_up(self, call_id: str) -> None:
+        """Ask nobody about a call from now on: the runner gave it up."""
         self._given_up.add(call_id)
 
     def withdraw(self, tx: Tx, call_id: str) -> None:
-        """Nobody is asked about a call any more that the runner gave up."""
-        give_up(tx, self.run.run_id, call_id, self.run.attempt)
+        """Withdraw a call that was given up from its pause, in the transaction that journals it."""
+        pause_claims.give_up(tx, self.run.run_id, call_id, self.run.attempt)
 
     @property
     def waiting(self) -> int:
@@ -189,7 +189,7 @@ class HeldCalls:
         for call in asked:
             self._requested.add(_request_of(call))
             self.requested(call)
-        self.entered()
+        self.looked()
 
     async def _wait(self, entered: _Entered) -> None:
         """Wait until something changes, or it is time to look for what nobody told."""
@@ -236,7 +236,7 @@ class HeldCalls:
             return CancelledCallError("this attempt of the run is over")
         pause = pauses.unsettled(tx, run.run_id)
         if pause is not None and pause.status == "ready":
-            begun = begin_resuming(tx, run.run_id, run.attempt)
+            begun = pause_claims.begin_resuming(tx, run.run_id, run.attempt)
             pause = pause if isinstance(begun, ClaimRefused) else begun
         verdicts: dict[str, Verdict] = {}
         unknown: list[Question] = []

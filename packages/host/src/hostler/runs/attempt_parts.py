@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -139,7 +140,6 @@ class Parts(msgspec.Struct, frozen=True):
         if self.going_on is not None:
             self.going_on.close()
         self.pauses.close()
-        self.pauses.holding.entered = lambda: None  # it refers to the calls, and they to it
 
     def used(self) -> Used | None:
         """Return the usage that the host measured over all attempts, or None without a model call."""
@@ -192,7 +192,7 @@ def assemble(
         run.run_id,
         prepared.grant,
         deadline_at=prepared.deadline_at,
-        budget=budget,
+        budget=budget if prepared.accounts else None,
     )
     meter = RunMeter(budget, Decimal(run.cost or 0))
     scope = prepared.scope(meter, uploads)
@@ -207,6 +207,7 @@ def assemble(
             diverged=attempt.diverged,
         )
     tools = scope.services.tools
+    progressed = asyncio.Event()
     holding = HeldCalls(
         journal,
         run,
@@ -217,18 +218,20 @@ def assemble(
         equipment.stall_seconds,
         requested=attempt.requested,
         park=attempt.park if prepared.manifest.capabilities.resumable else None,
+        looked=progressed.set,
     )
     shared = equipment.db.dialect == "postgres"
     calls = CallExecutor(
         gate=equipment.gate,
-        blobs=equipment.blobs,
-        connection=connection,
         gated=gated,
         scope=scope,
         journal=journal,
-        going_on=going_on,
+        blobs=equipment.blobs,
+        runner=connection,
+        resumption=going_on,
         inherited=prepared.inherited,
-        people=holding,
+        held=holding,
+        progressed=progressed,
         confirm=partial(_confirm, equipment.db, run) if shared else None,
         active=attempt.active,
     )

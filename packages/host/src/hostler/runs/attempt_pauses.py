@@ -58,9 +58,6 @@ class AttemptPauses:
     _task: asyncio.Task[None] | None = None
     _queued: bool = field(default=False)
 
-    def __post_init__(self) -> None:
-        self.holding.entered = self.calls.look_again
-
     def requested(self, call: PausedCall) -> None:
         """Show a call that is put to people to whoever watches the run."""
         self.results.write(self.stream.requested(request_of(call)))
@@ -81,7 +78,7 @@ class AttemptPauses:
             self._task.cancel()
 
     async def _park(self) -> None:
-        await self.calls.quiet(lambda: self.holding.waiting)
+        await self.calls.quiet()
         if not self.holding.waiting or not self.attempt.may_pause():
             return
         entries = [pause_entries.paused(self.holding.held())]

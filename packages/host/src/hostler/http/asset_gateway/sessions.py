@@ -19,7 +19,7 @@ from hostler_protocol.ids import new_id
 
 @dataclass(eq=False, slots=True)
 class GuestCall:
-    """One call made through the run's own calls. Implements `calls.run_tokens.Guest`."""
+    """One call made through the run's own calls. Implements `calls.in_progress.Guest`."""
 
     door: RunDoor
     call_id: str = field(default_factory=lambda: f"guest-{new_id()}")
