@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from hostler.domain.keys import state_value_of
 from hostler.domain.place import Place
 from hostler.domain.scopes import StateArea
 from hostler.storage.sql.database import SqlDatabase
@@ -65,7 +66,7 @@ def test_the_state_of_a_conversation_of_all_agents(database: SqlDatabase) -> Non
         for agent in ("x", "y"):
             for key in ("k1", "k2", "k3"):
                 area = StateArea("conversation", agent * 64, agent, "c")
-                states.set(tx, "w", area, key, states.encode(f"{agent} {key}"))
+                states.set(tx, "w", area, key, state_value_of(f"{agent} {key}"))
         states.set(tx, "w", StateArea("conversation", "z" * 64, "x", "other"), "k", '"foreign"')
         states.delete(tx, "w", "y" * 64, "k2")
 

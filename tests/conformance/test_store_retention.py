@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.events import Event
+from hostler.domain.keys import state_value_of
 from hostler.domain.place import Place
 from hostler.domain.retention import Retention, WorkspaceRetention
 from hostler.domain.scopes import StateArea
@@ -131,7 +132,7 @@ class World:
                 key = _digest("conversation", conversation)
                 areas.append(StateArea("conversation", key, "a1", conversation_id=conversation))
             for area in areas:
-                states.set(tx, ws, area, "note", states.encode(text))
+                states.set(tx, ws, area, "note", state_value_of(text))
 
         await self.database.write(work)
         if end is not None and absorbed_by is None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from hostler.domain.keys import state_key_of, state_value_of
 from hostler.domain.scopes import StateArea, StateScopes, area_of, scopes_for
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import state_values
@@ -203,7 +204,7 @@ def test_values_in_the_database_reach_their_owner_and_nobody_else(
     async def story() -> None:
         def put_all(tx: Any) -> None:
             for number, (identity, area) in enumerate(areas):
-                state_values.set(tx, identity.workspace, area, key, state_values.encode(number))
+                state_values.set(tx, identity.workspace, area, key, state_value_of(number))
                 expected[identity.owner(_scope(area))] = number
 
         await database.write(put_all)
@@ -215,7 +216,7 @@ def test_values_in_the_database_reach_their_owner_and_nobody_else(
                 held = state_values.snapshot(tx, identity.workspace, {area.scope: area.scope_key}).values[
                     area.scope
                 ]
-                assert held == {state_values.canonical_key(key): mine}
+                assert held == {state_key_of(key): mine}
                 assert list(state_values.list(tx, identity.workspace, area.scope_key).items) == list(held)
 
         await database.read(look)

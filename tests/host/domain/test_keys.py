@@ -35,7 +35,7 @@ def test_ids_and_keys_have_a_length_and_no_nul() -> None:
     for bad in ("", "x" * (MAX_ID_CHARS + 1), "a\x00"):
         with pytest.raises(InvalidArgumentError, match="run_id"):
             check_id("run_id", bad)
-    for bad in ("", "x" * (MAX_KEY_CHARS + 1), "a\x00"):
+    for bad in ("", "x" * (MAX_KEY_CHARS + 1), "a\x00", "half \ud800"):
         with pytest.raises(InvalidArgumentError, match="key"):
             check_key("key", bad)
 
@@ -50,9 +50,11 @@ def test_values_are_bounded_in_depth_and_size() -> None:
     check_depth("value", nested(MAX_JSON_DEPTH))
     with pytest.raises(InvalidArgumentError, match="nested"):
         check_depth("value", nested(MAX_JSON_DEPTH + 1))
-    assert state_value_of("x" * (MAX_STATE_VALUE_BYTES - 2)) == b'"%s"' % (b"x" * (MAX_STATE_VALUE_BYTES - 2))
-    with pytest.raises(PayloadTooLargeError):
+    assert state_value_of("x" * (MAX_STATE_VALUE_BYTES - 2)) == f'"{"x" * (MAX_STATE_VALUE_BYTES - 2)}"'
+    with pytest.raises(PayloadTooLargeError, match="262,144"):
         state_value_of("x" * (MAX_STATE_VALUE_BYTES - 1))
+    with pytest.raises(InvalidArgumentError, match="not JSON"):
+        state_value_of({"now": object()})
 
 
 @pytest.mark.parametrize("size", range(7))

@@ -53,7 +53,7 @@ def test_payloads_are_utf_8_on_one_line_and_not_too_deep() -> None:
 
 def test_state_is_written_in_the_scopes_of_the_grant() -> None:
     write = state_write_of(StateUpdated(scope="conversation", key="k", value=[1]), GRANT)
-    assert (write.scope, write.scope_key, write.key, write.value) == ("conversation", "key of c", "k", b"[1]")
+    assert (write.scope, write.scope_key, write.key, write.value) == ("conversation", "key of c", "k", "[1]")
     for scope, words in (("actor", "the event has no actor"), ("runner", "not granted"), ("moon", "one of")):
         with pytest.raises(InvalidArgumentError, match=words):
             state_write_of(StateUpdated(scope=scope, key="k", value=1), GRANT)

@@ -108,7 +108,7 @@ def test_state_goes_to_the_scope_of_the_grant_and_nowhere_else() -> None:
     stored = only(
         stream.receive(result("state.updated", {"scope": "actor", "key": "k", "value": {"a": [None]}}))
     )
-    assert stored.projection == StateWrite("actor", grant.state_keys["actor"], "k", b'{"a":[null]}')
+    assert stored.projection == StateWrite("actor", grant.state_keys["actor"], "k", '{"a":[null]}')
     alias = only(
         stream.receive(
             result("state.updated", {"scope": "conversation", "key": "conversation_id", "value": 1})

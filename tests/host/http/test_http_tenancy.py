@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from hostler.domain.keys import state_value_of
 from hostler.domain.scopes import StateArea
 from hostler.http import auth
 from hostler.http.app import ENDPOINTS
@@ -177,7 +178,7 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
             NewArtifact(artifact_type="file", blob=blob, source="upload", artifact_id="same", name=text),
         )
         area = StateArea("conversation", "0" * 64, "agent", "same", None, None)
-        states.set(tx, workspace, area, "whose", states.encode(text))
+        states.set(tx, workspace, area, "whose", state_value_of(text))
         key, _ = keys.create(tx, workspace, name=text, subject=text, rights=["admin"])
         return key.key_id
 

@@ -81,7 +81,7 @@ async def projecting(database: SqlDatabase, folder: Path) -> AsyncIterator[Proje
         yield Projections(world, world.caller().scope())
 
 
-def state(scope: CallScope, value: bytes = b'{"n":1}', key: str = "k") -> StateWrite:
+def state(scope: CallScope, value: str = '{"n":1}', key: str = "k") -> StateWrite:
     return StateWrite("conversation", scope.grant.state_keys["conversation"], key, value)
 
 
@@ -140,8 +140,8 @@ async def test_a_state_value_is_written_in_the_scope_of_the_grant(
     database: SqlDatabase, tmp_path: Path
 ) -> None:
     async with projecting(database, tmp_path) as run:
-        await run.write(state(run.scope, b'{"n":1}'))
-        await run.write(state(run.scope, b'{"n":2}'))
+        await run.write(state(run.scope, '{"n":1}'))
+        await run.write(state(run.scope, '{"n":2}'))
         assert await run.value(state(run.scope)) == state_values.StateValue({"n": 2}, 2)
 
 

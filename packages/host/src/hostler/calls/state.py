@@ -1,4 +1,4 @@
-"""`state.*`: values of the scopes that the grant opens."""
+"""`state.*`: values of the scopes that the grant opens. The gate has checked scope, key and value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import cast
 from hostler.calls.cursors import ScopedCursors
 from hostler.calls.pages import capped
 from hostler.calls.scope import CallScope, Effect
-from hostler.domain.payloads import state_scope_key
+from hostler.domain.keys import state_key_of, state_value_of
 from hostler.domain.scopes import area_of
 from hostler.storage.port import Tx
 from hostler.storage.stores import state_values
@@ -29,8 +29,7 @@ from hostler_protocol.grants import StateScope
 
 async def get(scope: CallScope, params: StateGetParams) -> StateGetReply:
     """`state.get`. The conversation's own id stands under `external.conversation_id` until it is set."""
-    scope_key = state_scope_key(params.scope, scope.grant)
-    key = state_values.canonical_key(params.key)
+    scope_key, key = scope.grant.state_keys[params.scope], state_key_of(params.key)
     stored = await scope.services.db.read(
         lambda tx: state_values.get(tx, scope.workspace_id, scope_key, key), brief=True
     )
@@ -41,9 +40,9 @@ async def get(scope: CallScope, params: StateGetParams) -> StateGetReply:
 
 async def set_(scope: CallScope, params: StateSetParams) -> Effect:
     """`state.set`, with `if_version` only from that version."""
-    scope_key = state_scope_key(params.scope, scope.grant)
+    scope_key = scope.grant.state_keys[params.scope]
     area = area_of(cast(StateScope, params.scope), scope_key, scope.grant.agent_id, scope.event.envelope)
-    key, value = state_values.canonical_key(params.key), state_values.encode(params.value)
+    key, value = state_key_of(params.key), state_value_of(params.value)
 
     def work(tx: Tx) -> StateSetReply | HostlerError:
         written = state_values.set(tx, scope.workspace_id, area, key, value, if_version=params.if_version)
@@ -62,16 +61,15 @@ async def set_(scope: CallScope, params: StateSetParams) -> Effect:
 
 async def delete(scope: CallScope, params: StateDeleteParams) -> Effect:
     """`state.delete`: whether there was a value."""
-    scope_key = state_scope_key(params.scope, scope.grant)
-    key = state_values.canonical_key(params.key)
+    scope_key = scope.grant.state_keys[params.scope]
     return Effect(
-        lambda tx: DeletedReply(deleted=state_values.delete(tx, scope.workspace_id, scope_key, key))
+        lambda tx: DeletedReply(deleted=state_values.delete(tx, scope.workspace_id, scope_key, params.key))
     )
 
 
 async def list_(scope: CallScope, params: StateListParams) -> KeyPage:
     """`state.list`: keys in order, those with a literal prefix."""
-    scope_key = state_scope_key(params.scope, scope.grant)
+    scope_key = scope.grant.state_keys[params.scope]
     prefix = params.prefix or ""
     cursors = scope.services.cursors.scoped("state.list", [scope_key, prefix])
     after = "" if params.cursor is None else cursors.read_text(params.cursor)

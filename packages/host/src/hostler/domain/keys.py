@@ -32,23 +32,31 @@ def state_key_of(key: str) -> str:
 
 
 def check_key(name: str, key: str) -> None:
-    """Check the length of a state or storage key and that it has no NUL. InvalidArgumentError."""
+    """Check a state or storage key: 1 to 255 Unicode scalar values without NUL. InvalidArgumentError."""
     if not 1 <= len(key) <= MAX_KEY_CHARS:
         raise InvalidArgumentError(f"{name} has {len(key)} characters; 1 to {MAX_KEY_CHARS} are expected")
     if "\x00" in key:
         raise InvalidArgumentError(f"{name} holds a NUL character")
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{name} holds half a surrogate pair at {error.start}") from error
 
 
-def state_value_of(value: Any) -> bytes:
-    """Return the JSON of a state value. PayloadTooLargeError over 256 KiB."""
+def state_value_of(value: Any) -> str:
+    """Return the JSON of a state value. InvalidArgumentError, PayloadTooLargeError over 256 KiB."""
     check_depth("value", value)
-    encoded = msgspec.json.encode(value)
+    try:
+        encoded = msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:  # incl. UnicodeEncodeError, EncodeError
+        raise InvalidArgumentError(f"value is not JSON: {error}") from error
     if len(encoded) > MAX_STATE_VALUE_BYTES:
         raise PayloadTooLargeError(
-            f"value has {len(encoded):,} bytes of JSON; at most {MAX_STATE_VALUE_BYTES:,} are allowed",
+            f"value has {len(encoded):,} bytes of JSON; at most {MAX_STATE_VALUE_BYTES:,} are allowed: "
+            "put it into an artifact and keep its id",
             limit_bytes=MAX_STATE_VALUE_BYTES,
         )
-    return encoded
+    return encoded.decode()
 
 
 def check_depth(name: str, value: Any) -> None:

@@ -30,7 +30,7 @@ class StateWrite:
     scope: StateScope
     scope_key: str
     key: str
-    value: bytes
+    value: str
 
 
 @dataclass(frozen=True, slots=True)

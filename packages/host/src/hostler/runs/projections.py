@@ -106,7 +106,7 @@ def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
 
 def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
     area = area_of(write.scope, write.scope_key, scope.grant.agent_id, scope.event.envelope)
-    outcome = states.set(tx, scope.workspace_id, area, write.key, write.value.decode())
+    outcome = states.set(tx, scope.workspace_id, area, write.key, write.value)
     if isinstance(outcome, Full):
         audit.record(
             tx,

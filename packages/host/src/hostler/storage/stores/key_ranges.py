@@ -1,4 +1,4 @@
-"""Keys that runners choose, in state and storage: checks, and ranges for pages in order.
+"""Keys that runners choose, in state and storage: limits, and ranges for pages in order.
 
 Keys are ordered by their UTF-8 bytes, which is also the order of both databases and of Python's strings.
 """
@@ -34,18 +34,6 @@ class KeyRange(NamedTuple):
 
     low: str
     high: str
-
-
-def check_key(key: str, what: str) -> None:
-    """Raise InvalidArgumentError unless `key` has 1 to 255 characters: Unicode scalar values, no NUL."""
-    if not 1 <= len(key) <= MAX_KEY_CHARS:
-        raise InvalidArgumentError(f"{what} has 1 to {MAX_KEY_CHARS} characters, not {len(key)}")
-    if "\x00" in key:
-        raise InvalidArgumentError(f"{what} may not hold a NUL character")
-    try:
-        key.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidArgumentError(f"{what} holds half a surrogate pair at {error.start}") from error
 
 
 def key_range(prefix: str, after: str) -> KeyRange:

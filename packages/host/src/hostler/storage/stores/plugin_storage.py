@@ -6,9 +6,10 @@ name.
 
 from __future__ import annotations
 
+from hostler.domain.keys import check_key
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores.key_ranges import MAX_KEYS, Full, Keys, check_key, key_range, page_limit
+from hostler.storage.stores.key_ranges import MAX_KEYS, Full, Keys, key_range, page_limit
 from hostler_protocol.errors import PayloadTooLargeError
 from hostler_protocol.limits import MAX_STORAGE_VALUE_BYTES
 
@@ -29,14 +30,14 @@ def check_value(value: bytes) -> None:
 
 def get(tx: Tx, ws: str, owner: str, key: str) -> bytes | None:
     """Return the value of `key`, or None."""
-    check_key(key, "a storage key")
+    check_key("key", key)
     row = tx.one(_q.get, ws=ws, owner=owner, key=key)
     return None if row is None else bytes(row["value"])
 
 
 def set(tx: Tx, ws: str, owner: str, key: str, value: bytes) -> Full | None:  # noqa: A001  the API's word
     """Write `value`; return Full if the owner has no room for another key."""
-    check_key(key, "a storage key")
+    check_key("key", key)
     check_value(value)
     if tx.one(_q.has, ws=ws, owner=owner, key=key) is None:
         counted = tx.one(_q.count, ws=ws, owner=owner, limit=MAX_KEYS)
@@ -48,7 +49,7 @@ def set(tx: Tx, ws: str, owner: str, key: str, value: bytes) -> Full | None:  # 
 
 def delete(tx: Tx, ws: str, owner: str, key: str) -> bool:
     """Remove `key`; return whether it existed."""
-    check_key(key, "a storage key")
+    check_key("key", key)
     return tx.run(_q.delete, ws=ws, owner=owner, key=key) > 0
 
 

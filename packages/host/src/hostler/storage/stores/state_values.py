@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.keys import state_key_of
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores.key_ranges import MAX_KEYS, Full, Keys, check_key, key_range, page_limit
+from hostler.storage.stores.key_ranges import MAX_KEYS, Full, Keys, key_range, page_limit
 from hostler_protocol.calls import STATE_KEY_ALIASES, state_keys_with
-from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
-from hostler_protocol.limits import MAX_STATE_VALUE_BYTES, MIB
+from hostler_protocol.limits import MIB
 
 _q = load(__file__)
 
@@ -52,43 +52,20 @@ class Snapshot:
     omitted: frozenset[str]
 
 
-def canonical_key(key: str) -> str:
-    """Check a key and resolve its alias. InvalidArgumentError if it is malformed."""
-    check_key(key, "a state key")
-    return STATE_KEY_ALIASES.get(key, key)
-
-
-def encode(value: Any) -> str:
-    """Encode a value as JSON text.
-
-    InvalidArgumentError if it is not JSON, PayloadTooLargeError above 256 KiB.
-    """
-    try:
-        encoded = msgspec.json.encode(value)
-    except (TypeError, ValueError, RecursionError) as error:  # incl. UnicodeEncodeError, EncodeError
-        raise InvalidArgumentError(f"the value is not JSON: {error}") from error
-    if len(encoded) > MAX_STATE_VALUE_BYTES:
-        raise PayloadTooLargeError(
-            f"the value has {len(encoded):,} bytes of JSON; a state value has at most "
-            f"{MAX_STATE_VALUE_BYTES:,}: put it into an artifact and keep its id"
-        )
-    return encoded.decode()
-
-
 def get(tx: Tx, ws: str, scope_key: str, key: str) -> StateValue:
     """Return the value of `key`, or (None, 0)."""
-    row = tx.one(_q.get, ws=ws, scope_key=scope_key, key=canonical_key(key))
+    row = tx.one(_q.get, ws=ws, scope_key=scope_key, key=state_key_of(key))
     return StateValue(None, 0) if row is None else StateValue(_decoded(row["value"]), row["version"])
 
 
 def set(  # noqa: A001  the Host API's word
     tx: Tx, ws: str, area: StateArea, key: str, value: str, *, if_version: int | None = None
 ) -> int | VersionConflict | Full:
-    """Write `value` (JSON text of `encode`) and return its new version, or why it was not written.
+    """Write `value` (JSON text of `state_value_of`) and return its new version, or why it was not written.
 
     Without `if_version` the last write wins.
     """
-    key = canonical_key(key)
+    key = state_key_of(key)
     where: dict[str, Any] = {"ws": ws, "scope_key": area.scope_key, "key": key, "value": value, "now": tx.now}
     if if_version is not None and if_version != 0:
         row = tx.one(_q.put_from_version, **where, if_version=if_version)
@@ -115,7 +92,7 @@ def set(  # noqa: A001  the Host API's word
 
 def delete(tx: Tx, ws: str, scope_key: str, key: str) -> bool:
     """Remove the value of `key`; return whether there was one."""
-    return tx.run(_q.delete, ws=ws, scope_key=scope_key, key=canonical_key(key), now=tx.now) > 0
+    return tx.run(_q.delete, ws=ws, scope_key=scope_key, key=state_key_of(key), now=tx.now) > 0
 
 
 def list(  # noqa: A001  the Host API's word
