@@ -296,7 +296,7 @@ async def test_a_host_that_stops_lets_runs_finish_and_hands_the_others_over(data
     for number in range(3):
         await stage.open(f"r{number}", agent())
     stage.turns["r0"].let.set()
-    await stage.dispatcher.stop(0.05)
+    await stage.dispatcher.stop(1)
     assert stage.turns["r1"].handed_over
     assert not stage.turns["r0"].handed_over
     assert (await stage.statuses("r0", "r1"))[0] == "completed"
@@ -526,6 +526,87 @@ async def test_a_run_that_was_claimed_as_the_lease_was_lost_is_not_executed(data
         stage.dispatcher.opened(reserved, opened)
         assert (stage.dispatcher.active, stage.dispatcher._slots.taken) == (0, 0)
         assert stage.begun == []
+
+
+# -- a claim in the transaction that queued -----------------------------------------------------------
+
+
+def _queue(tx: Tx) -> str:
+    return runs.open(tx, silently("r0"), None).run_id
+
+
+async def _end(stage: Stage) -> None:
+    for turn in stage.turns.values():
+        turn.let.set()
+    await stage.dispatcher.stop(30)
+    assert (stage.dispatcher.active, stage.dispatcher._slots.taken) == (0, 0)
+
+
+async def test_what_a_transaction_queues_it_claims_unless_other_hosts_may(database: SqlDatabase) -> None:
+    stage = Stage(database, slots=2)
+    before = database.groups_committed
+    run_id, claimed = await stage.dispatcher.write_and_claim(_queue, lambda _: True)
+    assert database.groups_committed == before + 1
+    assert (run_id, claimed) == ("r0", database.dialect == "sqlite")
+    assert await stage.statuses("r0") == ["claimed" if claimed else "queued"]
+    if claimed:
+        await stage.until("r0")
+    await _end(stage)
+
+
+async def test_nothing_is_claimed_where_nothing_was_queued_or_no_slot_is_free(database: SqlDatabase) -> None:
+    full, stage = Stage(database, slots=0), Stage(database, slots=2)
+    assert await full.dispatcher.write_and_claim(_queue, lambda _: True) == ("r0", False)
+    assert await stage.dispatcher.write_and_claim(lambda _: None, lambda _: False) == (None, False)
+    assert await stage.statuses("r0") == ["queued"]
+    stage.member = None  # its lease is lost
+    assert await stage.dispatcher.write_and_claim(lambda _: None, lambda _: True) == (None, False)
+    assert await stage.statuses("r0") == ["queued"]
+    await _end(stage)
+
+
+async def test_a_transaction_that_fails_keeps_no_slot(database: SqlDatabase) -> None:
+    stage = Stage(database, slots=2)
+
+    def fails(tx: Tx) -> None:
+        _queue(tx)
+        raise StorageError("not now")
+
+    with pytest.raises(StorageError):
+        await stage.dispatcher.write_and_claim(fails, lambda _: True)
+    assert stage.dispatcher._slots.taken == 0
+    await stage.dispatcher.write_and_claim(_queue, lambda _: True)
+    await _end(stage)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_claimed_run_is_executed_although_who_queued_it_is_gone(
+    database: SqlDatabase,
+) -> None:
+    stage = Stage(database, slots=2)
+    asking = asyncio.create_task(stage.dispatcher.write_and_claim(_queue, lambda _: True))
+    while not stage.dispatcher._writing:
+        await asyncio.sleep(0)
+    asking.cancel()
+    await stage.until("r0")
+    assert asking.cancelled()
+    await _end(stage)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_dispatcher_that_stops_waits_for_a_claim_and_hands_its_run_over(
+    database: SqlDatabase,
+) -> None:
+    stage = Stage(database, slots=2)
+    writing = asyncio.create_task(stage.dispatcher.write_and_claim(_queue, lambda _: True))
+    while not stage.dispatcher._looking.locked():
+        await asyncio.sleep(0)
+    await stage.dispatcher.stop(0)
+    assert await writing == ("r0", True)
+    assert stage.turns["r0"].handed_over
+    assert await stage.statuses("r0") == ["queued"]
+    assert await stage.dispatcher.write_and_claim(lambda _: None, lambda _: True) == (None, False)
+    assert await stage.statuses("r0") == ["queued"]
 
 
 # -- the bound of the queue -------------------------------------------------------------------------

@@ -147,6 +147,7 @@ class RunParts:
             on_changed=self.dispatcher.pause_changed,
             on_cancelled=self.orchestrator.cancelled,
             pin=inst.tools.sources.pin,
+            write_and_claim=self.dispatcher.write_and_claim,
         )
         self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)
         self.webhook_sender = WebhookSender(db, settings.workspace)

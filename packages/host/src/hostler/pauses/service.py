@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -55,6 +55,9 @@ SHORTEST_SWEEP_SECONDS = 0.05
 """So long at least between two sweeps."""
 
 
+WriteAndClaim = Callable[[Callable[[Tx], Done], Callable[[Done], bool]], Awaitable[tuple[Done, bool]]]
+
+
 @dataclass(frozen=True, slots=True)
 class PausePage:
     """Pauses newest first; `next`: (created_at in ms, pause id) of the last one where more follow."""
@@ -68,6 +71,7 @@ class PauseService:
 
     After a commit, `on_changed` gets the id of each run whose pause changed, and `on_cancelled` the active
     runs to stop. `pin` returns the tool that currently has a name: (workspace, name) -> pin.
+    `write_and_claim` writes a decision and claims the run that it queued, if it can; see `Dispatcher`.
     """
 
     def __init__(
@@ -77,8 +81,10 @@ class PauseService:
         on_changed: Callable[[str], None] = lambda run_id: None,
         on_cancelled: Callable[[list[RequestedEnd]], None] = lambda asked: None,
         pin: Callable[[str, str], ToolPin | None] = lambda workspace_id, tool_name: None,
+        write_and_claim: WriteAndClaim | None = None,
     ) -> None:
         self._db = db
+        self._write_and_claim = write_and_claim
         self._pin = pin
         self._on_changed = on_changed
         self._on_cancelled = on_cancelled
@@ -129,15 +135,17 @@ class PauseService:
             transitions.rehearse(tx, caller, pause, request, check_schema)
             return None
 
-        kept = await self._db.read(rehearse)
-        if kept is not None:
-            return kept
-        done = await self._db.write(
-            lambda tx: transitions.act(
+        def act(tx: Tx) -> Done:
+            _check_seen(tx, caller, pause_id)
+            return transitions.act(
                 tx, caller, pause_id, request, request_key=idempotency_key, body_digest=body_digest
             )
-        )
-        self._tell(done)
+
+        if _has_schema_work(request):
+            kept = await self._db.read(rehearse)
+            if kept is not None:
+                return kept
+        done = await self._decide(act)
         if done.answer is None:
             raise RuntimeError("actions were taken without an answer")
         return done.answer
@@ -176,10 +184,18 @@ class PauseService:
                     raise UnprocessableError(error.message, reason="schema", call_id=call_id) from error
 
         await self._db.read(rehearse)
-        self._tell(
-            await self._db.write(lambda tx: transitions.resolve(tx, caller, pause_id, call_id, request))
-        )
+        await self._decide(lambda tx: transitions.resolve(tx, caller, pause_id, call_id, request))
         return await self.get(caller, pause_id)
+
+    async def _decide(self, work: Callable[[Tx], Done]) -> Done:
+        """Write a decision; its run may be claimed in the same transaction, and goes on then already."""
+        if self._write_and_claim is None:
+            done, claimed = await self._db.write(work), False
+        else:
+            done, claimed = await self._write_and_claim(work, _queues)
+        if not claimed:
+            self._tell(done)
+        return done
 
     # -- the clock --------------------------------------------------------------------------------
 
@@ -235,6 +251,16 @@ class PauseService:
             self._on_cancelled(list(done.asked))
 
 
+def _queues(done: Done) -> bool:
+    """Return whether a decision has queued its run: the pause is ready, and its run was parked."""
+    return done.changed and done.pause.status == "ready" and done.pause.parked_at is not None
+
+
+def _has_schema_work(request: ActRequest) -> bool:
+    """Return whether a value is checked against a JSON Schema, which takes too long for the writer."""
+    return any(one.type == "result" or one.edited_args is not None for one in request.actions)
+
+
 def check_schema(schema: Any, value: Any, what: str) -> None:
     """Hold a value against a JSON Schema that was frozen with a call. InvalidArgumentError names the path."""
     try:
@@ -252,9 +278,20 @@ def _seen(tx: Tx, caller: Caller, pause_id: str) -> tuple[Pause, PauseView]:
     return pause, view
 
 
+def _check_seen(tx: Tx, caller: Caller, pause_id: str) -> None:
+    """Raise NotFoundError if there is no such pause that the caller may see."""
+    pause = pauses.find(tx, caller.workspace_id, pause_id)
+    if pause is None or not _may_see(caller, pause, pause_calls.of_pause(tx, pause)):
+        raise NotFoundError(f"there is no pause {pause_id!r}")
+
+
+def _may_see(caller: Caller, pause: Pause, calls: list[PausedCall]) -> bool:
+    return may_see([call.asked.rule for call in calls], caller, pause.requester)
+
+
 def _view(tx: Tx, caller: Caller, pause: Pause) -> PauseView | None:
     calls = pause_calls.of_pause(tx, pause)
-    if not may_see([call.asked.rule for call in calls], caller, pause.requester):
+    if not _may_see(caller, pause, calls):
         return None
     run = runs.find(tx, pause.workspace_id, pause.run_id)
     cast = pause_votes.of_pause(tx, pause)

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from hostler.storage.stores.run_claims import Claims, Queues
 from hostler.storage.stores.run_rows import Run, RunAttempt
 from hostler_protocol.errors import HostlerError, StorageError
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
@@ -129,6 +130,8 @@ class Dispatcher:
         self._wake = asyncio.Event()
         self._looking = asyncio.Lock()
         """Held while it claims, so that `stop` can wait for what is on its way."""
+        self._writing: set[asyncio.Task[Any]] = set()
+        """Transactions of others that claim as well."""
         self._stopping = False
         self.queue = QueueLimit(db, max_queued)
         self.finished = 0
@@ -350,24 +353,52 @@ class Dispatcher:
             self.look()
 
     async def _take(self, member: Membership) -> Claims:
+        return (await self._write_and_take(member, lambda _: None, lambda _: True))[1]
+
+    async def _write_and_take(
+        self, member: Membership, work: Callable[[Tx], T], queues: Callable[[T], bool]
+    ) -> tuple[T, Claims]:
         held: list[SlotKey] = []
 
         def give_back() -> None:
             while held:
                 self._slots.give_back(held.pop())
 
-        def work(tx: Tx) -> Claims:
+        def both(tx: Tx) -> tuple[T, Claims]:
             give_back()  # where it was tried before
-            return claims.claim(tx, member, self._slots, held)
+            done = work(tx)
+            return done, claims.claim(tx, member, self._slots, held) if queues(done) else Claims()
 
         try:
-            claimed = await self._db.write(work)
+            done, claimed = await self._db.write(both)
         except Exception:
             give_back()
             raise
         for run in claimed.runs:
             self._launch(run)
-        return claimed
+        return done, claimed
+
+    async def write_and_claim(self, work: Callable[[Tx], T], queues: Callable[[T], bool]) -> tuple[T, bool]:
+        """Run `work` in a transaction and, if it queued a run, claim in the same one what may start.
+
+        Return its result, and whether no run is left that could start: False means that `look` has to be
+        called. Nothing is claimed on a shared database, where rows of runs and of queues would be locked in
+        an order that other hosts do not keep, nor while another claim is under way.
+        """
+        member = self._member()
+        if self._shared or member is None or self._stopping or self._looking.locked() or not self._slots.free:
+            return await self._db.write(work), False
+        task = asyncio.create_task(self._write_and_claim(member, work, queues))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        return await asyncio.shield(task)  # what is claimed is launched although the caller is gone
+
+    async def _write_and_claim(
+        self, member: Membership, work: Callable[[Tx], T], queues: Callable[[T], bool]
+    ) -> tuple[T, bool]:
+        async with self._looking:
+            done, claimed = await self._write_and_take(member, work, queues)
+        return done, bool(claimed.runs) and not claimed.again
 
     # -- a lost lease -----------------------------------------------------------------------------
 
