@@ -75,7 +75,7 @@ async def begin(host: Host, text: str) -> str:
 
 async def ended(host: Host, run_id: str) -> float:
     """What the run said at its end: seconds."""
-    async for _ in host.runs.watch(BENCH.workspace_id, run_id):
+    async for _ in host.runs.feed.watch(run_id):
         pass
     record = await host.runs.record(BENCH.workspace_id, run_id)
     if record.status != "completed" or record.output is None:
@@ -102,7 +102,7 @@ async def crash_seconds(host: Host, folder: Path, calls: int) -> tuple[float, st
 async def pause_seconds(host: Host) -> tuple[float, float, str]:
     """(from the question to a parked run, from its answer to the run's end, the run)."""
     run_id = await begin(host, "ask")
-    async for batch in host.runs.watch(BENCH.workspace_id, run_id):
+    async for batch in host.runs.feed.watch(run_id):
         if batch[-1].type == "run.paused":
             break
     parked = time.time()

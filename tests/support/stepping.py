@@ -112,7 +112,7 @@ class Stage:
         """A run once it is over."""
         results: list[dict[str, Any]] = []
         async with asyncio.timeout(WAIT_SECONDS):
-            async for batch in self.host.runs.watch(WORKSPACE, run_id):
+            async for batch in self.host.runs.feed.watch(run_id):
                 results += [json.loads(result.json) for result in batch]
         entries = await self.entries(run_id)
         return Ended(await self.host.runs.record(WORKSPACE, run_id), results, entries)
@@ -132,7 +132,7 @@ class Stage:
     async def seen(self, run_id: str, type_: str, count: int = 1) -> None:
         """Wait until a run has shown so many results of a type."""
         async with asyncio.timeout(WAIT_SECONDS):
-            async for batch in self.host.runs.watch(WORKSPACE, run_id):
+            async for batch in self.host.runs.feed.watch(run_id):
                 count -= sum(result.type == type_ for result in batch)
                 if count <= 0:
                     return

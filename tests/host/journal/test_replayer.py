@@ -287,7 +287,7 @@ async def test_a_run_that_the_host_ended_is_compared_up_to_there(tmp_path: Path)
         crashed = await record(served, "crashes", "x", conversation_id="c")
         begun = await served.say("x", agent="waits", conversation_id="c", wait=None)
         run_id = begun["run"]["run_id"]
-        async for batch in served.host.runs.watch("default", run_id):
+        async for batch in served.host.runs.feed.watch(run_id):
             if batch[-1].type == "message.completed":
                 break
         await served.client.post(f"/v1/runs/{run_id}/cancel", json={})

@@ -23,12 +23,12 @@ from hostler.domain.outcomes import (
     Step,
     Stored,
     StoredDeltas,
+    StreamState,
     TranscriptWrite,
     Uploaded,
     Warned,
 )
 from hostler.domain.payloads import artifact_of, one_line, plain_deltas, state_write_of, unknown_payload
-from hostler.domain.stream_state import StreamState
 from hostler_protocol.content import Message
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, RunFailure
 from hostler_protocol.ids import new_id

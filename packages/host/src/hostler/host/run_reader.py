@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from hostler.journal.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, Seen, StoredResult
 from hostler.runs.records import record
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import journal, runs
-from hostler_protocol.errors import NotFoundError
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 
 
@@ -32,25 +30,16 @@ class RunReader:
 
         `accepted`: the run was just opened in this workspace, so that this need not be checked.
         """
-        results = self.feed.watch(run_id) if accepted else self.watch(workspace_id, run_id)
+        if not accepted:
+            await self._db.read(lambda tx: runs.get(tx, workspace_id, run_id), brief=True)
         try:
             async with asyncio.timeout(max(0.0, seconds)):
-                async for batch in results:
+                async for batch in self.feed.watch(run_id):
                     if batch[-1].type == "run.paused":
                         break
         except TimeoutError:
             pass
         return await self.record(workspace_id, run_id)
-
-    async def watch(
-        self, workspace_id: str, run_id: str, after: int = 0
-    ) -> AsyncIterator[list[StoredResult]]:
-        """Yield a run's results after a sequence, each once, up to the terminal one. NotFoundError."""
-        run = await self._db.read(lambda tx: runs.find(tx, workspace_id, run_id), brief=True)
-        if run is None:
-            raise NotFoundError(f"there is no run {run_id!r}")
-        async for batch in self.feed.watch(run_id, after):
-            yield batch
 
     async def _results(self, run_id: str, after: int, at_most: int) -> Seen:
         def read(tx: Tx) -> Seen:

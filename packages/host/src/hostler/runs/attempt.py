@@ -15,11 +15,10 @@ from typing import Any
 
 from hostler.calls.gate import Standing
 from hostler.domain.grants import Grant
-from hostler.domain.outcomes import Paused, Stored
+from hostler.domain.outcomes import Paused, Stored, StreamState
 from hostler.domain.pause_values import PausedCall
 from hostler.domain.recovery import Action, Settlement, failure_of, postpone, settle
 from hostler.domain.result_sequence import ResultStream
-from hostler.domain.stream_state import StreamState
 from hostler.domain.usage import add_usage
 from hostler.journal.resume import Resumption
 from hostler.journal.run_log import FencedError, Item, RunLog

@@ -22,10 +22,9 @@ from hostler.domain.config_form import Configuration
 from hostler.domain.context import Position, build_context
 from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant, apis_of, resources_of
-from hostler.domain.outcomes import Uploaded
+from hostler.domain.outcomes import StreamState, Uploaded
 from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording
-from hostler.domain.stream_state import StreamState
 from hostler.journal.fork import Inherited, forked_context, inherited_of
 from hostler.journal.resume import resumed_context
 from hostler.pauses.explicit import ExplicitPauses

@@ -258,13 +258,8 @@ async def open_stream(
         raise InvalidArgumentError(
             f"Last-Event-ID {after} is not the id of an event of this stream: its last is {run.sequence}"
         )
-    stream = EventStream(
-        request.state.streams.serve,
-        run_id,
-        partial(host.runs.watch, request.workspace_id, run_id),
-        after,
-        headers,
-    )
+    watch = partial(host.runs.feed.watch, run_id)
+    stream = EventStream(request.state.streams.serve, run_id, watch, after, headers)
     if run.status not in TERMINAL_STATUSES:
         return stream
     # The run has ended, so the first batch is there at once and shows whether the cursor is still valid.
