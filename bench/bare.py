@@ -7,7 +7,8 @@ import contextlib
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,20 @@ async def main():
         asked = decoder.decode(line)
         for _ in range(asked["frames"]):
             writer.write(encoder.encode(asked["frame"]) + b"\\n")
+
+asyncio.run(main())
+"""
+ECHO = """
+import asyncio, sys, msgspec
+
+async def main():
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
+    decoder, encoder = msgspec.json.Decoder(), msgspec.json.Encoder()
+    while line := await reader.readline():
+        writer.write(encoder.encode(decoder.decode(line)) + b"\\n")
 
 asyncio.run(main())
 """
@@ -57,6 +72,32 @@ class BarePipe:
         stdin.write(msgspec.json.encode({"frames": count, "frame": FRAME, "context": context}) + b"\n")
         for _ in range(count):
             self._decoder.decode(await stdout.readline())
+
+
+@contextlib.asynccontextmanager
+async def bare_echo() -> AsyncIterator[Callable[[int], Awaitable[float]]]:
+    """Start a child that sends each message back; the function returns the seconds of one of so many."""
+    pipe = asyncio.subprocess.PIPE
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", ECHO, stdin=pipe, stdout=pipe)
+    stdin, stdout = child.stdin, child.stdout
+    assert stdin is not None
+    assert stdout is not None
+    encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
+    params = {"run_id": "6f1c5cbe-9d0c-4e55-b54f-1d8a3a6c8f10", "scope": "actor", "key": "name"}
+    message = {"jsonrpc": "2.0", "id": "c1", "method": "host/state.get", "params": params}
+
+    async def echo(times: int) -> float:
+        began = time.perf_counter()
+        for _ in range(times):
+            stdin.write(encoder.encode(message) + b"\n")
+            decoder.decode(await stdout.readline())
+        return (time.perf_counter() - began) / times
+
+    try:
+        yield echo
+    finally:
+        stdin.close()
+        await child.wait()
 
 
 @contextlib.asynccontextmanager

@@ -14,13 +14,14 @@ import argparse
 import asyncio
 import sys
 import tempfile
-import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from bench.bare import bare_echo
 from bench.table import Row, middle, text_of
 
 from hostler.plugins.connection import PluginConnection
@@ -49,21 +50,6 @@ class Caller(Runner):
         await asyncio.gather(*(work() for _ in range(at_once)))
         yield message(str((time.perf_counter() - start) / calls))
 '''
-
-ECHO = """
-import asyncio, sys, msgspec
-
-async def main():
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
-    decoder, encoder = msgspec.json.Decoder(), msgspec.json.Encoder()
-    while line := await reader.readline():
-        writer.write(encoder.encode(decoder.decode(line)) + b"\\n")
-
-asyncio.run(main())
-"""
 
 
 @dataclass
@@ -114,35 +100,18 @@ async def through_plugin(connection: PluginConnection, calls: int, at_once: int)
     return await handler.over
 
 
-async def bare(echo: asyncio.subprocess.Process, calls: int) -> float:
-    """Seconds of one round trip of the same two messages."""
-    assert echo.stdin is not None
-    assert echo.stdout is not None
-    encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
-    message = {
-        "jsonrpc": "2.0",
-        "id": "c1",
-        "method": "host/state.get",
-        "params": {"run_id": new_id(), "scope": "actor", "key": "name"},
-    }
-    start = time.perf_counter()
-    for _ in range(calls):
-        echo.stdin.write(encoder.encode(message) + b"\n")
-        decoder.decode(await echo.stdout.readline())
-    return (time.perf_counter() - start) / calls
-
-
 async def measure(calls: int, rounds: int) -> dict[str, float]:
     """Medians in microseconds by way."""
-    with tempfile.TemporaryDirectory() as folder:
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         path = Path(folder, "caller.py")
         path.write_text(RUNNER)
         supervisor = Supervisor(Path(folder, "data"))
+        stack.push_async_callback(supervisor.close, 5)
         connection = await supervisor.connection(supervisor.add(SingleFile(path, "Caller")))
-        pipe = asyncio.subprocess.PIPE
-        echo = await asyncio.create_subprocess_exec(sys.executable, "-c", ECHO, stdin=pipe, stdout=pipe)
+        echo = await stack.enter_async_context(bare_echo())
         ways: dict[str, Callable[[], Awaitable[float]]] = {
-            "bare": lambda: bare(echo, calls),
+            "bare": lambda: echo(calls),
             "call": lambda: through_plugin(connection, calls, 1),
             "call_32_at_once": lambda: through_plugin(connection, calls * 4, 32),
         }
@@ -152,10 +121,6 @@ async def measure(calls: int, rounds: int) -> dict[str, float]:
                 seconds = await way()
                 if index:  # the first round warms up
                     times[name].append(seconds * 1e6)
-        assert echo.stdin is not None
-        echo.stdin.close()
-        await echo.wait()
-        await supervisor.close(5)
     return {name: middle(values) for name, values in times.items()}
 
 
@@ -174,7 +139,7 @@ def rows_of(us: dict[str, float]) -> list[Row]:
             "us",
             us["call"] / us["bare"],
             against,
-            "at most 2",
+            "at most 1.5",
         ),
         Row(
             "a host call, 32 in flight",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from bench.bare import bare_echo
 from bench.table import Row, middle, text_of
 
 from hostler.domain.events import Caller
@@ -200,11 +201,12 @@ async def measure(quick: bool) -> list[Row]:
     found: defaultdict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        async with hosting(folder) as host:
+        async with hosting(folder) as host, bare_echo() as echo:
             await call_seconds(host, "touch", 2)
             for _ in range(times):
                 await _calls(host, folder, calls, found)
                 await _crashes(host, folder, recorded, found)
+                found["echo"].append(recorded * await echo(recorded))
                 await _pauses(host, folder, found)
     return _rows({what: middle(values) * 1e3 for what, values in found.items()}, recorded)
 
@@ -254,7 +256,14 @@ def _rows(ms: dict[str, float], recorded: int) -> list[Row]:
             beyond,
             "raw resume",
             "reading these rows raw",
-            "at most 60 ms",
+        ),
+        Row(
+            "&nbsp; the same against as many echoes, one after the other",
+            beyond,
+            "ms",
+            beyond / ms["echo"],
+            f"a bare asyncio pipe ({ms['echo']:.0f} ms)",
+            "at most 2",
         ),
         row(
             "from a question to a parked run",

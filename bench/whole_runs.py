@@ -249,7 +249,7 @@ def _rows(
             "ms",
             ms["host"] / bare,
             f"its bare parts ({bare:.2f} ms)",
-            "at most 3",
+            "at most 2.5",
         ),
         Row("&nbsp; a bare ASGI request", ms["request"], "ms"),
         Row("&nbsp; its frames through a bare pipe", ms["frames"], "ms"),
