@@ -12,11 +12,13 @@ import httpx
 
 from hostler.domain.agents import AgentSpec
 from hostler.host.config import ConfigFile, Settings
+from hostler.host.data_directory import own_database
 from hostler.host.host import Host
 from hostler.http.server import HttpServer, serve
 from hostler.storage.stores import agents
 from hostler.storage.stores import api_keys as keys
 from hostler.tools.knowledge.port import KnowledgeService
+from support.databases import prepare_sqlite
 from support.trust import plugin_entry
 
 ADMIN_KEY = "the key of these tests"
@@ -82,6 +84,8 @@ async def serving(
         admin_key=ADMIN_KEY,
         **{"shutdown_grace_seconds": 2.0, "cancel_grace_seconds": 0.5, **settings},
     )
+    if wanted.database is None:
+        prepare_sqlite(own_database(data_dir))
     async with Host.open(wanted, knowledge=knowledge) as host:
         await host.apply(ConfigFile(plugins=[plugin_entry(PUPPET)]), actor="test")
         server = await serve(host, wanted)

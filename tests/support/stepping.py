@@ -17,11 +17,13 @@ from hostler.domain.events import Caller
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, Settings
+from hostler.host.data_directory import own_database
 from hostler.host.host import Host
 from hostler.runs.orchestrator import Accepted
 from hostler.storage.stores import agents, journal
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
+from support.databases import prepare_sqlite
 from support.trust import plugin_entry
 
 STEPPER = Path(__file__).with_name("plugins") / "stepper"
@@ -155,6 +157,8 @@ async def stage(
     """A host over a data directory, with the stepper and an agent `main`; ended in order."""
     quick: dict[str, Any] = {"shutdown_grace_seconds": 0.2, "cancel_grace_seconds": 0.5}
     wanted = Settings(data_dir=data_dir, database=database, **(quick | settings))
+    if database is None:
+        prepare_sqlite(own_database(data_dir))
     async with Host.open(wanted) as host:
         await host.apply(ConfigFile(plugins=[plugin_entry(plugin)]), actor="test")
         made = Stage(host)
