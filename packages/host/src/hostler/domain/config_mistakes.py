@@ -130,12 +130,4 @@ def _line(place: str, lines: Mapping[str, int]) -> int | None:
     return lines.get(place)
 
 
-__all__ = [
-    "MAX_MISTAKES",
-    "MAX_SHOWN",
-    "ConfigurationError",
-    "Mistake",
-    "Severity",
-    "key_place",
-    "nearest",
-]
+__all__ = ["MAX_MISTAKES", "MAX_SHOWN", "ConfigurationError", "Mistake", "Severity", "key_place", "nearest"]

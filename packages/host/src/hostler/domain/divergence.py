@@ -59,10 +59,7 @@ def silence(tape: Tape, player: Player, results: Sequence[TapedResult], seconds:
 
 
 def first_divergence(
-    tape: Tape,
-    player: Player,
-    results: Sequence[TapedResult],
-    call: Divergence | None,
+    tape: Tape, player: Player, results: Sequence[TapedResult], call: Divergence | None
 ) -> Divergence | None:
     """Return the first difference. `call`: the one that ended the replay early; later ones are left out."""
     found = [call] if call is not None else []

@@ -24,11 +24,7 @@ from hostler_protocol.content import (
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, UnauthorizedError
 from hostler_protocol.events import EventEnvelope, Input
 from hostler_protocol.ids import digest, new_id
-from hostler_protocol.limits import (
-    KIB,
-    MAX_INLINE_BASE64_BYTES,
-    MAX_INPUT_TEXT_BYTES,
-)
+from hostler_protocol.limits import KIB, MAX_INLINE_BASE64_BYTES, MAX_INPUT_TEXT_BYTES
 
 MAX_ID_CHARS = 512
 """Any id in an envelope. Ids of platforms are far shorter; index entries must stay small."""

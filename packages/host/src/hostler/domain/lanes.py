@@ -123,13 +123,7 @@ class Admission:
     reason: str | None = None
 
 
-def lane_of(
-    *,
-    workspace_id: str,
-    agent_id: str,
-    place: Place,
-    event_id: str,
-) -> str:
+def lane_of(*, workspace_id: str, agent_id: str, place: Place, event_id: str) -> str:
     """Return the lane's key: 64 hexadecimal digits. An event without a conversation has its own lane."""
     lane = (
         {"event": event_id}

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import (
-    ConflictError,
-    ExpiredError,
-    InvalidArgumentError,
-    UnauthorizedError,
-)
+from hostler_protocol.errors import ConflictError, ExpiredError, InvalidArgumentError, UnauthorizedError
 
 ActionType = Literal["approve", "deny", "result", "error", "answer"]
 ResolveOutcome = Literal["happened", "not_happened"]

@@ -57,10 +57,7 @@ DECISIONS: dict[tuple[Decided, Decided], str] = {
         "approved",
     ): "it has the approvals that it needs, or a person says that it had not happened",
     ("undecided", "denied"): "an approver denied it, or the agent allows no questions",
-    (
-        "undecided",
-        "answered",
-    ): "a client sent its result, a person filled in the form or said what happened",
+    ("undecided", "answered"): "a client sent its result, a person filled in the form or said what happened",
     ("undecided", "cancelled"): "the pause was cancelled or superseded",
     ("undecided", "expired"): "nobody answered in time; nothing was executed",
     ("approved", "undecided"): "the approval no longer holds (tool changed, approver gone): asked again",

@@ -9,13 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from hostler.domain.grants import Grant
-from hostler.domain.keys import (
-    base64_of,
-    check_depth,
-    check_id,
-    state_key_of,
-    state_value_of,
-)
+from hostler.domain.keys import base64_of, check_depth, check_id, state_key_of, state_value_of
 from hostler.domain.outcomes import ArtifactWrite, StateWrite, Uploaded
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.errors import InvalidArgumentError

@@ -91,12 +91,7 @@ def settle(
 
 
 def _refused(  # noqa: PLR0917
-    wanted: OnCrash,
-    policy: Recovery,
-    resumable: bool,
-    crashes: int,
-    had_effects: bool,
-    handed_over: bool,
+    wanted: OnCrash, policy: Recovery, resumable: bool, crashes: int, had_effects: bool, handed_over: bool
 ) -> str | None:
     """Return why there is no further attempt, or None if there is one."""
     if wanted == "fail":

@@ -175,10 +175,7 @@ class ResultStream:
             return []
         if self._stop is not None:
             return [*self.warn(f"while stopping: {code}: {error}"), *self._stopped()]
-        return self._finish(
-            RunFailed.by_host(code, error),
-            Ending("failed", status_code=code, error=error),
-        )
+        return self._finish(RunFailed.by_host(code, error), Ending("failed", status_code=code, error=error))
 
     def stopping(self, stop: Stop, reason: str) -> None:
         """Note that cancellation was requested or the deadline has passed. The first reason stays.

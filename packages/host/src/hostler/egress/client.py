@@ -170,11 +170,7 @@ class _Request:
 
 
 async def _send_following(
-    transport: GuardedTransport,
-    http: Any,
-    outgoing: _Request,
-    limits: ExchangeLimits,
-    redirects: Redirects,
+    transport: GuardedTransport, http: Any, outgoing: _Request, limits: ExchangeLimits, redirects: Redirects
 ) -> httpx.Response:
     """Send, and follow redirects: only of GET and HEAD, and never from https to http."""
     timeout = {"connect": min(CONNECT_SECONDS, limits.seconds), "pool": limits.seconds}

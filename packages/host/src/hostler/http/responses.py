@@ -16,10 +16,7 @@ U = TypeVar("U")
 
 Headers = list[tuple[bytes, bytes]]
 
-COMMON_HEADERS: Headers = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
-]
+COMMON_HEADERS: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
 """On every response: no cache may store private content, no browser may guess its type."""
 
 _encoder = msgspec.json.Encoder()
@@ -56,12 +53,7 @@ class Json(Generic[T_co]):
         """Send the response; return its status."""
         body = _encoder.encode(self.value)
         return await send_whole(
-            scope,
-            send,
-            status=self.status,
-            media_type=b"application/json",
-            body=body,
-            headers=self.headers,
+            scope, send, status=self.status, media_type=b"application/json", body=body, headers=self.headers
         )
 
     def keep(self) -> bytes:
@@ -130,12 +122,7 @@ async def send_whole(
     scope: Scope, send: Send, *, status: int, media_type: bytes, body: bytes, headers: Headers
 ) -> int:
     """Send a complete body, to HEAD its headers alone; return the status."""
-    head = [
-        *COMMON_HEADERS,
-        *headers,
-        (b"content-type", media_type),
-        (b"content-length", b"%d" % len(body)),
-    ]
+    head = [*COMMON_HEADERS, *headers, (b"content-type", media_type), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": head})
     shown = b"" if scope["method"] == "HEAD" else body
     await send({"type": "http.response.body", "body": shown, "more_body": False})

@@ -13,12 +13,7 @@ import uvicorn
 from hostler.host.config import ASSETS_PATH
 from hostler.http.app import App, make_app
 from hostler.http.connection import BoundedConnection, bounded_socket
-from hostler.http.limits import (
-    KEEP_ALIVE_SECONDS,
-    MAX_HEADER_BYTES,
-    SHUTDOWN_SECONDS,
-    STREAM_FINISH_SECONDS,
-)
+from hostler.http.limits import KEEP_ALIVE_SECONDS, MAX_HEADER_BYTES, SHUTDOWN_SECONDS, STREAM_FINISH_SECONDS
 from hostler_protocol.errors import UnavailableError
 from hostler_protocol.limits import MAX_MESSAGE_BYTES
 

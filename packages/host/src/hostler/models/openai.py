@@ -186,9 +186,7 @@ class OpenAIModel:
             stack.callback(exchange.leave)
             try:
                 response = await clock.wait(
-                    exchange.head(),
-                    self._silence,
-                    lambda: self._endpoint.silent("no answer", self._silence),
+                    exchange.head(), self._silence, lambda: self._endpoint.silent("no answer", self._silence)
                 )
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
                 return RetryLater(self._endpoint.unreachable(_reason(error)))

@@ -191,9 +191,7 @@ def _landlock(spec: SandboxSpec, capabilities: SandboxCapabilities) -> Command:
     visible = [*python_paths(sys.executable), *spec.read_only]
     argv = [_interpreter(), "-I", "-S", str(CONFINE)]
     options = FilterOptions(
-        namespaces=False,
-        same_user=uid is None,
-        signals_scoped=capabilities.landlock >= SIGNALS_LANDLOCK,
+        namespaces=False, same_user=uid is None, signals_scoped=capabilities.landlock >= SIGNALS_LANDLOCK
     )
     launch = _launch_spec(spec, argv, environment, options, uid=uid)
     launch["confine"]["landlock"] = {

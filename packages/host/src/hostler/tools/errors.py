@@ -8,14 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hostler_protocol.errors import (
-    ConflictError,
-    Fault,
-    HostError,
-    HostlerError,
-    RemoteFaultError,
-    to_fault,
-)
+from hostler_protocol.errors import ConflictError, Fault, HostError, HostlerError, RemoteFaultError, to_fault
 
 TOOL_CODES = frozenset({"invalid_argument", "not_found", "conflict", "payload_too_large", "rate_limited"})
 """Codes that a tool may use for its own errors; the others belong to people and to the host."""

@@ -48,13 +48,7 @@ from hostler.http.responses import COMMON_HEADERS, Empty, Headers, RawBody
 from hostler.http.state import AppState
 from hostler.storage.stores import audit
 from hostler_protocol.calls import ToolCallReply
-from hostler_protocol.errors import (
-    HostError,
-    HostlerError,
-    RateLimitedError,
-    UnauthorizedError,
-    to_fault,
-)
+from hostler_protocol.errors import HostError, HostlerError, RateLimitedError, UnauthorizedError, to_fault
 
 log = logging.getLogger("hostler.http")
 

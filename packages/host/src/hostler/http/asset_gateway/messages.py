@@ -197,11 +197,7 @@ def tool_result(value: Any) -> dict[str, Any]:
 def tool_error(code: str, text: str, *, retryable: bool) -> dict[str, Any]:
     """Return the result of a failed call, for the model to read."""
     error = {"code": code, "message": text, "retryable": retryable}
-    return {
-        "content": [_text(f"{code}: {text}")],
-        "isError": True,
-        "structuredContent": {"error": error},
-    }
+    return {"content": [_text(f"{code}: {text}")], "isError": True, "structuredContent": {"error": error}}
 
 
 def _text(value: Any) -> dict[str, Literal["text"] | str]:

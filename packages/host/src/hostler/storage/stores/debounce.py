@@ -37,14 +37,7 @@ def begin(tx: Tx, workspace_id: str, run_id: str, event_id: str) -> None:
 
 
 def join(
-    tx: Tx,
-    workspace_id: str,
-    lane: str,
-    gathering: str,
-    *,
-    event_id: str,
-    size: int,
-    not_before: int,
+    tx: Tx, workspace_id: str, lane: str, gathering: str, *, event_id: str, size: int, not_before: int
 ) -> Joined | None:
     """Add a message to the turn that this person has open in a lane; `size` is that of its input in bytes.
 

@@ -112,8 +112,7 @@ async def delete_actor(
     erasure = await _begin(database, ws, _target("actor", actor_id), by)
     await erasure.actor_events(actor_id, actor_type)
     await erasure.step(
-        "states",
-        lambda tx: tx.run(_q.drop_state_of_actor, ws=ws, actor_id=actor_id, actor_type=actor_type),
+        "states", lambda tx: tx.run(_q.drop_state_of_actor, ws=ws, actor_id=actor_id, actor_type=actor_type)
     )
     await blobs.collect(database, folder)
     await elsewhere()
@@ -169,8 +168,7 @@ class _Erasure:
 
     async def waiting_messages(self, conversation_id: str) -> None:
         await self.step(
-            "waiting_messages",
-            lambda tx: waiting.drop_conversation(tx, self._ws, conversation_id, self._now),
+            "waiting_messages", lambda tx: waiting.drop_conversation(tx, self._ws, conversation_id, self._now)
         )
 
     async def conversation_files(self, conversation_id: str) -> None:

@@ -102,14 +102,7 @@ class EntryPage:
 
 
 def append(
-    tx: Tx,
-    workspace_id: str,
-    run_id: str,
-    attempt: int,
-    entries: Entries,
-    *,
-    position: int,
-    sequence: int,
+    tx: Tx, workspace_id: str, run_id: str, attempt: int, entries: Entries, *, position: int, sequence: int
 ) -> None:
     """Write `entries` after the last `position` and `sequence`.
 

@@ -103,11 +103,7 @@ def decide(
 def edit(tx: Tx, call: PausedCall, arguments: dict[str, object], by: str) -> None:
     """Replace the arguments that are to be decided on."""
     tx.run(
-        _q.edit,
-        **_named(call),
-        effective=json_of(arguments),
-        args_hash=args_hash(arguments),
-        edited_by=by,
+        _q.edit, **_named(call), effective=json_of(arguments), args_hash=args_hash(arguments), edited_by=by
     )
 
 

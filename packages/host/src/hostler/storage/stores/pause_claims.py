@@ -185,14 +185,7 @@ def ask_again(
 
 
 def attempt_lost(
-    tx: Tx,
-    run_id: str,
-    epoch: int,
-    *,
-    cause: str,
-    actor: str,
-    crashed: bool = True,
-    undone: bool = False,
+    tx: Tx, run_id: str, epoch: int, *, cause: str, actor: str, crashed: bool = True, undone: bool = False
 ) -> Lost | None:
     """Make the pause of a lost attempt ready again, or failed if that was the last try.
 

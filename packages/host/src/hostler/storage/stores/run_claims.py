@@ -136,13 +136,7 @@ def _claim(tx: Tx, member: Membership, run_id: str) -> Run | None:
         waiting.take_up(tx, run)
     entry = runs.lifecycle("queued", "claimed", cause="claimed", actor=member.host_id, status_code=None)
     journal.append(
-        tx,
-        run.workspace_id,
-        run_id,
-        run.attempt,
-        [entry],
-        position=run.position - 1,
-        sequence=run.sequence,
+        tx, run.workspace_id, run_id, run.attempt, [entry], position=run.position - 1, sequence=run.sequence
     )
     return run
 

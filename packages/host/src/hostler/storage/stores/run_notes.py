@@ -32,12 +32,6 @@ def note(tx: Tx, run_id: str, entries: Sequence[Entry]) -> bool:
         return False
     position = row["position"] - len(entries)
     journal.append(
-        tx,
-        row["workspace_id"],
-        run_id,
-        row["attempt"],
-        entries,
-        position=position,
-        sequence=row["sequence"],
+        tx, row["workspace_id"], run_id, row["attempt"], entries, position=position, sequence=row["sequence"]
     )
     return True

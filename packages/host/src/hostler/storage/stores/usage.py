@@ -37,12 +37,7 @@ def by_agent(
 ) -> list[UsageRow]:
     """Sum runs created in [since, until) (UTC epoch ms) per agent and day, latest day first."""
     rows = tx.all(
-        _q.by_agent,
-        workspace_id=workspace_id,
-        since=since,
-        until=until,
-        agent_name=agent_name,
-        limit=limit,
+        _q.by_agent, workspace_id=workspace_id, since=since, until=until, agent_name=agent_name, limit=limit
     )
     return [
         UsageRow(

@@ -313,10 +313,7 @@ class McpConnection:
         try:
             # not `call_tool`: it validates results on this loop, in unbounded time
             return await self._client.session.send_request(
-                request,
-                _ANSWER,
-                request_read_timeout_seconds=LONGEST_CALL_SECONDS,
-                progress_callback=forward,
+                request, _ANSWER, request_read_timeout_seconds=LONGEST_CALL_SECONDS, progress_callback=forward
             )
         except MCPError as error:
             raise self._outcome(tool, error) from error

@@ -157,8 +157,7 @@ class Skills:
 
     def _take(self, found: Sequence[Skill | _Broken], pins: Mapping[str, SkillPin]) -> None:
         statuses = sorted(
-            (_status_of(one, found, pins) for one in found),
-            key=lambda status: (status.name, status.source),
+            (_status_of(one, found, pins) for one in found), key=lambda status: (status.name, status.source)
         )
         for one in statuses:
             if one.problem is not None and one not in self._statuses:
