@@ -65,13 +65,11 @@ def test_every_change_makes_a_version_and_all_are_kept(database: SqlDatabase) ->
 
 def test_disabling_is_a_version_and_the_agent_is_still_listed(database: SqlDatabase) -> None:
     write(database, lambda tx: agents.apply(tx, "w1", spec()))
-    off = write(database, lambda tx: agents.disable(tx, "w1", "echo"))
+    off = write(database, lambda tx: agents.apply(tx, "w1", spec(enabled=False)))
     assert (off.version, off.spec.enabled) == (2, False)
-    assert write(database, lambda tx: agents.disable(tx, "w1", "echo")) == off
+    assert write(database, lambda tx: agents.apply(tx, "w1", spec(enabled=False))) == off
     assert read(database, lambda tx: agents.active(tx, "w1")) == [off]
-    assert write(database, lambda tx: agents.enable(tx, "w1", "echo")).version == 3
-    with pytest.raises(NotFoundError, match="'nobody'"):
-        write(database, lambda tx: agents.disable(tx, "w1", "nobody"))
+    assert write(database, lambda tx: agents.apply(tx, "w1", spec())).version == 3
 
 
 def test_a_deleted_name_used_again_is_another_agent(database: SqlDatabase) -> None:

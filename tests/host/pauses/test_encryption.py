@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.domain.pause_sealing import PLAIN, Box, SealedError
+from hostler.domain.pause_sealing import PLAIN, SealedError
 from hostler.pauses.encryption import KEY_BYTES, LiveCipher, Locked, PauseCipher, open_vault
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -20,17 +20,14 @@ EXAMPLES = 2_000 if os.environ.get("HOSTLER_SOAK") else 100
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(st.text(max_size=200), st.binary(max_size=200))
-def test_what_was_sealed_opens_and_shows_nothing(text: str, data: bytes) -> None:
-    box = Box.new(PauseCipher([NEW]), "p1")
-    sealed_text, sealed = box.seal_text("args", text), box.seal("state", data)
-    assert sealed_text is not None
-    assert sealed is not None
-    assert box.open_text("args", sealed_text) == text
-    assert box.open("state", sealed) == data
-    assert text not in sealed_text or len(text) < 6
+@given(st.binary(max_size=200))
+def test_what_was_sealed_opens_and_shows_nothing(data: bytes) -> None:
+    vault = PauseCipher([NEW])
+    key = vault.new_key("p1")
+    sealed = vault.seal("p1", key, "state", data)
+    assert vault.open("p1", key, "state", sealed) == data
     assert data not in sealed or len(data) < 4
-    assert box.seal_text("args", text) != sealed_text, "the same text must not look the same twice"
+    assert vault.seal("p1", key, "state", data) != sealed, "the same bytes must not look the same twice"
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -68,40 +65,29 @@ def test_values_do_not_open_in_another_place() -> None:
 
 def test_keys_rotate_without_touching_what_is_sealed() -> None:
     before = PauseCipher([OLD])
-    box = Box.new(before, "p1")
-    assert box.data_key is not None
-    sealed = box.seal_text("args", "{}")
+    key = before.new_key("p1")
+    sealed = before.seal("p1", key, "args", b"{}")
     both = PauseCipher([NEW, OLD])
-    assert Box(both, "p1", box.data_key).open_text("args", sealed) == "{}"
-    again = both.rewrapped("p1", box.data_key)
+    assert both.open("p1", key, "args", sealed) == b"{}"
+    again = both.rewrapped("p1", key)
     assert again is not None
     assert both.rewrapped("p1", again) is None
     only_new = PauseCipher([NEW])
-    assert Box(only_new, "p1", again).open_text("args", sealed) == "{}"
+    assert only_new.open("p1", again, "args", sealed) == b"{}"
     with pytest.raises(SealedError, match="none of the keys in pause_key opens it"):
-        Box(only_new, "p1", box.data_key).open_text("args", sealed)
+        only_new.open("p1", key, "args", sealed)
     with pytest.raises(SealedError):
         before.open("p1", again, "args", b"\x01" + bytes(40))
 
 
-def test_without_its_data_key_a_text_is_gone() -> None:
-    box = Box.new(PauseCipher([NEW]), "p1")
-    sealed = box.seal_text("args", "secret")
-    assert Box(PauseCipher([NEW]), "p1", None).open_text("args", sealed) is None
-
-
-def test_installations_without_a_key_store_texts_as_they_are_and_never_into_a_sealed_pause() -> None:
-    box = Box.new(PLAIN, "p1")
-    assert box.data_key is None
-    assert box.seal_text("args", "{}") == box.open_text("args", "{}") == "{}"
-    assert box.seal("state", b"x") == box.open("state", b"x") == b"x"
-    assert box.seal_text("args", None) is box.open_text("args", None) is None
-    sealed = Box.new(PauseCipher([NEW]), "p1")
-    no_keys = Box(PLAIN, "p1", sealed.data_key)
+def test_installations_without_a_key_have_no_data_keys_and_store_nothing_in_a_sealed_pause() -> None:
+    assert PLAIN.new_key("p1") is None
+    vault = PauseCipher([NEW])
+    key = vault.new_key("p1")
     with pytest.raises(SealedError):
-        no_keys.seal_text("args", "{}")
+        PLAIN.seal("p1", key, "args", b"{}")
     with pytest.raises(SealedError):
-        no_keys.open_text("args", sealed.seal_text("args", "{}"))
+        PLAIN.open("p1", key, "args", vault.seal("p1", key, "args", b"{}"))
 
 
 def test_keys_come_from_the_environment_and_from_files(tmp_path: Path) -> None:
@@ -109,10 +95,12 @@ def test_keys_come_from_the_environment_and_from_files(tmp_path: Path) -> None:
     file.write_text(OLD.hex() + "\n")
     environment = {"K": base64.urlsafe_b64encode(NEW).decode().rstrip("=")}
     vault = open_vault(["env:K", f"file:{file}"], environment)
-    box = Box.new(vault, "p")
-    assert Box(PauseCipher([NEW]), "p", box.data_key).open_text("f", box.seal_text("f", "x")) == "x"
-    old = Box.new(PauseCipher([OLD]), "p")
-    assert Box(vault, "p", old.data_key).open_text("f", old.seal_text("f", "x")) == "x"
+    new, old = PauseCipher([NEW]), PauseCipher([OLD])
+    key = vault.new_key("p")
+    assert key is not None
+    assert new.open("p", key, "f", vault.seal("p", key, "f", b"x")) == b"x"
+    key = old.new_key("p")
+    assert vault.open("p", key, "f", old.seal("p", key, "f", b"x")) == b"x"
     assert open_vault([]) is PLAIN
 
 
@@ -144,17 +132,18 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
 
 def test_where_the_keys_are_missing_nothing_is_stored_in_the_clear() -> None:
     live = LiveCipher()
-    assert Box.new(live, "p").data_key is None, "nothing is configured"
+    assert live.new_key("p") is None, "nothing is configured"
     live.replace(PauseCipher([NEW]))
-    box = Box.new(live, "p")
-    sealed = box.seal_text("args", "{}")
+    key = live.new_key("p")
+    assert key is not None
+    sealed = live.seal("p", key, "args", b"{}")
     live.replace(Locked("env:K: the environment variable K is not set"))
     with pytest.raises(SealedError, match="the environment variable K is not set"):
-        Box.new(live, "q")
+        live.new_key("q")
     with pytest.raises(SealedError):
-        box.open_text("args", sealed)
+        live.open("p", key, "args", sealed)
     with pytest.raises(SealedError):
-        box.seal_text("args", "{}")
+        live.seal("p", key, "args", b"{}")
     live.replace(PauseCipher([OLD, NEW]))
-    assert box.open_text("args", sealed) == "{}"
-    assert live.rewrapped("p", box.data_key or b"") is not None
+    assert live.open("p", key, "args", sealed) == b"{}"
+    assert live.rewrapped("p", key) is not None

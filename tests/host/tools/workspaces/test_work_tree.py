@@ -48,7 +48,7 @@ def put(tree: WorkTree, path: str, content: bytes) -> bool:
 def test_a_path_that_no_file_of_the_folder_has_is_refused_in_words(
     tree: WorkTree, path: str, words: str
 ) -> None:
-    for use in (tree.read, tree.info, tree.remove, lambda path: put(tree, path, b"x"), tree.make_folder):
+    for use in (tree.read, tree.info, tree.remove, lambda path: put(tree, path, b"x")):
         with pytest.raises(InvalidArgumentError) as refused:
             use(path)
         assert words in refused.value.message

@@ -100,11 +100,6 @@ class LaneState:
             return "paused" if self.paused else "busy"
         return "waiting" if self.waiting else "free"
 
-    @property
-    def is_free(self) -> bool:
-        """Whether a new run may start at once."""
-        return self.status == "free"
-
 
 @dataclass(frozen=True, slots=True)
 class Admission:

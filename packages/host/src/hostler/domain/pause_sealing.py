@@ -7,14 +7,9 @@ sealed texts, and all copies of them, can never be read again.
 
 from __future__ import annotations
 
-import base64
-from dataclasses import dataclass
 from typing import Protocol
 
 from hostler_protocol.errors import StorageError
-
-MARK = "\x01sealed:"
-"""Prefix of a sealed text. No JSON begins like this."""
 
 
 class Codec(Protocol):
@@ -65,46 +60,4 @@ class SealedError(StorageError):
 PLAIN: Codec = Plain()
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """Seals and opens the texts of one pause; without a data key they stay plain."""
-
-    codec: Codec
-    pause_id: str
-    data_key: bytes | None
-
-    @classmethod
-    def new(cls, codec: Codec, pause_id: str) -> Box:
-        """Make the box of a new pause; its `data_key` must be stored in the pause's row."""
-        return cls(codec, pause_id, codec.new_key(pause_id))
-
-    def seal(self, field: str, plain: bytes | None) -> bytes | None:
-        """Seal bytes for a column."""
-        if plain is None or self.data_key is None:
-            return plain
-        return self.codec.seal(self.pause_id, self.data_key, field, plain)
-
-    def open(self, field: str, stored: bytes | None) -> bytes | None:
-        """Open the bytes of a column that `seal` made."""
-        if stored is None or self.data_key is None:
-            return stored
-        return self.codec.open(self.pause_id, self.data_key, field, bytes(stored))
-
-    def seal_text(self, field: str, plain: str | None) -> str | None:
-        """Seal a text for a column."""
-        if plain is None or self.data_key is None:
-            return plain
-        sealed = self.codec.seal(self.pause_id, self.data_key, field, plain.encode())
-        return MARK + base64.b64encode(sealed).decode("ascii")
-
-    def open_text(self, field: str, stored: str | None) -> str | None:
-        """Open a text of a column that `seal_text` made. None: there is none, or it was shredded."""
-        if stored is None or not stored.startswith(MARK):
-            return stored
-        if self.data_key is None:
-            return None
-        sealed = base64.b64decode(stored.removeprefix(MARK))
-        return self.codec.open(self.pause_id, self.data_key, field, sealed).decode()
-
-
-__all__ = ["PLAIN", "Box", "Codec", "Plain", "SealedError"]
+__all__ = ["PLAIN", "Codec", "Plain", "SealedError"]

@@ -13,7 +13,6 @@ from hostler.domain.back_off import back_off
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.pauses import PauseStatus
 from hostler.domain.secret_refs import is_reference, reference_mistake
-from hostler.domain.suggestions import did_you_mean
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -118,14 +117,6 @@ def _address_mistake(url: str) -> str | None:
     return None
 
 
-def check_event(event: str) -> NoticeEvent:
-    """Return the event of this name. InvalidArgumentError names the nearest one."""
-    for known in EVENTS:
-        if event == known:
-            return known
-    raise InvalidArgumentError(f"{event!r} is no event: {did_you_mean(event, EVENTS)}")
-
-
 def event_of(before: PauseStatus | None, after: PauseStatus) -> NoticeEvent | None:
     """Return the event for a change of a pause; None: a change that is not published."""
     if after == "ready":
@@ -137,11 +128,6 @@ def signature(secret: str, timestamp: int, body: bytes) -> str:
     """Return `v1=` and the hexadecimal HMAC-SHA256 of the timestamp, a dot and the body as sent."""
     signed = b"%d." % timestamp + body
     return f"{SIGNATURE_VERSION}={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
-
-
-def is_signed(secret: str, timestamp: int, body: bytes, given: str) -> bool:
-    """Whether a signature is valid, compared in constant time."""
-    return hmac.compare_digest(signature(secret, timestamp, body).encode(), given.encode())
 
 
 def wait_seconds(attempts: int, random: float, asked: float | None = None) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -68,7 +68,6 @@ class ApiRequest:
     holder: KeyHolder | None = None
     body: bytes = b""
     """Empty if the route reads the body itself."""
-    body_read: bool = field(default=False)
 
     @property
     def caller(self) -> Caller:
@@ -210,7 +209,6 @@ async def read_body(request: ApiRequest, *, limit: int = MAX_BODY_BYTES) -> byte
 
 async def body_chunks(request: ApiRequest, *, limit: int) -> AsyncIterator[bytes]:
     """Yield the body as it arrives. Errors as `read_body`; CancelledCallError if the client disconnects."""
-    request.body_read = True
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise PayloadTooLargeError(f"the body has {int(declared):,} bytes; at most {limit:,}", limit=limit)

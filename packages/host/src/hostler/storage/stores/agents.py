@@ -46,18 +46,6 @@ def apply(tx: Tx, workspace_id: str, spec: AgentSpec) -> Agent:
     return Agent(workspace_id, agent_id, version, spec)
 
 
-def disable(tx: Tx, workspace_id: str, name: str) -> Agent:
-    """Switch the agent off, as a new version. NotFoundError if there is none."""
-    spec = get(tx, workspace_id, name).spec
-    return apply(tx, workspace_id, msgspec.structs.replace(spec, enabled=False))
-
-
-def enable(tx: Tx, workspace_id: str, name: str) -> Agent:
-    """Switch the agent on, as a new version. NotFoundError if there is none."""
-    spec = get(tx, workspace_id, name).spec
-    return apply(tx, workspace_id, msgspec.structs.replace(spec, enabled=True))
-
-
 def delete(tx: Tx, workspace_id: str, name: str) -> bool:
     """Delete the agent and keep its versions; return False if there was none."""
     return tx.run(_q.delete, workspace_id=workspace_id, name=name, now=tx.now) == 1

@@ -123,11 +123,6 @@ class WorkTree:
         except OSError as error:
             raise _refused(error, path) from error
 
-    def make_folder(self, path: str) -> None:
-        """Create a folder and its missing parents."""
-        with self._folder(parts_of(path), path, make=True):
-            pass
-
     def remove(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, a link or a folder. Raises ConflictError for a folder that is not empty."""
         parts = parts_of(path)
