@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from hostler_protocol import Side
 from hostler_protocol.errors import NotFoundError
-from hostler_protocol.link import (
+from hostler_protocol.incoming import (
     CallCancelled,
     Called,
     Incoming,

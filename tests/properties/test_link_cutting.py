@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler_protocol import Limits, Link, Side
-from hostler_protocol.link import Incoming
+from hostler_protocol.incoming import Incoming
 from hostler_protocol.methods import NoParams
 from support.links import Pair, initialize, line, result, start
 

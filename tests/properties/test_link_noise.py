@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler_protocol import METHODS, Limits, Link, Side
+from hostler_protocol.incoming import Broken, Incoming, Refused, RunBroken, Warned
 from hostler_protocol.limits import MAX_REASON_CHARS, MAX_UNSENT_ANSWER_BYTES
-from hostler_protocol.link import Broken, Incoming, Refused, RunBroken, Warned
 from hostler_protocol.methods import NoParams
 from support.links import Pair
 from support.samples import JSON, values

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from hostler_protocol import AgentRunnerManifest, Link, Side, State
-from hostler_protocol.link import Called, Incoming, Replied, ResultArrived, RunEnded
+from hostler_protocol.incoming import Called, Incoming, Replied, ResultArrived, RunEnded
 from hostler_protocol.results import MessageCompleted, decode_data
 
 ROOT = Path(__file__).parents[2]

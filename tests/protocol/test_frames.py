@@ -23,8 +23,8 @@ from hostler_protocol.frames import (
     encode,
     parse,
 )
+from hostler_protocol.incoming import Broken, Called
 from hostler_protocol.limits import MAX_OVERSIZED_TOKENS
-from hostler_protocol.link import Broken, Called
 from support.samples import RAW_JSON, TEXT
 
 IDS = st.integers(-(2**63), 2**63 - 1) | TEXT

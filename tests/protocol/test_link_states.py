@@ -6,15 +6,8 @@ import pytest
 
 from hostler_protocol import METHODS, Limits, Link, LinkError, Side, State
 from hostler_protocol.errors import InvalidArgumentError
-from hostler_protocol.link import (
-    Broken,
-    Called,
-    Incoming,
-    LinkClosedError,
-    Refused,
-    Replied,
-    Warned,
-)
+from hostler_protocol.incoming import Broken, Called, Incoming, Refused, Replied, Warned
+from hostler_protocol.link import LinkClosedError
 from hostler_protocol.methods import NoParams
 from hostler_protocol.states import MAY_SEND
 from support.links import INITIALIZED, Pair, initialize, line, lines, start

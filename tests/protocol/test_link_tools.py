@@ -15,11 +15,11 @@ from hostler_protocol.errors import (
     PayloadTooLargeError,
     RateLimitedError,
 )
-from hostler_protocol.limits import MAX_OPEN_REQUESTS, REMEMBERED_GIVEN_UP
-from hostler_protocol.link import Broken, Called, LinkError, Noted, Refused, Replied, Warned
+from hostler_protocol.incoming import Broken, Called, Noted, Refused, Replied, Warned
+from hostler_protocol.limits import MAX_OPEN_REQUESTS
+from hostler_protocol.link import LinkError
 from hostler_protocol.manifest import ToolManifest
 from hostler_protocol.methods import InitializeReply, NoParams
-from hostler_protocol.open_requests import OwnRequest, OwnRequests
 from hostler_protocol.tools import (
     ToolCallContext,
     ToolCancelNote,
@@ -94,16 +94,6 @@ def test_the_late_answer_of_a_call_given_up_is_no_offence(answer: str) -> None:
     assert pair.to_host(late) == []
     (again,) = pair.to_host(line({"id": id_, "result": {"result": 1}}))
     assert isinstance(again, Warned)
-
-
-def test_what_was_given_up_is_not_remembered_for_ever() -> None:
-    requests = OwnRequests()
-    for number in range(REMEMBERED_GIVEN_UP + 10):
-        requests.open[number] = OwnRequest("tool/call")
-        requests.give_up(number)
-    assert len(requests.given_up) == REMEMBERED_GIVEN_UP
-    assert not requests.was_given_up(9)
-    assert requests.was_given_up(10)
 
 
 def test_an_answer_to_nothing_is_dropped_with_a_warning() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hostler_protocol import Limits, Link, PluginIdentity, Side
 from hostler_protocol.events import AgentRunContext, EventRef, Trigger
 from hostler_protocol.frames import MessageId
-from hostler_protocol.link import Called, Incoming, Replied
+from hostler_protocol.incoming import Called, Incoming, Replied, ResultArrived, Warned
 from hostler_protocol.methods import (
     HostIdentity,
     InitializeParams,
@@ -104,3 +104,21 @@ class Pair:
         (message,) = lines(self.host.data_to_send())
         error: dict[str, Any] = message["error"]
         return error
+
+
+def running(*runs: str, credit: int = 64, limits: Limits | None = None) -> Pair:
+    """Connect two links, and start runs."""
+    pair = Pair.ready(limits)
+    for run_id in runs:
+        pair.start(run_id, credit)
+    return pair
+
+
+def arrived(events: list[Incoming]) -> list[tuple[str, int]]:
+    """Select the results among events, as (run, sequence)."""
+    return [(e.result.run_id, e.result.sequence) for e in events if isinstance(e, ResultArrived)]
+
+
+def warnings(events: list[Incoming]) -> list[Warned]:
+    """Select the warnings among events."""
+    return [event for event in events if isinstance(event, Warned)]

@@ -19,7 +19,7 @@ from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS
 from hostler.plugins.liveness import PATIENCE, Liveness
 from hostler.plugins.open_calls import OpenCalls
 from hostler_protocol.calls import CALLS
-from hostler_protocol.link import Called
+from hostler_protocol.incoming import Called
 
 
 def test_failures_in_a_row_wait_longer_and_then_open_the_breaker() -> None:

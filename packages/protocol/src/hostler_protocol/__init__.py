@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from hostler_protocol.events import AgentRunContext, EventEnvelope
     from hostler_protocol.ids import PluginIdentity, canonical_json, digest, new_id
     from hostler_protocol.limits import PROTOCOL_VERSION, Limits
-    from hostler_protocol.link import Link, LinkError, State
+    from hostler_protocol.link import Link, LinkError
     from hostler_protocol.manifest import AgentRunnerManifest
     from hostler_protocol.methods import METHODS, Method, Side
     from hostler_protocol.results import RESULT_TYPES, AgentRunResult, decode_data, result_of
+    from hostler_protocol.states import State
 
 __all__ = [
     "CALLS",
@@ -64,10 +65,11 @@ _NAMES = {
     "events": "AgentRunContext EventEnvelope",
     "ids": "PluginIdentity canonical_json digest new_id",
     "limits": "PROTOCOL_VERSION Limits",
-    "link": "Link LinkError State",
+    "link": "Link LinkError",
     "manifest": "AgentRunnerManifest",
     "methods": "METHODS Method Side",
     "results": "RESULT_TYPES AgentRunResult decode_data result_of",
+    "states": "State",
 }
 """The public names by their modules. A module is imported on the first use of one of its names, so that a
 program that needs only the errors does not pay for importing the types."""

@@ -8,12 +8,15 @@ import msgspec
 
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.content import Usage
+from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.limits import Count
 from hostler_protocol.results import AgentRunResult
 
 MAX_NAMED_KEYS = 5
 """Keys that one warning names; it counts the others."""
 _KNOWN = frozenset(Usage.__struct_fields__)
+_RESULT_BEGINS = b'{"jsonrpc":"2.0","method":"run/result","params":'
+_PARAMS = slice(len(_RESULT_BEGINS), -1)
 _decode_result = msgspec.json.Decoder(AgentRunResult).decode
 _decode_count = msgspec.json.Decoder(Count | None).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -29,6 +32,22 @@ class _UnreadUsage(msgspec.Struct):
 
 
 _decode_unread = msgspec.json.Decoder(_UnreadUsage).decode
+
+
+def usual_result(line: bytes, max_bytes: int) -> ResultArrived | None:
+    """Decode a `run/result` written as `frames.encode` writes it, with parameters of at most `max_bytes`.
+
+    Return None for any other line: `frames.parse` and `read_result` say what it is, and what is wrong.
+    """
+    if not line.startswith(_RESULT_BEGINS) or not line.endswith(b"}"):
+        return None
+    params = line[_PARAMS]  # the line is valid only if this is one JSON object
+    if len(params) > max_bytes:
+        return None
+    try:
+        return ResultArrived(_decode_result(params), len(params))
+    except DECODE_ERRORS:
+        return None
 
 
 def read_result(params: bytes | msgspec.Raw) -> tuple[AgentRunResult, str | None]:

@@ -25,7 +25,6 @@ __all__ = [
     "Response",
     "describe_oversized",
     "encode",
-    "params_of_result",
     "parse",
     "raw",
 ]
@@ -34,7 +33,6 @@ _NULL = msgspec.Raw(b"null")
 _NO_PARAMS = msgspec.Raw(b"{}")
 _INT64 = range(-(2**63), 2**63)
 _BLANKS = b" \t\r"
-_RESULT_BEGINS = b'{"jsonrpc":"2.0","method":"run/result","params":'
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -179,16 +177,6 @@ def _answer_in(wire: _Wire) -> Response | ErrorResponse | Malformed:
 
 def _id(wire: _Wire) -> MessageId | None:
     return wire.id if isinstance(wire.id, int | str) else None
-
-
-def params_of_result(line: bytes) -> bytes | None:
-    """Return the parameters of a `run/result` in the form in which `encode` writes it, else None.
-
-    They are undecoded: the line is a valid message only if they are one JSON object. After None, use `parse`.
-    """
-    if line.startswith(_RESULT_BEGINS) and line.endswith(b"}"):
-        return line[len(_RESULT_BEGINS) : -1]
-    return None
 
 
 def encode(frame: Frame) -> bytes:

@@ -1,24 +1,22 @@
 """The conversation between host and plugin as a state machine, without any IO.
 
-Bytes go in through `receive`, typed events come out; `request`, `notify`, `reply`, `refuse` and
-`stream` give the bytes to send. What the link answers by itself (an unknown method, bad
-parameters) waits in `data_to_send`: take it after every `receive`. The same code serves both sides
-and every transport.
+Bytes go in through `receive`, and typed events come out. `request`, `notify`, `reply`, `refuse` and `stream`
+return the bytes to send. Refusals that the link makes by itself (an unknown method, invalid parameters) wait
+in `data_to_send`: take them after every `receive`. The same code serves both sides and every transport.
 
-The link knows who may say what in which state, which runs and requests belong to this connection,
-the order of results, credit and sizes. It knows nothing of grants, deadlines or storage.
+The link knows which side may send what in which state (states.py), the open requests (open_requests.py), the
+runs of this connection with the order and credit of their results (run_flows.py), and sizes. It knows nothing
+of grants, deadlines or storage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import msgspec
 
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.calls import CallParams
-from hostler_protocol.envelope import read_result
+from hostler_protocol.envelope import read_result, usual_result
 from hostler_protocol.errors import (
     JSONRPC_FAULT,
     JSONRPC_INVALID_PARAMS,
@@ -26,16 +24,11 @@ from hostler_protocol.errors import (
     JSONRPC_METHOD_NOT_FOUND,
     CancelledCallError,
     ConflictError,
-    Fault,
     HostlerError,
     InvalidArgumentError,
     NotFoundError,
     PayloadTooLargeError,
     PluginProtocolError,
-    RateLimitedError,
-    RunFailure,
-    from_fault,
-    to_fault,
 )
 from hostler_protocol.frames import (
     ErrorResponse,
@@ -49,7 +42,6 @@ from hostler_protocol.frames import (
     Response,
     describe_oversized,
     encode,
-    params_of_result,
     parse,
     raw,
 )
@@ -62,16 +54,12 @@ from hostler_protocol.incoming import (
     Refused,
     Replied,
     ResultArrived,
-    RunBroken,
     RunEnded,
     RunLeft,
-    StreamArrived,
     Warned,
 )
 from hostler_protocol.limits import (
     MAX_INTEGER,
-    MAX_OPEN_REQUEST_BYTES,
-    MAX_OPEN_REQUESTS,
     MAX_REASON_CHARS,
     MAX_UNSENT_ANSWER_BYTES,
     PROTOCOL_VERSION,
@@ -82,7 +70,6 @@ from hostler_protocol.methods import (
     CallCancelNote,
     InitializeParams,
     InitializeReply,
-    Method,
     RunCreditNote,
     RunEndNote,
     RunParkNote,
@@ -92,33 +79,18 @@ from hostler_protocol.methods import (
     VersionRange,
 )
 from hostler_protocol.open_requests import OwnRequest, OwnRequests, PeerRequest, PeerRequests
-from hostler_protocol.payloads import decoder, fault_response, run_id_in, typed
+from hostler_protocol.payloads import decoder, run_id_in, run_id_of, typed
+from hostler_protocol.refusals import (
+    UnsentRefusals,
+    brief,
+    encode_refusal,
+    error_in,
+    too_large,
+    wrong_method,
+)
 from hostler_protocol.results import AgentRunResult
-from hostler_protocol.run_flows import RunFlow, RunFlows
+from hostler_protocol.run_flows import RunFlows
 from hostler_protocol.states import AFTER_REFUSAL, AFTER_REPLY, AFTER_REQUEST, MAY_SEND, State
-
-__all__ = [
-    "MAY_SEND",
-    "Broken",
-    "CallCancelled",
-    "Called",
-    "Incoming",
-    "Link",
-    "LinkClosedError",
-    "LinkError",
-    "Noted",
-    "Refused",
-    "Replied",
-    "ResultArrived",
-    "RunBroken",
-    "RunEnded",
-    "RunLeft",
-    "State",
-    "StreamArrived",
-    "Warned",
-]
-
-_decode_result = msgspec.json.Decoder(AgentRunResult).decode
 
 
 class LinkError(RuntimeError):
@@ -126,11 +98,11 @@ class LinkError(RuntimeError):
 
 
 class LinkClosedError(LinkError):
-    """The connection broke or was closed before this could be said: no mistake, tasks race with it."""
+    """The connection was closed before this could be sent. No mistake: tasks race with the closing."""
 
 
 class Link:
-    """One conversation, seen from `side`; `limits` are the host's, the plugin is told in `initialize`."""
+    """One connection, seen from `side`. `limits` are the host's; a plugin learns them from `initialize`."""
 
     def __init__(self, side: Side, limits: Limits | None = None) -> None:
         self.side = side
@@ -143,11 +115,10 @@ class Link:
         self._next_id = 0
         self._own = OwnRequests()
         self._peers = PeerRequests()
-        self._flows = RunFlows()
+        self._flows = RunFlows(side)
+        self._refusals = UnsentRefusals()
         self._we_may = {state: MAY_SEND[side, state] for state in State}
         self._peer_may = {state: MAY_SEND[side.peer, state] for state in State}
-        self._out: list[bytes] = []
-        self._out_bytes = 0
 
     @property
     def runs(self) -> frozenset[str]:
@@ -156,16 +127,15 @@ class Link:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes held of a message that has not come to its end."""
+        """Bytes buffered of an unfinished message."""
         return self._lines.buffered_bytes
 
     def credit(self, run_id: str) -> int:
-        """How many results may still be sent for a run; 0 for an unknown one."""
-        flow = self._flows.active.get(run_id)
-        return 0 if flow is None else flow.credit
+        """Return how many results may still be sent for a run; 0 for an unknown one."""
+        return self._flows.credit(run_id)
 
     def spend_credit(self, run_id: str) -> bool:
-        """Count one result as sent (plugin side). False: there is no credit for it."""
+        """Use the credit of one result (plugin side). Return False if there is none."""
         flow = self._flows.active.get(run_id)
         if flow is None or flow.credit <= 0:
             return False
@@ -173,39 +143,37 @@ class Link:
         return True
 
     def end_run(self, run_id: str) -> None:
-        """Forget a run: it ended, was fenced or could not be started. Late messages are ignored.
+        """Remove a run that ended, was fenced or could not be started. Its late messages are ignored.
 
-        Its open calls can still be answered. `run/start` makes the same id live again.
+        Its open calls can still be answered. `run/start` makes the same id active again.
         """
         self._flows.end(run_id)
 
     def has_ended(self, run_id: str) -> bool:
-        """Whether a run was active on this connection and is over; the oldest are forgotten."""
+        """Whether a run was active on this connection and has ended; the oldest are forgotten."""
         return self._flows.was_active(run_id) and run_id not in self._flows.active
 
-    def close(self, reason: str) -> Iterator[Incoming]:
-        """The transport is gone, or must go: nothing is sent or received from here on."""
-        if self.state is not State.CLOSED:
-            self.state = State.CLOSED
-            self._lines = LineSplitter(0)
-            self._own.clear()
-            self._peers.clear()
-            yield Broken(reason[:MAX_REASON_CHARS])
+    def close(self, reason: str) -> Sequence[Incoming]:
+        """Close the link: the transport is gone, or must go. Nothing is sent or received any more."""
+        if self.state is State.CLOSED:
+            return ()
+        self.state = State.CLOSED
+        self._lines = LineSplitter(0)
+        self._own.clear()
+        self._peers.clear()
+        return (Broken(reason[:MAX_REASON_CHARS]),)
 
     def data_to_send(self) -> bytes:
-        """Take the bytes of answers that the link made by itself."""
-        data = b"".join(self._out)
-        self._out.clear()
-        self._out_bytes = 0
-        return data
+        """Take the bytes of the refusals that the link made by itself."""
+        return self._refusals.take()
 
-    # -- what we say ------------------------------------------------------------------------------
+    # -- sending ----------------------------------------------------------------------------------
 
     def request(self, method: str, params: Any) -> tuple[MessageId, bytes]:
-        """Make a request: its id and its bytes.
+        """Make a request. Return its id and its bytes.
 
-        PayloadTooLargeError where it would be over the negotiated size; LinkError where the state
-        does not allow it, or the run is already active on this connection.
+        Raises PayloadTooLargeError over the negotiated size, and LinkError if the state does not allow the
+        method or the run is already active on this connection.
         """
         self._check_may_send(method)
         payload = raw(params)
@@ -220,18 +188,18 @@ class Link:
         sent = self._own.open[id_] = OwnRequest(method)
         self.state = AFTER_REQUEST.get((self.state, method), self.state)
         if start is not None:
-            sent.start = self._begin_run(start)
+            sent.start = self._flows.begin(start.context.run_id, start.credit)
         elif method == "initialize":
             self._offered = typed(InitializeParams, params, payload).protocol
         elif self.side is Side.PLUGIN:
-            sent.run_id = _run_id_of(params, payload)
+            sent.run_id = run_id_of(params, payload)
         return id_, data
 
     def notify(self, method: str, params: Any) -> bytes:
         """Make a notification.
 
-        PayloadTooLargeError where it would be over the negotiated size, but not for `run/result`: what
-        a result over its size does to the run is the host's to decide.
+        Raises PayloadTooLargeError over the negotiated size, except for `run/result`: the host decides what
+        becomes of a run with a result that is too large.
         """
         self._check_may_send(method)
         payload = raw(params)
@@ -242,8 +210,7 @@ class Link:
                 grant = typed(RunCreditNote, params, payload)
                 if not 1 <= grant.results <= MAX_INTEGER:
                     raise LinkError(f"a grant of {grant.results} results; at least 1 is expected")
-                if flow := self._flows.active.get(grant.run_id):
-                    flow.credit += grant.results
+                self._flows.add_credit(grant.run_id, grant.results)
             case "run/park":
                 self._park(typed(RunParkNote, params, payload).run_id)
             case "run/end":
@@ -251,9 +218,9 @@ class Link:
         return data
 
     def stream(self, id_: MessageId, chunk: Any) -> bytes:
-        """Make one `host/stream` piece for an open request of the plugin; b'' where it was given up.
+        """Make one `host/stream` piece for an open request of the plugin; b'' if it was given up.
 
-        PayloadTooLargeError where the piece would be over the negotiated size.
+        Raises PayloadTooLargeError over the negotiated size.
         """
         open_ = self._peers.open.get(id_)
         if open_ is None:
@@ -263,9 +230,9 @@ class Link:
         return data
 
     def reply(self, id_: MessageId, result: Any) -> bytes:
-        """Answer a request of the peer; b'' where it was given up.
+        """Answer a request of the peer; b'' if it was given up.
 
-        An answer over the message size is replaced by a `payload_too_large` refusal.
+        An answer over the negotiated size is replaced by a `payload_too_large` refusal.
         """
         payload = raw(result)
         open_ = self._peers.close(id_)
@@ -279,7 +246,7 @@ class Link:
         return data
 
     def refuse(self, id_: MessageId, error: HostlerError) -> bytes:
-        """Refuse a request of the peer; b'' where it was given up."""
+        """Refuse a request of the peer; b'' if it was given up."""
         open_ = self._peers.close(id_)
         return b"" if open_ is None else self._refusal(id_, open_, error)
 
@@ -291,14 +258,7 @@ class Link:
         self.state = AFTER_REFUSAL.get((self.state, open_.method), self.state)
         if open_.method == "run/start" and open_.run_id is not None:
             self.end_run(open_.run_id)
-        fault = to_fault(error)
-        try:
-            return self._encode(fault_response(id_, JSONRPC_FAULT, fault))
-        except PayloadTooLargeError:
-            short = Fault(
-                code=fault.code, message=fault.message[:MAX_REASON_CHARS], retryable=fault.retryable
-            )
-            return encode(fault_response(id_, JSONRPC_FAULT, short)) + b"\n"
+        return encode_refusal(id_, error, self.limits.max_message_bytes)
 
     def _check_may_send(self, method: str) -> None:
         if method in self._we_may[self.state]:
@@ -314,14 +274,14 @@ class Link:
             )
         return data + b"\n"
 
-    # -- what the peer says -----------------------------------------------------------------------
+    # -- receiving --------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> Iterator[Incoming]:
-        """Take bytes of a stream transport, cut in any way. Iterate to the end: it works as it is read."""
+        """Take bytes of a stream transport, cut anywhere. Iterate to the end: that does the work."""
         if self._is_closed():
             return
         for line in self._lines.feed(data):
-            if (arrived := self._take_plain_result(line)) is not None:
+            if (arrived := self._take_next_result(line)) is not None:
                 yield arrived
                 continue
             yield from self._take(line)
@@ -329,7 +289,7 @@ class Link:
                 return
 
     def receive_frame(self, data: bytes | str) -> Iterator[Incoming]:
-        """Take one message of a transport that keeps messages apart. Iterate to the end."""
+        """Take one message of a transport with message boundaries. Iterate to the end."""
         if self._is_closed():
             return
         try:
@@ -339,7 +299,7 @@ class Link:
             return
         if len(frame) > self.limits.max_message_bytes:
             yield from self._take(describe_oversized(frame))
-        elif (arrived := self._take_plain_result(frame)) is not None:
+        elif (arrived := self._take_next_result(frame)) is not None:
             yield arrived
         else:
             yield from self._take(frame)
@@ -347,15 +307,31 @@ class Link:
     def _is_closed(self) -> bool:
         return self.state is State.CLOSED
 
-    def _take(self, line: bytes | Oversized) -> Iterator[Incoming]:
+    def _take_next_result(self, line: bytes | Oversized) -> ResultArrived | None:
+        """Take a result of the usual kind: of an active run, in order, within credit and size.
+
+        Anything else changes nothing and returns None: `_take` handles it. The state needs no check: a run is
+        active only in states that allow results.
+        """
+        if self.side is Side.PLUGIN or isinstance(line, Oversized):
+            return None
+        arrived = usual_result(line, self.limits.max_result_bytes)
+        if arrived is None:
+            return None
+        flow = self._flows.active.get(
+            arrived.result.run_id
+        )  # an active run implies a state that allows results
+        return arrived if flow and flow.take_next(arrived.result.sequence) else None
+
+    def _take(self, line: bytes | Oversized) -> Sequence[Incoming]:
         parsed = line if isinstance(line, Oversized) else parse(line)
         match parsed:
             case Request():
                 return self._take_request(parsed)
-            case Notification():
-                return self._take_notification(parsed)
             case Response():
                 return self._take_response(parsed)
+            case Notification():
+                return self._take_notification(parsed)
             case ErrorResponse():
                 return self._take_error(parsed)
             case Oversized():
@@ -363,288 +339,151 @@ class Link:
             case Malformed(reason=reason):
                 return self.close(reason)
 
-    # -- requests of the peer ---------------------------------------------------------------------
-
-    def _take_request(self, request: Request) -> Iterator[Incoming]:
-        method = METHODS.get(request.method)
-        if method is None or not method.is_request or method.sender is self.side:
-            unknown = InvalidArgumentError(_unknown(request.method, method))
-            yield from self._answer(request.id, JSONRPC_METHOD_NOT_FOUND, unknown)
-            return
-        if refusal := self._not_now(request):
-            yield from self._answer(request.id, *refusal)
-            return
+    def _take_request(self, request: Request) -> Sequence[Incoming]:
+        size = memoryview(request.params).nbytes
+        if (refusal := self._not_now(request, size)) is not None:
+            return self._refuse(request.id, *refusal)
         try:
-            params = decoder(method.params).decode(request.params)
+            params = decoder(METHODS[request.method].params).decode(request.params)
         except DECODE_ERRORS as error:
             invalid = InvalidArgumentError(brief(f"{request.method}: {error}"))
-            yield from self._answer(request.id, JSONRPC_INVALID_PARAMS, invalid)
-            return
-        if isinstance(params, CallParams) and not self._flows.owns(params.run_id):
-            yield from self._refuse_foreign(request, params.run_id)
-            return
-        if refused := self._cannot(params):
-            yield from self._answer(request.id, JSONRPC_FAULT, refused)
-            yield Warned(refused.message)
-            return
-        opened = PeerRequest(request.method, memoryview(request.params).nbytes)
+            return self._refuse(request.id, JSONRPC_INVALID_PARAMS, invalid)
+        run_id: str | None = None
         if isinstance(params, CallParams):
-            opened.run_id = params.run_id
+            run_id = params.run_id
+            if not self._flows.owns(run_id):
+                return self._refuse_foreign(request, run_id)
         elif isinstance(params, RunStartParams):
-            opened.run_id = params.context.run_id
-        self._peers.add(request.id, opened)
+            run_id = params.context.run_id
+            if run_id in self._flows.active:
+                active = ConflictError(f"run {run_id[:64]!r} is already active here")
+                return self._refuse(request.id, JSONRPC_FAULT, active) or (Warned(active.message),)
+            self._flows.begin(run_id, params.credit)
+        elif isinstance(params, InitializeParams):
+            if PROTOCOL_VERSION not in params.protocol:
+                return self._refuse_versions(request, params.protocol)
+            self.limits = params.limits
+            self._lines.max_bytes = self.limits.max_message_bytes
+        self._peers.add(request.id, PeerRequest(request.method, size, run_id))
         self.state = AFTER_REQUEST.get((self.state, request.method), self.state)
-        yield Called(request.id, request.method, params)
+        return (Called(request.id, request.method, params),)
 
-    def _not_now(self, request: Request) -> tuple[int, HostlerError] | None:
-        peers = self._peers
-        if request.id in peers.open:
-            text = f"request id {request.id!r} is still open; ids must be unique"
-            return JSONRPC_INVALID_REQUEST, InvalidArgumentError(text)
+    def _not_now(self, request: Request, size: int) -> tuple[int, HostlerError] | None:
+        method = METHODS.get(request.method)
+        if method is None or not method.is_request or method.sender is self.side:
+            return JSONRPC_METHOD_NOT_FOUND, InvalidArgumentError(wrong_method(request.method, method))
         if request.method not in self._peer_may[self.state]:
             text = f"{request.method} is not allowed while {self.state.value}"
             return JSONRPC_INVALID_REQUEST, InvalidArgumentError(text)
-        size = memoryview(request.params).nbytes
-        full = peers.open and peers.bytes + size > MAX_OPEN_REQUEST_BYTES
-        if full or len(peers.open) >= MAX_OPEN_REQUESTS:
-            text = f"{len(peers.open)} requests of {peers.bytes:,} bytes are open; wait for answers first"
-            return JSONRPC_FAULT, RateLimitedError(text, 1.0)
-        return None
+        return self._peers.refusal(request.id, size)
 
-    def _refuse_foreign(self, request: Request, run_id: str) -> Iterator[Incoming]:
+    def _refuse_versions(self, request: Request, offered: VersionRange) -> Sequence[Incoming]:
+        text = f"protocol versions {offered} were offered; this plugin speaks {PROTOCOL_VERSION}"
+        return self._refuse(request.id, JSONRPC_FAULT, InvalidArgumentError(text)) or (Warned(text),)
+
+    def _refuse_foreign(self, request: Request, run_id: str) -> Sequence[Incoming]:
         if self._flows.was_active(run_id):
             over: HostlerError = CancelledCallError("the run has ended, was cancelled or is paused")
         else:
             over = NotFoundError(f"run {run_id[:64]!r} is not a run of this connection")
-        yield from self._answer(request.id, JSONRPC_FAULT, over)
-        yield from self._foreign(request.method, run_id)
+        return self._refuse(request.id, JSONRPC_FAULT, over) or self._foreign(request.method, run_id)
 
-    def _cannot(self, params: Any) -> HostlerError | None:
-        """Take what `initialize` and `run/start` say; give the reason where it cannot be (plugin side)."""
-        if isinstance(params, InitializeParams):
-            offered = params.protocol
-            if not offered.min <= PROTOCOL_VERSION <= offered.max:
-                return InvalidArgumentError(
-                    f"protocol versions {offered.min} to {offered.max} were offered; "
-                    f"this plugin speaks {PROTOCOL_VERSION}"
-                )
-            self.limits = params.limits
-            self._lines.max_bytes = self.limits.max_message_bytes
-        elif isinstance(params, RunStartParams):
-            if params.context.run_id in self._flows.active:
-                return ConflictError(f"run {params.context.run_id[:64]!r} is already active here")
-            self._begin_run(params)
-        return None
+    def _refuse(self, id_: MessageId, code: int, error: HostlerError) -> Sequence[Incoming]:
+        """Queue a refusal. Close the link if the peer makes so many that they are not sent in time."""
+        if self._refusals.add(id_, code, error):
+            return ()
+        return self.close(f"over {MAX_UNSENT_ANSWER_BYTES:,} bytes of refusals wait to be sent")
 
-    # -- notifications of the peer ----------------------------------------------------------------
-
-    def _take_notification(self, note: Notification) -> Iterator[Incoming]:
+    def _take_notification(self, note: Notification) -> Sequence[Incoming]:
         method = METHODS.get(note.method)
         if method is None or method.is_request or method.sender is self.side:
-            yield Warned(f"notification ignored: {_unknown(note.method, method)}")
-            return
+            return (Warned(f"notification ignored: {wrong_method(note.method, method)}"),)
         if note.method not in self._peer_may[self.state]:
-            yield Warned(f"notification ignored: {note.method} is not allowed while {self.state.value}")
-            return
+            return (Warned(f"notification ignored: {note.method} is not allowed while {self.state.value}"),)
         try:
             if method.params is AgentRunResult:
                 result, left_out = read_result(note.params)
-                yield from self._take_result(result, memoryview(note.params).nbytes, left_out)
-            else:
-                yield from self._take_note(note.method, decoder(method.params).decode(note.params))
+                return self._take_result(result, memoryview(note.params).nbytes, left_out)
+            return self._take_note(note.method, decoder(method.params).decode(note.params))
         except DECODE_ERRORS as error:
             run_id = run_id_in(note.params)
             if run_id is None or self._flows.owns(run_id):
-                yield Warned(brief(f"{note.method} dropped: {error}"), run_id)
-            else:
-                yield from self._foreign(note.method, run_id)
+                return (Warned(brief(f"{note.method} dropped: {error}"), run_id),)
+            return self._foreign(note.method, run_id)
 
-    def _take_note(self, method: str, params: Any) -> Iterator[Incoming]:
+    def _take_note(self, method: str, params: Any) -> Sequence[Incoming]:
         match params:
             case RunEndNote(run_id=run_id):
                 if self._flows.owns(run_id):
                     self.end_run(run_id)
-                    yield RunEnded(run_id)
-                elif self._flows.was_active(run_id):
-                    yield RunLeft(run_id)
-                else:
-                    yield from self._foreign(method, run_id)
+                    return (RunEnded(run_id),)
+                return (RunLeft(run_id),) if self._flows.was_active(run_id) else self._foreign(method, run_id)
             case CallCancelNote(id=id_):
-                if self._peers.close(id_) is not None:
-                    yield CallCancelled(id_)
+                return () if self._peers.close(id_) is None else (CallCancelled(id_),)
             case StreamNote():
-                yield from self._take_stream(params)
+                event = self._own.take_piece(params)
+                return () if event is None else (event,)
             case RunCreditNote(run_id=run_id, results=results):
-                if flow := self._flows.active.get(run_id):
-                    flow.credit += results
-                yield Noted(method, params)
+                self._flows.add_credit(run_id, results)
             case RunParkNote(run_id=run_id):
                 self._park(run_id)
-                yield Noted(method, params)
-            case _:
-                yield Noted(method, params)
+        return (Noted(method, params),)
 
-    def _take_stream(self, note: StreamNote) -> Iterator[Incoming]:
-        sent = self._own.open.get(note.id)
-        if sent is None:
-            return  # given up meanwhile
-        if note.index < sent.pieces:
-            yield Warned(f"piece {note.index} of the answer to {sent.method} repeated: dropped")
-        elif note.index > sent.pieces:
-            del self._own.open[note.id]
-            lost = HostlerError(f"piece {sent.pieces} of the answer to {sent.method} never arrived")
-            yield Refused(note.id, sent.method, lost)
-        else:
-            sent.pieces += 1
-            yield StreamArrived(note.id, note.index, msgspec.Raw(bytes(note.chunk)))
+    def _take_result(self, result: AgentRunResult, size: int, left_out: str | None) -> Sequence[Incoming]:
+        if not self._flows.owns(result.run_id):
+            return self._foreign("run/result", result.run_id)
+        return self._flows.take(result, size, self.limits.max_result_bytes, left_out)
 
-    # -- answers of the peer ----------------------------------------------------------------------
-
-    def _take_response(self, response: Response) -> Iterator[Incoming]:
+    def _take_response(self, response: Response) -> Sequence[Incoming]:
         sent = self._own.open.pop(response.id, None)
         if sent is None:
             if self._own.was_given_up(response.id):
-                return
-            yield Warned(f"an answer to {response.id!r}, which is not an open request, was dropped")
-            return
+                return ()
+            return (Warned(f"an answer to {response.id!r}, which is not an open request, was dropped"),)
         try:
             result = decoder(METHODS[sent.method].reply).decode(response.result)
         except DECODE_ERRORS as error:
             invalid = PluginProtocolError(brief(f"the answer to {sent.method} is invalid: {error}"))
             if sent.method == "initialize":
-                yield from self.close(invalid.message)
-            else:
-                yield Refused(response.id, sent.method, invalid)
-            return
-        if isinstance(result, InitializeReply):
-            offered = self._offered
-            if not offered.min <= result.protocol <= offered.max:
-                reason = f"protocol version {result.protocol} was chosen of {offered.min} to {offered.max}"
-                yield from self.close(reason)
-                return
-        self._started(sent)
+                return self.close(invalid.message)
+            return (Refused(response.id, sent.method, invalid),)
+        if isinstance(result, InitializeReply) and result.protocol not in self._offered:
+            return self.close(f"protocol version {result.protocol} was chosen of {self._offered}")
+        if sent.start is not None:
+            self._flows.started(sent.start)
         self.state = AFTER_REPLY.get((self.state, sent.method), self.state)
-        yield Replied(response.id, sent.method, result)
+        return (Replied(response.id, sent.method, result),)
 
-    def _started(self, sent: OwnRequest) -> None:
-        if sent.start is not None and self._flows.active.get(sent.start.run_id) is sent.start:
-            sent.start.live = True
-
-    def _take_error(self, response: ErrorResponse) -> Iterator[Incoming]:
+    def _take_error(self, response: ErrorResponse) -> Sequence[Incoming]:
         sent = None if response.id is None else self._own.open.pop(response.id, None)
-        if sent is None or response.id is None:
-            if response.id is not None and self._own.was_given_up(response.id):
-                return
-            yield Warned(brief(f"an error for no open request was dropped: {response.message}"))
-            return
-        yield self._refused(response.id, sent, _error_of(response))
+        if sent is not None and response.id is not None:
+            return self._refused(response.id, sent, error_in(response))
+        if self._own.was_given_up(response.id):
+            return ()
+        return (Warned(brief(f"an error for no open request was dropped: {response.message}")),)
 
-    def _refused(self, id_: MessageId, sent: OwnRequest, error: HostlerError) -> Refused:
+    def _refused(self, id_: MessageId, sent: OwnRequest, error: HostlerError) -> Sequence[Incoming]:
         self.state = AFTER_REFUSAL.get((self.state, sent.method), self.state)
-        if sent.start is not None and self._flows.active.get(sent.start.run_id) is sent.start:
-            self.end_run(sent.start.run_id)
-        return Refused(id_, sent.method, error)
+        if sent.start is not None:
+            self._flows.refused(sent.start)
+        return (Refused(id_, sent.method, error),)
 
-    def _take_oversized(self, frame: Oversized) -> Iterator[Incoming]:
+    def _take_oversized(self, frame: Oversized) -> Sequence[Incoming]:
         limit = self.limits.max_message_bytes
         reason = too_large(frame.size, limit)
+        error = PayloadTooLargeError(reason, limit_bytes=limit)
         if frame.id is not None and frame.method is not None:
-            yield from self._refuse_oversized(frame.id, frame, reason)
-        elif frame.method == "run/result" and frame.run_id is not None:
+            warning = Warned(brief(f"{frame.method} refused: {reason}"))
+            return self._refuse(frame.id, JSONRPC_FAULT, error) or (warning,)
+        if frame.method == "run/result" and frame.run_id is not None:
             if self._flows.owns(frame.run_id):
-                yield self._break(frame.run_id, "payload_too_large", reason)
-            else:
-                yield from self._foreign("run/result", frame.run_id)
-        elif frame.id is not None and (sent := self._own.open.pop(frame.id, None)) is not None:
-            yield self._refused(frame.id, sent, PayloadTooLargeError(reason, limit_bytes=limit))
-        elif frame.id is not None and self._own.was_given_up(frame.id):
-            return
-        else:
-            yield from self.close(f"{reason}, and nothing in it tells whose it is")
-
-    def _refuse_oversized(self, id_: MessageId, frame: Oversized, reason: str) -> Iterator[Incoming]:
-        limit = self.limits.max_message_bytes
-        yield from self._answer(id_, JSONRPC_FAULT, PayloadTooLargeError(reason, limit_bytes=limit))
-        yield Warned(brief(f"{frame.method} refused: {reason}"))
-
-    # -- results --------------------------------------------------------------------------------------
-
-    def _take_plain_result(self, line: bytes | Oversized) -> ResultArrived | None:
-        """Take a result as nearly all are: of a run of ours, in order, within credit and size.
-
-        None: `_take` says what it is, and what is wrong with it. Nothing was changed.
-        """
-        if self.side is Side.PLUGIN or isinstance(line, Oversized):
-            return None
-        params = params_of_result(line)
-        if params is None or len(params) > self.limits.max_result_bytes:
-            return None
-        try:
-            result = _decode_result(params)
-        except DECODE_ERRORS:
-            return None
-        flow = self._flows.active.get(result.run_id)  # where there is one, results may be sent in this state
-        return ResultArrived(result, len(params)) if flow and flow.take_next(result.sequence) else None
-
-    def _take_result(
-        self, result: AgentRunResult, size: int, left_out: str | None = None
-    ) -> Iterator[Incoming]:
-        """Take a result in any order. `left_out` says what was wrong with its usage."""
-        run_id = result.run_id
-        flow = self._flows.active.get(run_id)
-        if flow is None or not flow.live:
-            yield from self._foreign("run/result", run_id)
-            return
-        if flow.credit <= 0:
-            yield self._break(run_id, "runner.protocol", "more results were sent than the host had credited")
-            return
-        flow.credit -= 1
-        if size > self.limits.max_result_bytes:
-            yield self._break(run_id, "payload_too_large", too_large(size, self.limits.max_result_bytes))
-            return
-        if not 1 <= result.sequence <= MAX_INTEGER:
-            reason = "a sequence starts at 1, rises by 1 and stays below 2**53"
-            yield self._break(run_id, "runner.protocol", reason)
-            return
-        previous = flow.last
-        verdict = flow.note(result.sequence)
-        if verdict == "repeated":
-            yield Warned(f"result {result.sequence} repeated: dropped", run_id=run_id)
-            return
-        if verdict is not None:
-            what = "a gap" if verdict == "gap" else "a late result"
-            yield Warned(f"{what}: sequence {result.sequence} after {previous}", run_id=run_id)
-        if left_out is not None:
-            yield Warned(brief(f"result {result.sequence}: {left_out}"), run_id=run_id)
-        # `data` points into the receive buffer; copied so that a kept result does not keep the buffer
-        kept = msgspec.structs.replace(result, data=msgspec.Raw(bytes(result.data)))
-        yield ResultArrived(kept, size)
-
-    def _break(self, run_id: str, code: RunFailure, reason: str) -> RunBroken:
-        self.end_run(run_id)
-        return RunBroken(run_id, code, reason)
-
-    def _foreign(self, what: str, run_id: str) -> Iterator[Incoming]:
-        if self._flows.was_active(run_id):
-            return
-        self.foreign_messages += 1
-        yield Warned(
-            f"{what} names run {run_id[:64]!r}, which is not of this connection", run_id[:64], foreign=True
-        )
-
-    # -- the rest ---------------------------------------------------------------------------------
-
-    def _answer(self, id_: MessageId, code: int, error: HostlerError) -> Iterator[Incoming]:
-        data = encode(fault_response(id_, code, to_fault(error))) + b"\n"
-        self._out.append(data)
-        self._out_bytes += len(data)
-        if self._out_bytes > MAX_UNSENT_ANSWER_BYTES:
-            self.data_to_send()
-            yield from self.close(f"over {MAX_UNSENT_ANSWER_BYTES:,} bytes of refusals wait to be sent")
-
-    def _begin_run(self, start: RunStartParams) -> RunFlow:
-        # an earlier attempt may still be sending: the host tells the two apart by the answer to `run/start`
-        return self._flows.begin(start.context.run_id, start.credit, may_overlap=self.side is Side.HOST)
+                return (self._flows.broken(frame.run_id, "payload_too_large", reason),)
+            return self._foreign("run/result", frame.run_id)
+        if frame.id is not None and (sent := self._own.open.pop(frame.id, None)) is not None:
+            return self._refused(frame.id, sent, error)
+        if self._own.was_given_up(frame.id):
+            return ()
+        return self.close(f"{reason}, and its id and run could not be read")
 
     def _park(self, run_id: str) -> None:
         # the calls of a parked run are never answered, so both sides forget them
@@ -652,34 +491,9 @@ class Link:
         self._own.forget_run(run_id)
         self._peers.forget_run(run_id)
 
-
-def _run_id_of(params: Any, payload: msgspec.Raw) -> str | None:
-    if isinstance(params, dict) and isinstance(run_id := params.get("run_id"), str):
-        return run_id
-    return params.run_id if isinstance(params, CallParams) else run_id_in(payload)
-
-
-def _error_of(response: ErrorResponse) -> HostlerError:
-    if response.data is not None:
-        try:
-            return from_fault(decoder(Fault).decode(response.data))
-        except DECODE_ERRORS:
-            pass  # a foreign peer's own error data: its message still tells
-    return HostlerError(brief(f"{response.message} ({response.code})"))
-
-
-def _unknown(name: str, method: Method | None) -> str:
-    if method is None:
-        return f"unknown method {name[:100]!r}"
-    kind = "request" if method.is_request else "notification"
-    return f"{name} is a {kind} of the {method.sender.value}"
-
-
-def brief(text: str) -> str:
-    """Shorten what may quote the peer."""
-    return text if len(text) <= MAX_REASON_CHARS else text[: MAX_REASON_CHARS - 3] + "..."
-
-
-def too_large(size: int, limit: int) -> str:
-    """Say that a message is over a limit of bytes."""
-    return f"a message of {size:,} bytes is over the limit of {limit:,}"
+    def _foreign(self, method: str, run_id: str) -> Sequence[Incoming]:
+        if self._flows.was_active(run_id):
+            return ()
+        self.foreign_messages += 1
+        text = f"{method} names run {run_id[:64]!r}, which is not of this connection"
+        return (Warned(text, run_id[:64], foreign=True),)

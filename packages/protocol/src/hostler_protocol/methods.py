@@ -47,6 +47,12 @@ class VersionRange(Lenient):
     min: Count
     max: Count
 
+    def __contains__(self, version: int) -> bool:
+        return self.min <= version <= self.max
+
+    def __str__(self) -> str:
+        return f"{self.min} to {self.max}"
+
 
 class HostIdentity(Lenient):
     """Name and version of the host."""

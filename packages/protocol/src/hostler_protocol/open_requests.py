@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
+import msgspec
+
+from hostler_protocol.errors import (
+    JSONRPC_FAULT,
+    JSONRPC_INVALID_REQUEST,
+    HostlerError,
+    InvalidArgumentError,
+    RateLimitedError,
+)
 from hostler_protocol.frames import MessageId
-from hostler_protocol.limits import REMEMBERED_GIVEN_UP
+from hostler_protocol.incoming import Refused, StreamArrived, Warned
+from hostler_protocol.limits import MAX_OPEN_REQUEST_BYTES, MAX_OPEN_REQUESTS, REMEMBERED_GIVEN_UP
+from hostler_protocol.methods import StreamNote
 from hostler_protocol.run_flows import RunFlow
 
 
@@ -39,6 +50,23 @@ class OwnRequests:
         self.open: dict[MessageId, OwnRequest] = {}
         self.given_up: OrderedDict[MessageId, None] = OrderedDict()
 
+    def take_piece(self, note: StreamNote) -> StreamArrived | Warned | Refused | None:
+        """Take a piece of a streaming answer. After a gap the request is refused, and closed.
+
+        Return None if the request is not open: it was given up.
+        """
+        request = self.open.get(note.id)
+        if request is None:
+            return None
+        if note.index < request.pieces:
+            return Warned(f"piece {note.index} of the answer to {request.method} repeated: dropped")
+        if note.index > request.pieces:
+            del self.open[note.id]
+            text = f"piece {request.pieces} of the answer to {request.method} never arrived"
+            return Refused(note.id, request.method, HostlerError(text))
+        request.pieces += 1
+        return StreamArrived(note.id, note.index, msgspec.Raw(bytes(note.chunk)))
+
     def give_up(self, id_: MessageId) -> None:
         """Close a request whose answer is no longer needed. An unknown id is ignored."""
         if self.open.pop(id_, None) is not None:
@@ -46,9 +74,9 @@ class OwnRequests:
             while len(self.given_up) > REMEMBERED_GIVEN_UP:
                 self.given_up.popitem(last=False)
 
-    def was_given_up(self, id_: MessageId) -> bool:
+    def was_given_up(self, id_: MessageId | None) -> bool:
         """Whether a request was given up. True only once per id: a second answer is an error of the peer."""
-        if id_ not in self.given_up:
+        if id_ is None or id_ not in self.given_up:
             return False
         del self.given_up[id_]
         return True
@@ -65,11 +93,22 @@ class OwnRequests:
 
 
 class PeerRequests:
-    """The requests of the peer by id."""
+    """The open requests of the peer by id, within MAX_OPEN_REQUESTS and MAX_OPEN_REQUEST_BYTES."""
 
     def __init__(self) -> None:
         self.open: dict[MessageId, PeerRequest] = {}
         self.bytes = 0
+
+    def refusal(self, id_: MessageId, size: int) -> tuple[int, HostlerError] | None:
+        """Return the JSON-RPC code and the error if another request cannot be added; None if it can."""
+        if id_ in self.open:
+            text = f"request id {id_!r} is still open; ids must be unique"
+            return JSONRPC_INVALID_REQUEST, InvalidArgumentError(text)
+        # a single request is accepted whatever its size, which the message size bounds
+        if len(self.open) >= MAX_OPEN_REQUESTS or (self.open and self.bytes + size > MAX_OPEN_REQUEST_BYTES):
+            text = f"{len(self.open)} requests of {self.bytes:,} bytes are open; wait for answers first"
+            return JSONRPC_FAULT, RateLimitedError(text, 1.0)
+        return None
 
     def add(self, id_: MessageId, request: PeerRequest) -> None:
         """Add a request that will be answered."""

@@ -1,4 +1,4 @@
-"""Decode payloads to wire types, and build refusals."""
+"""Decode payloads to wire types."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from hostler_protocol._base import DECODE_ERRORS
-from hostler_protocol.errors import Fault
-from hostler_protocol.frames import ErrorResponse, MessageId, raw
+from hostler_protocol.calls import CallParams
 
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -26,11 +25,6 @@ def typed(kind: Any, params: Any, payload: msgspec.Raw) -> Any:
     return params if isinstance(params, kind) else decoder(kind).decode(payload)
 
 
-def fault_response(id_: MessageId, code: int, fault: Fault) -> ErrorResponse:
-    """Build the error response that refuses a request."""
-    return ErrorResponse(id_, code, fault.message, raw(fault))
-
-
 class _RunIdOnly(msgspec.Struct):
     run_id: str | None = None
 
@@ -42,3 +36,10 @@ def run_id_in(params: msgspec.Raw) -> str | None:
         return only.run_id
     except DECODE_ERRORS:
         return None
+
+
+def run_id_of(params: Any, payload: msgspec.Raw) -> str | None:
+    """Return the `run_id` of our own parameters, or None; `payload` is their JSON."""
+    if isinstance(params, dict) and isinstance(run_id := params.get("run_id"), str):
+        return run_id
+    return params.run_id if isinstance(params, CallParams) else run_id_in(payload)

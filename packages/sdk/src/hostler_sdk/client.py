@@ -12,20 +12,19 @@ from typing import Any, Protocol
 
 from hostler_protocol.errors import HostlerError, NotFoundError
 from hostler_protocol.frames import MessageId, raw
-from hostler_protocol.limits import CANCEL_GRACE_SECONDS, PROTOCOL_VERSION
-from hostler_protocol.link import (
+from hostler_protocol.incoming import (
     Broken,
     CallCancelled,
     Called,
     Incoming,
-    Link,
     Noted,
     Refused,
     Replied,
-    State,
     StreamArrived,
     Warned,
 )
+from hostler_protocol.limits import CANCEL_GRACE_SECONDS, PROTOCOL_VERSION
+from hostler_protocol.link import Link
 from hostler_protocol.manifest import RunnerList
 from hostler_protocol.methods import (
     InitializeParams,
@@ -38,6 +37,7 @@ from hostler_protocol.methods import (
     RunStartParams,
     Side,
 )
+from hostler_protocol.states import State
 from hostler_protocol.tools import ToolCancelNote, ToolInvokeParams, ToolLookupParams
 from hostler_sdk.execution import Execution
 from hostler_sdk.host_calls import CallTable

@@ -13,8 +13,9 @@ import msgspec
 from hostler_protocol.errors import HostlerError, PayloadTooLargeError
 from hostler_protocol.frames import MessageId
 from hostler_protocol.limits import MAX_OPEN_REQUESTS
-from hostler_protocol.link import Link, LinkError, State
+from hostler_protocol.link import Link, LinkError
 from hostler_protocol.methods import CallCancelNote
+from hostler_protocol.states import State
 from hostler_sdk.errors import Cancelled, HostError, InvalidArgument, RuntimeFailure, host_error
 
 MAX_STREAM_BUFFER_BYTES = 16 * 1024 * 1024

@@ -22,7 +22,8 @@ from hostler_protocol.errors import (
     from_fault,
 )
 from hostler_protocol.frames import MessageId, raw
-from hostler_protocol.link import Called, Link
+from hostler_protocol.incoming import Called
+from hostler_protocol.link import Link
 from hostler_protocol.manifest import ToolList
 from hostler_protocol.tools import ToolCallContext, ToolFound, ToolInvokeParams, ToolLookupParams, ToolOutcome
 from hostler_sdk.errors import HostError, writable

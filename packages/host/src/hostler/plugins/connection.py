@@ -35,22 +35,21 @@ from hostler_protocol.errors import (
 )
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import PluginIdentity
-from hostler_protocol.limits import Limits
-from hostler_protocol.link import (
+from hostler_protocol.incoming import (
     Broken,
     CallCancelled,
     Called,
     Incoming,
-    Link,
     Refused,
     Replied,
     ResultArrived,
     RunBroken,
     RunEnded,
     RunLeft,
-    State,
     Warned,
 )
+from hostler_protocol.limits import Limits
+from hostler_protocol.link import Link
 from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest
 from hostler_protocol.methods import (
     NoParams,
@@ -60,6 +59,7 @@ from hostler_protocol.methods import (
     RunStartParams,
     Side,
 )
+from hostler_protocol.states import State
 
 RESTART_POLL_SECONDS = 0.1
 

@@ -9,7 +9,7 @@ from typing import Any
 from hostler.plugins.handler import RunHandler
 from hostler_protocol.errors import PluginError
 from hostler_protocol.frames import MessageId
-from hostler_protocol.link import Called, ResultArrived
+from hostler_protocol.incoming import Called, ResultArrived
 
 
 @dataclass(slots=True)

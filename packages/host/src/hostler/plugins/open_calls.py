@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hostler_protocol.calls import CALLS
 from hostler_protocol.frames import MessageId
-from hostler_protocol.link import Called
+from hostler_protocol.incoming import Called
 
 _HEAVY = frozenset(f"host/{call.method}" for call in CALLS.values() if call.heavy)
 

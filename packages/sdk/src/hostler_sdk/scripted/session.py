@@ -13,14 +13,11 @@ from hostler_protocol.calls import CALLS, CallParams
 from hostler_protocol.errors import HostlerError, PluginProtocolError, from_fault
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId
-from hostler_protocol.json_values import fields_problem
-from hostler_protocol.limits import PROTOCOL_VERSION
-from hostler_protocol.link import (
+from hostler_protocol.incoming import (
     Broken,
     CallCancelled,
     Called,
     Incoming,
-    Link,
     Noted,
     Refused,
     Replied,
@@ -30,6 +27,9 @@ from hostler_protocol.link import (
     StreamArrived,
     Warned,
 )
+from hostler_protocol.json_values import fields_problem
+from hostler_protocol.limits import PROTOCOL_VERSION
+from hostler_protocol.link import Link
 from hostler_protocol.methods import (
     HostIdentity,
     InitializeParams,
