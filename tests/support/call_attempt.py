@@ -1,0 +1,469 @@
+"""An attempt's calls and pauses on real stores, without a process: runner, tools and model are played."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from hostler.calls.executor import CallExecutor
+from hostler.calls.gate import GatedRun
+from hostler.calls.in_progress import Guest
+from hostler.calls.scope import CallScope
+from hostler.domain.agents import ResourcePolicy
+from hostler.domain.events import Caller as Person
+from hostler.domain.grants import Catalog, Grant
+from hostler.domain.lanes import lane_of
+from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
+from hostler.domain.pause_values import Pause, PausedCall
+from hostler.domain.place import Place
+from hostler.domain.tool_pins import ToolPin
+from hostler.journal.feed import Feed
+from hostler.journal.fork import Inherited
+from hostler.journal.resume import Loaded, Resumption, read_answer
+from hostler.journal.run_log import FencedError, Item, RunLog
+from hostler.models.port import ModelProvider, ModelRequest
+from hostler.pauses.requests import Questions
+from hostler.pauses.service import PauseService
+from hostler.pauses.waiting import HeldCalls
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import parse
+from hostler.storage.stores import api_keys, journal, pause_calls, pauses, runs
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.journal import StoredEntry
+from hostler.storage.stores.run_rows import NewRun, Run
+from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolService
+from hostler_protocol.calls import ModelChunk, ModelDelta, ModelReply, RetrieveReply
+from hostler_protocol.content import ModelMessage, Usage
+from hostler_protocol.errors import HostlerError
+from hostler_protocol.frames import MessageId
+from hostler_protocol.grants import KnowledgeBaseResource
+from hostler_protocol.ids import new_id
+from hostler_protocol.manifest import Capabilities
+from support.call_params import params_of
+from support.call_world import World, world_of
+from support.gates import Bell, Gate
+from support.grants import FORM, StatePolicy, agent_of, catalog_of, event_of, grant_of, manifest_of
+
+HOST = Membership("h1")
+TOOLS = ("search", "book")
+CLAIM = parse(
+    "-- name: claim\nUPDATE runs SET status = 'claimed', host_id = 'h1' WHERE run_id = :run_id", "t"
+)
+
+
+class Runner:
+    """The runner's side of its calls: the answers that it gets, in their order."""
+
+    def __init__(self) -> None:
+        self.answers: dict[MessageId, Any] = {}
+        self.chunks: dict[MessageId, list[Any]] = {}
+        self.listens = True
+        """Whether it still takes chunks."""
+        self._bell = Bell()
+
+    def reply(self, call_id: MessageId, result: Any) -> None:
+        assert call_id not in self.answers, f"call {call_id} was answered twice"
+        self.answers[call_id] = result
+        self._bell.ring()
+
+    def refuse(self, call_id: MessageId, error: HostlerError) -> None:
+        self.reply(call_id, error)
+
+    async def stream(self, call_id: MessageId, chunk: Any) -> bool:
+        self.chunks.setdefault(call_id, []).append(chunk)
+        return self.listens
+
+    async def answer(self, call_id: MessageId) -> Any:
+        """Wait for the answer; a refusal is raised."""
+        await self._bell.until(lambda: call_id in self.answers, f"call {call_id} was never answered")
+        answer = self.answers[call_id]
+        if isinstance(answer, HostlerError):
+            raise answer
+        return answer
+
+
+@dataclass
+class GuestRunner(Runner):
+    """A guest: its calls are answered to itself."""
+
+    may_wait: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+
+class Tools:
+    """A tool service that is played. Its calls have these `outcomes` in their order, then numbers."""
+
+    def __init__(self) -> None:
+        self.calls: list[ToolInvocation] = []
+        self.outcomes: list[Any] = []
+        self.found: list[Any] = []
+        """Answers of `lookup`."""
+        self.gate: Gate | None = None
+        """Calls wait here."""
+        self.pins: dict[str, ToolPin] = {}
+        self.broken: Exception | None = None
+        """Raised where a tool is described to people."""
+
+    def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
+        if self.broken is not None:
+            raise self.broken
+        return {}
+
+    def pin(self, workspace_id: str, tool_name: str) -> ToolPin | None:
+        return self.pins.get(tool_name)
+
+    async def check(self, workspace_id: str, tool_name: str, parameters: dict[str, Any]) -> None:
+        pass
+
+    async def call(self, invocation: ToolInvocation) -> Any:
+        self.calls.append(invocation)
+        if self.gate is not None:
+            await self.gate.passed()
+        outcome = self.outcomes.pop(0) if self.outcomes else len(self.calls)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def lookup(self, invocation: ToolInvocation) -> Found | None:
+        found = self.found.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return cast("Found | None", found)
+
+
+class Handbook:
+    """A knowledge base that is played: a read that can be held back, or fail."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.gate: Gate | None = None
+        self.error: Exception | None = None
+
+    def offered(self, workspace_id: str) -> Mapping[str, KnowledgeBaseResource]:
+        return {}
+
+    async def retrieve(self, *_: Any, **__: Any) -> RetrieveReply:
+        self.reads += 1
+        if self.gate is not None:
+            await self.gate.passed()
+        if self.error is not None:
+            raise self.error
+        return RetrieveReply(items=[])
+
+
+class Model:
+    """A model service, its model and its provider, all played: it streams `pieces`."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.closed = False
+        """Whether the last stream was closed before its end."""
+
+    @property
+    def provider(self) -> ModelProvider:
+        return cast("ModelProvider", self)
+
+    def get(self, model_id: str) -> Model:
+        return self
+
+    def cost(self, usage: Usage | None) -> None:
+        return None
+
+    async def stream(self, _: ModelRequest) -> AsyncGenerator[ModelChunk | ModelReply]:
+        self.closed = False
+        try:
+            for piece in self.pieces:
+                yield ModelChunk(delta=ModelDelta(content=piece))
+            message = ModelMessage(role="assistant", content="".join(self.pieces))
+            yield ModelReply(message=message, finish_reason="stop")
+        except GeneratorExit:
+            self.closed = True
+            raise
+
+
+class Log(RunLog):
+    """A run's way into the journal; it rings when something is added."""
+
+    bell: Bell
+
+    def add(self, item: Item, *, hurry: bool = True) -> None:
+        super().add(item, hurry=hurry)
+        self.bell.ring()
+
+
+@dataclass
+class CallAttempt:
+    """One attempt of one run. What it needs of its run's other parts is noted here."""
+
+    world: World
+    run: Run
+    scope: CallScope
+    tools: Tools
+    handbook: Handbook
+    resumed: bool = False
+    inherited: Inherited | None = None
+    resumable: bool = True
+    hold_seconds: float = 3600.0
+    blocked_seconds: float = 3600.0
+    runner: Runner = field(default_factory=Runner)
+    requested: list[PausedCall] = field(default_factory=list)
+    """Calls that people were newly asked about."""
+    parked: int = 0
+    """How often it was to be parked."""
+    fenced: list[FencedError] = field(default_factory=list)
+    live: list[int] = field(default_factory=list)
+    diverged: list[str] = field(default_factory=list)
+    log: Log = field(init=False)
+    held: HeldCalls = field(init=False)
+    gated: GatedRun = field(init=False)
+    calls: CallExecutor = field(init=False)
+    _bell: Bell = field(default_factory=Bell)
+    _made: int = 0
+
+    async def open(self) -> None:
+        """Build the parts as `runs.attempt_parts` does."""
+        world, run = self.world, self.run
+        self.log = Log(world.db, Feed(_unread), run.run_id, run.attempt, HOST, self.fenced.append)
+        self.log.bell = self._bell
+        self.gated = GatedRun(run.run_id, self.scope.grant)
+        progressed = asyncio.Event()
+        tools = cast("ToolService", self.tools)
+        self.held = HeldCalls(
+            self.log,
+            run,
+            Questions(run.workspace_id, run.run_id, tools),
+            tools,
+            "hold",
+            self.hold_seconds,
+            self.blocked_seconds,
+            requested=self._note_requested,
+            park=self._note_parked if self.resumable else None,
+            looked=progressed.set,
+        )
+        resumption = None
+        if self.resumed:
+            loaded = Loaded(run.run_id, run.base_attempt)
+            await loaded.read_rest(world.db)
+            resumption = Resumption(
+                loaded.recording,
+                partial(read_answer, world.db, world.services.blobs, run.run_id),
+                stall_seconds=3600.0,
+                live=self.live.append,
+                diverged=self.diverged.append,
+            )
+        self.calls = CallExecutor(
+            gate=world.gate,
+            gated=self.gated,
+            scope=self.scope,
+            journal=self.log,
+            blobs=world.services.blobs,
+            runner=self.runner,
+            resumption=resumption,
+            inherited=self.inherited,
+            held=self.held,
+            progressed=progressed,
+            active=self._bell.ring,
+        )
+
+    def _note_requested(self, call: PausedCall) -> None:
+        self.requested.append(call)
+        self._bell.ring()
+
+    def _note_parked(self) -> None:
+        self.parked += 1
+        self._bell.ring()
+
+    def close(self) -> None:
+        self.calls.stop()
+        self.held.close()
+        self.log.close()
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def begin(self, method: str, *, guest: Guest | None = None, **changes: Any) -> MessageId:
+        """Begin a call; it is answered when it is done."""
+        self._made += 1
+        self.calls.begin(self._made, method, params_of(method, self.run.run_id, **changes), guest)
+        return self._made
+
+    async def call(self, method: str, **changes: Any) -> Any:
+        """Make a call; a refusal is raised."""
+        return await self.runner.answer(self.begin(method, **changes))
+
+    async def writing(self) -> None:
+        """Wait until something is on its way into the database."""
+        await self._bell.until(lambda: self.log.is_writing, "nothing is ever written")
+
+    async def idle(self) -> None:
+        """Wait until no call is under way."""
+        await self._bell.until(lambda: not self.calls.under_way, "a call never ends")
+
+    async def entries(self, *kinds: str) -> list[StoredEntry]:
+        """The run's journal, as far as it concerns calls; all that was added is committed before."""
+        await self.log.settled()
+        wanted = kinds or ("call", "intent", "refusal")
+        page = await self.world.db.read(lambda tx: journal.page(tx, self.run.run_id, 0, 1_000))
+        return [entry for entry in page.items if entry.kind in wanted]
+
+    # -- people -----------------------------------------------------------------------------------
+
+    async def asked(self, count: int = 1) -> list[PausedCall]:
+        """Wait until people were asked about so many calls."""
+        await self._bell.until(lambda: len(self.requested) >= count, f"{count} calls were never asked about")
+        return self.requested
+
+    async def parking(self) -> None:
+        """Wait until the attempt is to be parked."""
+        await self._bell.until(lambda: self.parked > 0, "the attempt is never parked")
+
+    async def pause(self) -> tuple[Pause, list[PausedCall]]:
+        """The run's latest pause, and its calls."""
+
+        def look(tx: Tx) -> tuple[Pause, list[PausedCall]]:
+            pause = pauses.of_run(tx, self.run.run_id)[0]
+            return pause, pause_calls.of_pause(tx, pause)
+
+        return await self.world.db.read(look)
+
+    def desk(self) -> PauseService:
+        """Where people decide; the attempt learns of it."""
+        return PauseService(self.world.db, on_changed=lambda _: self.held.changed())
+
+    async def decide(self, person: Person, *actions: Action) -> ActionAnswer:
+        """Decide about calls of the latest pause."""
+        pause, _ = await self.pause()
+        request = ActRequest(revision=pause.revision, actions=list(actions))
+        return await self.desk().act(person, pause.pause_id, request)
+
+
+async def ada(world: World, *roles: str, subject: str = "user:ada") -> Person:
+    """The one who asked for the run, or somebody else, with a key."""
+
+    def work(tx: Tx) -> Person:
+        rights = ("pauses:write", "pauses:decide_blind", "runs:read")
+        key, _ = api_keys.create(tx, "main", name=subject, subject=subject, roles=roles, rights=rights)
+        return Person("main", subject, key.key_id, key.roles, key.rights)
+
+    return await world.db.write(work)
+
+
+def attempt_grant(*, effects: Mapping[str, str] | None = None, **policy: Any) -> Grant:
+    """A grant of everything that the calls of these tests need. `effects`: effect classes of tools."""
+    plain = catalog_of(["gpt"], list(TOOLS), ["handbook"])
+    pins = {
+        name: ToolPin(
+            tool_id=pin.tool_id,
+            owner=pin.owner,
+            schema_digest=pin.schema_digest,
+            effect=(effects or {}).get(name, "idempotent"),  # type: ignore[arg-type]
+        )
+        for name, pin in plain.tool_pins.items()
+    }
+    catalog = Catalog(
+        models=plain.models,
+        tools=plain.tools,
+        knowledge_bases=plain.knowledge_bases,
+        tool_pins=pins,
+        interactions=True,
+    )
+    return grant_of(
+        manifest=manifest_of(capabilities=Capabilities(steering=True), form=[*FORM]),
+        agent=agent_of(
+            resource_policy=ResourcePolicy(**policy),
+            state_policy=StatePolicy(state_scopes=["conversation", "actor"]),
+        ),
+        event=event_of(event_id="e-own"),
+        config={"model": "gpt", "knowledge": ["handbook"], "tools": list(TOOLS)},
+        catalog=catalog,
+    )
+
+
+async def _unread(*_: Any) -> Any:
+    raise AssertionError("nobody watches")
+
+
+def _open_run(tx: Tx, *, world: World, grant: Grant, again: Run | None) -> Run:
+    if again is not None:
+        return again
+    agent, run_id = world.agents["main", "helper"], new_id()
+    new = NewRun(
+        workspace_id="main",
+        run_id=run_id,
+        agent_id=agent.agent_id,
+        agent_name=agent.name,
+        agent_version=1,
+        runner_id=agent.spec.runner,
+        lane=lane_of(
+            workspace_id="main", agent_id=agent.agent_id, place=Place(conversation_id="c1"), event_id=run_id
+        ),
+        event_id="e-own",
+        conversation_id="c1",
+        requester="user:ada",
+        parallel=True,
+    )
+    runs.open(tx, new, HOST)
+    runs.transition(tx, run_id, 1, "running", cause="test", actor="h1", grant_json=grant.encoded)
+    return runs.get(tx, "main", run_id)
+
+
+@dataclass
+class Attempts:
+    """Attempts of runs. Each is closed, and all of its journal is durable, when its block ends."""
+
+    world: World
+    tools: Tools = field(default_factory=Tools)
+    handbook: Handbook = field(default_factory=Handbook)
+    model: Model = field(default_factory=Model)
+
+    @asynccontextmanager
+    async def attempt(
+        self, grant: Grant | None = None, *, again: Run | None = None, scope: Any = None, **options: Any
+    ) -> AsyncIterator[CallAttempt]:
+        """An attempt of a new run, or of the run `again`. `scope`: changes of its call scope."""
+        grant = grant or attempt_grant()
+        run = await self.world.db.write(partial(_open_run, world=self.world, grant=grant, again=again))
+        self.tools.pins = dict(grant.tool_pins)
+        caller = self.world.caller(grant=grant, event=event_of(event_id="e-own"))
+        services = replace(
+            self.world.services,
+            tools=cast("ToolService", self.tools),
+            knowledge=self.handbook,
+            models=self.model,
+        )
+        own = replace(
+            caller.scope(), run_id=run.run_id, attempt=run.attempt, services=services, **(scope or {})
+        )
+        attempt = CallAttempt(self.world, run, own, self.tools, self.handbook, **options)
+        await attempt.open()
+        pump = asyncio.create_task(attempt.log.pump())
+        try:
+            yield attempt
+        finally:
+            attempt.close()
+            await pump
+
+    async def lost(self, run: Run) -> Run:
+        """The attempt is lost: the run goes on from its journal."""
+
+        def work(tx: Tx) -> Run:
+            runs.transition(tx, run.run_id, None, "queued", cause="lost", actor="h1", restart=False)
+            tx.run(CLAIM.claim, run_id=run.run_id)
+            runs.transition(tx, run.run_id, None, "running", cause="test", actor="h1")
+            return runs.get(tx, "main", run.run_id)
+
+        return await self.world.db.write(work)
+
+
+@asynccontextmanager
+async def attempts_on(database: SqlDatabase, folder: Path) -> AsyncIterator[Attempts]:
+    """Attempts on an empty database."""
+    async with world_of(database, folder) as world:
+        yield Attempts(world)
