@@ -78,7 +78,7 @@ def test_steps_are_numbered_in_the_order_of_the_journal_and_deltas_are_one() -> 
     (text,) = tape.results
     assert (text.step, text.data["chunk"]["content"]) == (2, "xyz")
     assert tape.steps == 3
-    assert [call.results_before for call in tape.calls] == [0, 2]
+    assert tape.result_positions == (4, 5, 7)
 
 
 def test_every_outcome_is_given_once_by_the_nth_use() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from hostler.domain.answer_order import AnswerOrder
 from hostler_protocol.calls import CALLS
 from hostler_protocol.ids import digest
 from hostler_protocol.results import HOST_ONLY_RESULTS
@@ -188,11 +189,8 @@ class FastForward:
         self._recording = recording
         self._matched = 0
         self._loose = Counter(recording.loose)
-        self._outcomes = sorted(
-            (call.position, call.name) for call in recording.calls.values() if call.position is not None
-        )
-        self._next_outcome = 0
-        self._released: set[CallName] = set()
+        answers = (call.position for call in recording.calls.values() if call.position is not None)
+        self._order = AnswerOrder(answers, recording.positions)
         self._unasked = {call.name for call in recording.calls.values() if call.effect}
         self._asked: set[CallName] = set()
         self._at_once = recording.at_once
@@ -207,12 +205,7 @@ class FastForward:
     @property
     def is_over(self) -> bool:
         """Whether the recording is used up: from here on the attempt is like any other."""
-        return (
-            self.live and not self._loose and len(self._released) == len(self._outcomes) and not self._open()
-        )
-
-    def _open(self) -> bool:
-        return any(name not in self._released for name in self._unasked)
+        return self.live and not self._loose and not self._unasked and self._order.is_over
 
     # -- results ----------------------------------------------------------------------------------
 
@@ -263,21 +256,14 @@ class FastForward:
             self._at_once = self._at_once or len(self._asked) > 1
         return call
 
-    def may_answer(self, call: RecordedCall) -> bool:
-        """Whether a recorded outcome may be delivered: all recorded before it have been."""
-        if self.live or call.position is None:
-            return True
-        before = bisect_left(self._recording.positions, call.position)
-        while self._next_outcome < len(self._outcomes):
-            position, name = self._outcomes[self._next_outcome]
-            if name not in self._released:
-                return position >= call.position and self._matched >= before
-            self._next_outcome += 1
-        return True
+    def may_answer(self, position: int) -> bool:
+        """Whether the recorded answer at a position may be delivered: those before it were, or it is live."""
+        return self.live or self._order.may_answer(position, self._matched)
 
     def answered(self, call: RecordedCall) -> None:
-        """Note that the call's outcome was delivered, or that nobody waits for it any more."""
-        self._released.add(call.name)
+        """Note that the call's answer was delivered, or that the runner no longer waits for it."""
+        if call.position is not None:
+            self._order.answered(call.position)
         self._asked.discard(call.name)
 
     def go_live(self) -> None:
@@ -297,6 +283,15 @@ class FastForward:
     def effect_diverges(self, method: str) -> str:
         """Return the sentence for a new call with an effect, made while recorded ones are missing."""
         return f"{method} was not called before, and {self._name_unasked()}"
+
+    def stall_diverges(self, position: int, seconds: float) -> str:
+        """Return the sentence for a recorded answer that waits, nothing having happened for `seconds`."""
+        calls = self._recording.calls.values()
+        method = next(call.name.method for call in calls if call.position == position)
+        return (
+            f"{method} waits for what was recorded before it, and for {seconds:g} s "
+            "the runner did nothing of that"
+        )
 
     def end_diverges(self) -> str | None:
         """Return why the runner must not end here, or None if it may."""

@@ -86,8 +86,6 @@ class TapedCall:
 
     step: int
     position: int
-    results_before: int
-    """Number of the runner's results recorded before the outcome."""
     method: str
     name: CallName | None
     params: Any
@@ -122,8 +120,8 @@ class Tape:
     """UTC epoch seconds; the recorded deadline counts from here."""
     calls: tuple[TapedCall, ...]
     results: tuple[TapedResult, ...]
-    raw_results: int
-    """Number of recorded results before deltas were joined."""
+    result_positions: tuple[int, ...]
+    """Position of each recorded result in the journal, before deltas were joined."""
     artifact_ids: tuple[str, ...]
     """Artifact ids made by the host, in order."""
     whole: bool
@@ -164,7 +162,7 @@ class _Reading:
 
     calls: list[tuple[int, TapedCall]] = field(default_factory=list)
     results: list[tuple[int, TapedResult]] = field(default_factory=list)
-    raw_results: int = 0
+    result_positions: list[int] = field(default_factory=list)
 
 
 def decode_tape(text: bytes) -> TapeFile:
@@ -195,7 +193,7 @@ def read_tape(file: TapeFile) -> Tape:
     reading = _Reading()
     for entry in kept:
         if entry.kind in ("call", "refusal", "intent"):
-            if (call := _call_of(entry, reading.raw_results)) is not None:
+            if (call := _call_of(entry)) is not None:
                 reading.calls.append((entry.position, call))
         elif entry.kind == "result" and entry.type not in HOST_ONLY_RESULTS:
             _take_result(reading, entry)
@@ -208,7 +206,7 @@ def read_tape(file: TapeFile) -> Tape:
         began_at=began.at,
         calls=tuple(_numbered(call, numbers[at]) for at, call in _once(reading.calls)),
         results=tuple(_numbered(result, numbers[at]) for at, result in reading.results),
-        raw_results=reading.raw_results,
+        result_positions=tuple(reading.result_positions),
         artifact_ids=tuple(
             str(result.data.get("artifact_id"))
             for _, result in reading.results
@@ -264,7 +262,7 @@ def _context_of(entry: TapeEntry) -> AgentRunContext:
     return msgspec.json.decode(entry.data, type=AgentRunContext)
 
 
-def _call_of(entry: TapeEntry, results_before: int) -> TapedCall | None:
+def _call_of(entry: TapeEntry) -> TapedCall | None:
     """Read a call of the runner; None for a guest call."""
     data = msgspec.json.decode(entry.data, type=_Call)
     if is_guest_call(data.digest, data.nth):
@@ -273,7 +271,6 @@ def _call_of(entry: TapeEntry, results_before: int) -> TapedCall | None:
     return TapedCall(
         step=0,
         position=entry.position,
-        results_before=results_before,
         method=data.method or entry.type,
         name=CallName(data.method, data.digest, data.nth) if data.digest else None,
         params=data.params,
@@ -292,7 +289,7 @@ def _result_of(entry: TapeEntry) -> _Result:
 def _take_result(reading: _Reading, entry: TapeEntry) -> None:
     found = _result_of(entry)
     usage = None if found.usage is None else msgspec.to_builtins(found.usage)
-    reading.raw_results += 1
+    reading.result_positions.append(entry.position)
     taken = TapedResult(0, entry.type, found.data, usage)
     if reading.results:
         at, last = reading.results[-1]

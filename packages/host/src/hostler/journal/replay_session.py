@@ -8,7 +8,6 @@ finish as they did.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +15,14 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.answer_order import AnswerOrder
 from hostler.domain.divergence import Divergence, first_divergence, left_out, silence, unknown_call
 from hostler.domain.grants import decode_grant
 from hostler.domain.outcomes import Step, Stored, Uploaded
 from hostler.domain.result_sequence import ResultStream
 from hostler.domain.tapes import Player, Tape, TapedCall, TapedResult, joined_deltas
 from hostler.journal.call_records import chunk_of, digest_of
+from hostler.journal.turns import AnswerQueue
 from hostler.plugins.connection import PluginConnection
 from hostler_protocol.calls import CallParams
 from hostler_protocol.errors import PluginError, RemoteFaultError, RunFailure
@@ -75,10 +76,8 @@ class Session:
     _results: list[TapedResult] = field(default_factory=list)
     _taken: int = 0
     _asked: int = 0
-    _unanswered: list[int] = field(init=False)
-    _results_before: dict[int, int] = field(init=False)
-    _answered: set[int] = field(default_factory=set)
-    _held: dict[int, asyncio.Event] = field(default_factory=dict)
+    _order: AnswerOrder = field(init=False)
+    _answers: AnswerQueue = field(init=False)
     _tasks: dict[MessageId, asyncio.Task[None]] = field(default_factory=dict)
     _departed: Divergence | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -94,9 +93,9 @@ class Session:
             uploads=_uploaded(self.tape),
             artifact_id=lambda: next(made, None) or new_id(),
         )
-        self._results_before = {call.position: call.results_before for call in self.tape.calls}
-        self._unanswered = [call.position for call in self.tape.calls if call.known]
-        heapq.heapify(self._unanswered)
+        answers = (call.position for call in self.tape.calls if call.known)
+        self._order = AnswerOrder(answers, self.tape.result_positions)
+        self._answers = AnswerQueue(lambda position: self._order.may_answer(position, self._taken))
 
     @property
     def run_id(self) -> str:
@@ -205,35 +204,17 @@ class Session:
             if call.given_up:  # what was answered after it waits until the runner gives it up again
                 await self._over.wait()
                 return
-            await self._turn(call)
+            await self._answers.wait(call.position)
             if call.error is not None:
                 self.connection.refuse(call_id, RemoteFaultError(call.error))
             else:
                 self.connection.reply(call_id, call.reply)
         finally:
-            self._answered.add(call.position)
+            self._order.answered(call.position)
             self._release()
 
-    async def _turn(self, call: TapedCall) -> None:
-        if self._may_answer(call.position, call.results_before):
-            return
-        self._held[call.position] = asyncio.Event()
-        try:
-            await self._held[call.position].wait()
-        finally:
-            del self._held[call.position]
-
-    def _may_answer(self, position: int, results_before: int) -> bool:
-        while self._unanswered and self._unanswered[0] in self._answered:
-            heapq.heappop(self._unanswered)
-        in_turn = not self._unanswered or self._unanswered[0] >= position
-        return in_turn and self._taken >= results_before
-
     def _release(self) -> None:
-        """Let answers go whose turn has come."""
-        for position in sorted(self._held):
-            if self._may_answer(position, self._results_before[position]):
-                self._held[position].set()
+        self._answers.release()
         self._watch()
 
     # -- where the tape ends ----------------------------------------------------------------------
@@ -280,9 +261,13 @@ class Session:
         self._timer = asyncio.get_running_loop().call_later(self.settle_seconds, self._settled)
 
     def _settled(self) -> None:
-        if self._held:
-            self._held[min(self._held)].set()  # what was recorded before it does not come
-        elif self.tape.ended_by_host and not self._stopping and self._taken + 1 >= self.tape.raw_results:
+        if self._answers.first is not None:
+            self._answers.release_first()  # what was recorded before it does not come
+        elif (
+            self.tape.ended_by_host
+            and not self._stopping
+            and self._taken + 1 >= len(self.tape.result_positions)
+        ):
             self._stop()
         self._watch()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import heapq
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -23,6 +21,7 @@ from hostler.domain.recording import (
 )
 from hostler.domain.result_sequence import ResultStream
 from hostler.journal.call_records import RecordedAnswer, answer_of, head_of, intent_of
+from hostler.journal.turns import Turns
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import journal
 from hostler.storage.stores.blobs import BlobFolder
@@ -176,92 +175,6 @@ def artifact_id_of(run_id: str, base_attempt: int, nth: int) -> str:
     return str(uuid.uuid5(uuid.UUID(run_id), f"artifact {base_attempt} {nth}"))
 
 
-class Turns:
-    """Recorded answers wait here until all that was recorded before them was made or answered again.
-
-    So do calls with an effect that are not recorded, until those that are were asked for. `stalled` is told,
-    with the sentence that says on what, where for `stall_seconds` nothing came that would let one go on.
-    """
-
-    def __init__(self, forward: FastForward, stall_seconds: float, stalled: Callable[[str], None]) -> None:
-        self._forward = forward
-        self._stall_seconds = stall_seconds
-        self._stalled = stalled
-        self._waiting: list[tuple[int, int, RecordedCall, asyncio.Future[None]]] = []
-        self._new: dict[asyncio.Future[None], str] = {}
-        """Calls that are not recorded: their methods."""
-        self._count = 0
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def wait(self, call: RecordedCall) -> None:
-        """Wait for a call's turn; afterwards tell `answered`."""
-        if self._forward.may_answer(call):
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._count += 1
-        heapq.heappush(self._waiting, (call.position or 0, self._count, call, future))
-        self._watch()
-        await future
-
-    async def may_begin(self, method: str) -> None:
-        """Wait until a call with an effect that is not recorded may be made."""
-        if self._forward.may_begin:
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._new[future] = method
-        self._watch()
-        try:
-            await future
-        finally:
-            self._new.pop(future, None)
-
-    def answered(self, call: RecordedCall) -> None:
-        """A recorded answer went out, or nobody waits for it any more."""
-        self._forward.answered(call)
-        self.progressed()
-
-    def progressed(self) -> None:
-        """A result was made again, a call asked for or answered, or the attempt is live: others may go on."""
-        if not self._waiting and not self._new:
-            self.close()
-            return
-        if self._forward.may_begin:
-            for future in self._new:
-                if not future.done():
-                    future.set_result(None)
-        while self._waiting:
-            _, _, call, future = self._waiting[0]
-            if not future.done() and not self._forward.may_answer(call):
-                break
-            heapq.heappop(self._waiting)
-            if not future.done():
-                future.set_result(None)
-        self._watch()
-
-    def close(self) -> None:
-        """The attempt is over."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _watch(self) -> None:
-        self.close()
-        if self._waiting or not all(future.done() for future in self._new):
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._stall_seconds, self._give_up)
-
-    def _give_up(self) -> None:
-        if not self._waiting:
-            method = next(method for future, method in self._new.items() if not future.done())
-            self._stalled(self._forward.effect_diverges(method))
-            return
-        _, _, call, _ = self._waiting[0]
-        self._stalled(
-            f"{call.name.method} waits for what was recorded before it, and for {self._stall_seconds:g} s "
-            "the runner did nothing of that"
-        )
-
-
 class Resumption:
     """An attempt that goes on from a recording: what its calls and results ask.
 
@@ -297,7 +210,7 @@ class Resumption:
 
     def may_answer(self, call: RecordedCall) -> bool:
         """Whether a recorded answer may go out now. Tell `answered` once it has."""
-        return self._forward.may_answer(call)
+        return call.position is None or self._forward.may_answer(call.position)
 
     async def read(self, call: RecordedCall) -> RecordedAnswer:
         """Return the recorded answer. Its chunks may be sent at once, the reply in its `turn`."""
@@ -305,11 +218,13 @@ class Resumption:
 
     async def turn(self, call: RecordedCall) -> None:
         """Wait until a recorded answer may go out. Tell `answered` once it has."""
-        await self._turns.wait(call)
+        if call.position is not None:
+            await self._turns.wait(call.position)
 
     def answered(self, call: RecordedCall) -> None:
         """The answer went out, or nobody waits for it any more."""
-        self._turns.answered(call)
+        self._forward.answered(call)
+        self._turns.progressed()
 
     async def begin(self, method: str, effect: bool, recorded: RecordedCall | None) -> None:
         """A call is to be made for real. With an effect that is not recorded it waits for those that are."""
