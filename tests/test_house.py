@@ -9,10 +9,12 @@ import re
 import subprocess
 import tomllib
 from collections import Counter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
+import grimp
 import pytest
 
 from hostler.models.errors import CONTEXT_OVERFLOW
@@ -186,6 +188,17 @@ def test_a_package_says_what_it_is(package: str) -> None:
 def test_every_module_says_what_it_is_for(path: Path) -> None:
     text = path.read_text()
     assert not text.strip() or text.lstrip().startswith(('"""', "'''", 'r"""'))
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    """Imports inside functions and under TYPE_CHECKING count as well."""
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert imports["hostler.runs.attempt"]
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        raise AssertionError(" is imported by ".join(error.args[1])) from None
 
 
 # -- tests ----------------------------------------------------------------------------------------

@@ -9,10 +9,10 @@ import typer
 
 from hostler.cli.entries import FieldsArgument, add_entry, change_entry, parse_fields
 from hostler.cli.options import JsonOption, LimitOption
-from hostler.cli.output import out
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import short, write_done, write_fields, write_indented, write_items, write_record
+from hostler.cli.terminal import out
 
 app = typer.Typer(
     help="Agents: add, list, show, versions, change, remove. `hostler apply` adds many at once.",

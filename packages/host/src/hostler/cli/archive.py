@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hostler.cli.database import StorageLocation, open_storage, sync_folder
-from hostler.cli.output import err
+from hostler.cli.terminal import err
 from hostler.host.lock import maintenance
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import InvalidArgumentError, StorageError

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.options import DatabaseOption, DataOption, JsonOption, NoKeyOption, NoUrlOption
-from hostler.cli.output import FAILED, out, show_error, write_json
+from hostler.cli.output import FAILED, show_error, write_json
+from hostler.cli.terminal import out
 
 if TYPE_CHECKING:
     from hostler.cli.database import StorageLocation

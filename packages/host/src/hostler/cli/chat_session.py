@@ -14,10 +14,11 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from hostler.cli.line_input import Lines
-from hostler.cli.output import FAILED, PAUSED, err, note, out, show_error
+from hostler.cli.output import FAILED, PAUSED, note, show_error
 from hostler.cli.pause_prompt import decide_call
 from hostler.cli.pause_show import show_pause, summary, what_next
 from hostler.cli.screen import Screen, coloured
+from hostler.cli.terminal import err, out
 from hostler_protocol.errors import HostlerError, UnauthorizedError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hostler.cli.output import err
+from hostler.cli.terminal import err
 from hostler.cli.terminal_text import visible
 
 if TYPE_CHECKING:

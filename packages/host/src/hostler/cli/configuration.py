@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import JsonOption
-from hostler.cli.output import USAGE, fail, fail_with, note, out, report_errors, show_problem, write_json
+from hostler.cli.output import USAGE, fail, fail_with, note, report_errors, show_problem, write_json
 from hostler.cli.server import Server, server_command
+from hostler.cli.terminal import out
 from hostler_protocol.errors import InvalidArgumentError
 
 if TYPE_CHECKING:

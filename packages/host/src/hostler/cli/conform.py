@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.options import DataOption, JsonOption, data_directory
-from hostler.cli.output import FAILED, USAGE, err, fail, out, report_errors, write_json
+from hostler.cli.output import FAILED, USAGE, fail, report_errors, write_json
+from hostler.cli.terminal import err, out
 
 if TYPE_CHECKING:
     from hostler_sdk.conformance import CheckResult

@@ -15,7 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from hostler.cli.options import data_directory
-from hostler.cli.output import out, report_errors
+from hostler.cli.output import report_errors
+from hostler.cli.terminal import out
 
 FIRST_PORT, PORTS = 8420, 20
 TALKER = "assistant"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from hostler.cli.output import out
+from hostler.cli.terminal import out
 
 INDENT = "     "
 WIDTH = 76

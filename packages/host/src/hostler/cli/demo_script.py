@@ -15,9 +15,10 @@ from rich.text import Text
 from hostler.cli.child_server import ChildServer, start_server
 from hostler.cli.client import Api
 from hostler.cli.demo_screen import Stage, greet
-from hostler.cli.output import FAILED, out
+from hostler.cli.output import FAILED
 from hostler.cli.routes import route
 from hostler.cli.talk import Talk
+from hostler.cli.terminal import out
 from hostler.journal.feed import StoredResult
 from hostler_protocol.content import text_of
 from hostler_protocol.results import (

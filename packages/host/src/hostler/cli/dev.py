@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption, data_directory
-from hostler.cli.output import note, out, report_errors, show_error
+from hostler.cli.output import note, report_errors, show_error
 from hostler.cli.routes import route
+from hostler.cli.terminal import out
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api

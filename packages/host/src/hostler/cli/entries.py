@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.output import USAGE, fail, out, show_problem, write_json
+from hostler.cli.output import USAGE, fail, show_problem, write_json
 from hostler.cli.routes import route
 from hostler.cli.server import Server
 from hostler.cli.tables import write_fields, write_record
+from hostler.cli.terminal import out
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api

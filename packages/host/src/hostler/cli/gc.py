@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.options import DatabaseOption, DataOption, JsonOption, NoKeyOption, NoUrlOption
-from hostler.cli.output import note, out, write_json
+from hostler.cli.output import note, write_json
 from hostler.cli.tables import write_table
+from hostler.cli.terminal import out
 
 if TYPE_CHECKING:
     from hostler.cli.database import StorageLocation

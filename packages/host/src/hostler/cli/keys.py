@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import JsonOption, LimitOption
-from hostler.cli.output import note, out
+from hostler.cli.output import note
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import moment, write_done, write_items, write_record
+from hostler.cli.terminal import out
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api

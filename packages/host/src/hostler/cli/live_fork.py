@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hostler.cli.output import note, out
+from hostler.cli.output import note
 from hostler.cli.reruns import follow_to_end
 from hostler.cli.routes import route
+from hostler.cli.terminal import out
 from hostler.domain.json_diff import describe, differences
 from hostler.journal.replay_session import Replayed
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from hostler.cli.output import USAGE, fail
+
+SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SPAN = re.compile(r"(\d{1,9})([smhdw])")
 
 DataOption = Annotated[
     Path | None,
@@ -58,3 +64,11 @@ def data_directory(data: Path | None) -> Path:
     from hostler.host.data_directory import default_data_dir
 
     return (data or default_data_dir()).expanduser().resolve()
+
+
+def seconds_of(span: str) -> int:
+    """Return the seconds of a time span like 90m, 24h or 7d. Ends the command if it is none."""
+    found = _SPAN.fullmatch(span.strip())
+    if found is None:
+        fail(f"{span!r} is not a time span: write a number and one of s, m, h, d, w, like 7d", USAGE)
+    return int(found[1]) * SECONDS_OF[found[2]]

@@ -6,16 +6,15 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
+from hostler.cli.config_mistakes import has_mistakes, show_mistakes
+from hostler.cli.terminal import paint
 from hostler_protocol.errors import CallerError, HostlerError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from hostler.domain.config_changes import ConfigProblem
 
 COMPLETED, FAILED, USAGE, PAUSED, CANCELLED, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
@@ -27,46 +26,6 @@ STATUS_OF_RUN = {
     "cancelled": CANCELLED,
     "timeout": TIMED_OUT,
 }
-
-
-COLOURS = {
-    "dim": "2",
-    "red": "31",
-    "green": "32",
-    "yellow": "33",
-    "cyan": "36",
-    "bold red": "1;31",
-    "bold yellow": "1;33",
-}
-"""Styles as terminal codes, for plain lines. Other output uses Rich, which takes long to import."""
-
-
-@cache
-def out() -> Console:
-    """Standard output for people."""
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-
-
-@cache
-def err() -> Console:
-    """Standard error for people."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-def paint(text: str, style: str, stream: TextIO) -> str:
-    """Return text in a style of `COLOURS`, or unchanged if the stream shows no colours."""
-    code = COLOURS.get(style)
-    return f"\x1b[{code}m{text}\x1b[0m" if code and _has_colours(stream) else text
-
-
-def _has_colours(stream: TextIO) -> bool:
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
-        return False
-    return stream.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 
 def note(text: str) -> None:
@@ -123,8 +82,6 @@ def report_errors(
 
 def fail_with(error: HostlerError, status: int) -> NoReturn:
     """End the command with the message of an error: one line, or a list if it has several mistakes."""
-    from hostler.cli.config_mistakes import has_mistakes, show_mistakes
-
     if has_mistakes(error):
         show_mistakes(error)
         raise typer.Exit(status)

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from hostler.cli.line_input import Asker
-from hostler.cli.output import note, out, show_error
+from hostler.cli.output import note, show_error
 from hostler.cli.pause_show import pretty, show_call
+from hostler.cli.terminal import out
 from hostler.cli.terminal_text import visible
 from hostler.domain.forms import FormError, check_values, is_empty, option_label, option_value
 from hostler_protocol.pausing import FormField

@@ -10,8 +10,9 @@ import json
 import time
 from typing import Any
 
-from hostler.cli.output import note, out
+from hostler.cli.output import note
 from hostler.cli.tables import Columns, moment
+from hostler.cli.terminal import out
 from hostler.cli.terminal_text import visible
 
 WAITING = ("open", "needs_review")

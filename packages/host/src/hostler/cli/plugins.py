@@ -10,10 +10,11 @@ import typer
 
 from hostler.cli.entries import FieldsArgument, add_entry, change_entry, parse_fields, remove_entry
 from hostler.cli.options import JsonOption
-from hostler.cli.output import note, out, write_json, write_line
+from hostler.cli.output import note, write_json, write_line
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import add_list_command, moment, write_done, write_fields, write_record
+from hostler.cli.terminal import out
 from hostler.cli.terminal_text import visible
 
 if TYPE_CHECKING:

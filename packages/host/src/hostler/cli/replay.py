@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hostler.cli.options import DataOption, KeyOption, UrlOption
+from hostler.cli.options import DataOption, KeyOption, UrlOption, seconds_of
 from hostler.cli.output import FAILED, USAGE, fail, report_errors
 
-SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_SPAN = re.compile(r"(\d{1,9})([smhdw])")
 MAX_SET = 10_000
 """The most runs of one command."""
-
-
-def seconds_of(span: str) -> int:
-    """Return the seconds of a time span like 90m, 24h or 7d."""
-    found = _SPAN.fullmatch(span.strip())
-    if found is None:
-        fail(f"{span!r} is not a time span: write a number and one of s, m, h, d, w, like 7d", USAGE)
-    return int(found[1]) * SECONDS_OF[found[2]]
 
 
 def replay(

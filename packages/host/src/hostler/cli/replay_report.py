@@ -8,7 +8,8 @@ from typing import Any
 from rich.text import Text
 
 from hostler.cli.junit import Case
-from hostler.cli.output import note, out, write_json
+from hostler.cli.output import note, write_json
+from hostler.cli.terminal import out
 from hostler.domain.json_diff import describe, differences
 from hostler.journal.replay_session import Replayed
 

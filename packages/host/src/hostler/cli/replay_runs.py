@@ -15,12 +15,13 @@ import yaml
 
 from hostler.cli.junit import write_junit
 from hostler.cli.options import data_directory
-from hostler.cli.output import err, note
+from hostler.cli.output import note
 from hostler.cli.replay_report import Failed, case_of, show_replay, show_total
 from hostler.cli.routes import route
 from hostler.cli.run import CONFIG_SUFFIXES, parse_settings
 from hostler.cli.server_address import reach
 from hostler.cli.targets import local_target
+from hostler.cli.terminal import err
 from hostler.domain.tapes import Tape, decode_tape, read_tape
 from hostler.host.bundled import shipped_runner
 from hostler.journal.replay_session import Replayed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.options import JsonOption
+from hostler.cli.options import JsonOption, seconds_of
 from hostler.cli.output import FAILED, STATUS_OF_RUN, USAGE, fail, note, report_errors, write_line
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
@@ -100,8 +100,6 @@ def retry(
 
     Needs a running server.
     """
-    from hostler.cli.replay import seconds_of
-
     if bool(run_ids) == dead:
         fail("name the runs to retry, or use --dead", USAGE)
     if (since is not None or agent is not None) and not dead:

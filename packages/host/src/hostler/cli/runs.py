@@ -9,10 +9,11 @@ import typer
 
 from hostler.cli import reruns
 from hostler.cli.options import JsonOption, LimitOption
-from hostler.cli.output import FAILED, STATUS_OF_RUN, fail, out
+from hostler.cli.output import FAILED, STATUS_OF_RUN, fail
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import moment, short, write_done, write_fields, write_items, write_record, write_table
+from hostler.cli.terminal import out
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hostler.cli.output import USAGE, fail, out
+from hostler.cli.output import USAGE, fail
+from hostler.cli.terminal import out
 
 
 class NewGroup(TyperGroup):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hostler.cli.options import DatabaseOption, DataOption, data_directory
-from hostler.cli.output import INTERRUPTED, USAGE, err, fail, note, report_errors, show_error, show_problem
+from hostler.cli.output import INTERRUPTED, USAGE, fail, note, report_errors, show_error, show_problem
+from hostler.cli.terminal import err
 
 if TYPE_CHECKING:
     from hostler.host.config import Settings

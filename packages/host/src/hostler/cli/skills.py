@@ -9,10 +9,10 @@ import typer
 
 from hostler.cli.entries import add_entry, remove_entry
 from hostler.cli.options import JsonOption
-from hostler.cli.output import out
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import add_list_command, write_done, write_fields, write_record, write_table
+from hostler.cli.terminal import out
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import typer
 
 from hostler.cli.options import JsonOption
-from hostler.cli.output import note, out, paint, write_json, write_line
+from hostler.cli.output import note, write_json, write_line
 from hostler.cli.server import Server, server_command
+from hostler.cli.terminal import out, paint
 from hostler.cli.terminal_text import visible
 
 if TYPE_CHECKING:

@@ -18,10 +18,11 @@ from hostler.cli.entries import (
     show_entry,
 )
 from hostler.cli.options import JsonOption
-from hostler.cli.output import USAGE, fail, note, out, write_json
+from hostler.cli.output import USAGE, fail, note, write_json
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import add_list_command, write_fields, write_record, write_table
+from hostler.cli.terminal import out
 from hostler.cli.terminal_text import visible
 
 if TYPE_CHECKING:
