@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from hostler.host.config import ConfigFile, PluginEntry, Settings
 from hostler.host.config_file import MAX_CONFIG_BYTES, load_config, parse_config, read_config
 from hostler.host.host import Host
-from hostler.secrets.resolver import resolve_secret
 from hostler_protocol.errors import InvalidArgumentError
 
 YAML = """
@@ -358,23 +357,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("agents = [")
     with pytest.raises(InvalidArgumentError, match=r"bad\.toml"):
         load_config(tmp_path / "bad.toml")
-
-
-def test_secrets_are_looked_up_and_never_repeated(tmp_path: Path) -> None:
-    file = tmp_path / "key"
-    file.write_text(" from a file\n")
-    assert resolve_secret(None) is None
-    assert resolve_secret("env:KEY", {"KEY": "from outside"}) == "from outside"
-    assert resolve_secret(f"file:{file}") == "from a file"
-    assert resolve_secret("sk-written-out") == "sk-written-out"
-    for reference, environment in (
-        ("env:KEY", {"KEY": ""}),
-        ("file:/nowhere/at/all", {}),
-        ("secret://a", {}),
-    ):
-        with pytest.raises(InvalidArgumentError) as refused:
-            resolve_secret(reference, environment)
-        assert reference in refused.value.message
 
 
 def test_where_the_facts_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
-from hostler.domain.config_changes import Change, ChangeType, ConfigDiff, ConfigProblem, Kind, compare, sparse
+from hostler.domain.config_changes import ConfigDiff, ConfigProblem
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory
-from hostler.domain.suggestions import did_you_mean
-from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolKind
-from hostler.domain.webhooks import MAX_WEBHOOKS
+from hostler.domain.tool_entries import ToolKind
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.config import ConfigFile, PluginEntry
+from hostler.host.config_diff import Entries, changes_of, must_be_named, must_be_new, refuse_too_many
 from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read_entry, with_entry
 from hostler.host.config_file import ConfigSource
 from hostler.host.config_review import Reviewer
@@ -32,10 +28,7 @@ from hostler.plugins.supervisor import Supervisor
 from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database
 from hostler.tools.skills.service import Skills
-from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
-
-_MOST: Mapping[Kind, int] = {"tool": MAX_TOOL_ENTRIES, "webhook": MAX_WEBHOOKS}
-"""Kind -> the most entries of it that can be stored."""
+from hostler_protocol.errors import InvalidArgumentError
 
 
 class LiveModels:
@@ -50,36 +43,6 @@ class LiveModels:
     async def replace(self, catalog: ModelCatalog) -> None:
         """Use another catalog; connections of the old one end with its calls."""
         self._catalog = catalog
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Stored entries by kind and name. A plugin's name is `author/name`, or its path if that is unknown."""
-
-    readable: Mapping[Kind, Mapping[str, msgspec.Struct]]
-    unreadable: Sequence[ConfigProblem]
-
-    def get(self, kind: EntryKind, name: str) -> msgspec.Struct:
-        """Return an entry. NotFoundError; InvalidArgumentError if it cannot be read."""
-        entries = self.readable[kind.kind]
-        if name in entries:
-            return entries[name]
-        for entry in entries.values():
-            if isinstance(entry, PluginEntry) and entry.path == name:
-                return entry
-        for problem in self.unreadable:
-            if (problem.kind, problem.name) == (kind.kind, name):
-                raise InvalidArgumentError(f"{kind.kind} {name!r}: {problem.problem}")
-        hint = did_you_mean(name, entries) if entries else "none is stored"
-        raise NotFoundError(f"the configuration has no {kind.kind} {name!r}: {hint}")
-
-    def removal(self, kind: EntryKind, name: str) -> Change:
-        """Return the change that removes an entry. NotFoundError."""
-        if any((problem.kind, problem.name) == (kind.kind, name) for problem in self.unreadable):
-            return Change(kind=kind.kind, name=name, change="removed")
-        entry = self.get(kind, name)
-        stored_as = entry.path if isinstance(entry, PluginEntry) else name
-        return Change(kind=kind.kind, name=stored_as, change="removed", before=sparse(entry))
 
 
 def _entries(stored: StoredConfig) -> Entries:
@@ -159,8 +122,8 @@ class Configurator:
                 )
                 review.refuse()
                 known = await asyncio.to_thread(stored_by_name, stored)
-                changes = _changes(stored, known, config, review.plugins, prune=prune)
-                _refuse_too_many(changes)
+                changes = changes_of(stored, known, config, review.plugins, prune=prune)
+                refuse_too_many(changes)
                 if dry_run:
                     return ConfigDiff(changes=changes, applied=False, problems=review.problems)
                 new = NewConfig(config, review.plugins, changes)
@@ -266,71 +229,6 @@ class Configurator:
             add_shipped_runner(self._supervisor, spec.runner)
 
 
-def must_be_new(new: NewConfig) -> None:
-    """Raise ConflictError for an entry that exists. A guard of `apply`."""
-    entries = entries_by_kind(new.config, {entry.path: entry for entry in new.plugins.values()})
-    for change in new.changes:
-        if change.name not in entries[change.kind] or change.change == "added":
-            continue
-        if change.kind != "plugin" or change.before is None or change.before["path"] == change.name:
-            raise ConflictError(f"there is a {change.kind} {change.name!r} already: change that one")
-        key = next(key for key, entry in new.plugins.items() if entry.path == change.name)
-        raise ConflictError(
-            f"plugin {key} is there already, from {change.before['path']}, and {change.name} says that it is "
-            f"{key} too: `hostler plugins change {key} path={change.name}` moves it, and "
-            f"`hostler plugins remove {key}` removes it"
-        )
-
-
-def must_be_named(kind: EntryKind, name: str) -> Callable[[NewConfig], None]:
-    """Return a guard of `apply` that raises InvalidArgumentError for an entry with another name."""
-
-    def guard(new: NewConfig) -> None:
-        (actual,) = entries_by_kind(new.config, new.plugins)[kind.kind]
-        if actual != name:
-            raise InvalidArgumentError(f"this is the {kind.kind} {actual!r}, and not {name!r}")
-
-    return guard
-
-
 def _model_problems(config: ConfigFile) -> list[ConfigProblem]:
     unusable = usable_catalog(config.models)[1]
     return [ConfigProblem(kind="model", name=name, problem=why) for name, why in unusable.items()]
-
-
-def _changes(
-    stored: StoredConfig,
-    known: Mapping[str, PluginEntry],
-    config: ConfigFile,
-    plugins: Mapping[str, PluginEntry],
-    *,
-    prune: bool,
-) -> list[Change]:
-    """Return the changes of applying `config`. `known`, `plugins`: the stored and new plugins by identity."""
-    paths = {entry.path for entry in plugins.values()}
-    known = {key: entry for key, entry in known.items() if key in plugins or entry.path not in paths}
-    before, after = entries_by_kind(stored.config, known), entries_by_kind(config, plugins)
-    changes: list[Change] = []
-    for kind in before:
-        changes += compare(kind, before[kind], after[kind], prune=prune)
-    changes = [_by_path(change, plugins, known) for change in changes]
-    for problem in stored.problems:  # entries that cannot be read can still be removed
-        if problem.name not in after[problem.kind]:
-            end: ChangeType = "removed" if prune else "kept"
-            changes.append(Change(kind=problem.kind, name=problem.name, change=end))
-    return changes
-
-
-def _by_path(change: Change, plugins: Mapping[str, PluginEntry], known: Mapping[str, PluginEntry]) -> Change:
-    """Return a change with the path of its plugin entry as name, under which it is stored."""
-    if change.kind != "plugin":
-        return change
-    entry = plugins.get(change.name) or known[change.name]
-    return msgspec.structs.replace(change, name=entry.path)
-
-
-def _refuse_too_many(changes: Sequence[Change]) -> None:
-    for kind, most in _MOST.items():
-        left = sum(change.kind == kind and change.change != "removed" for change in changes)
-        if left > most and any(change.kind == kind and change.change == "added" for change in changes):
-            raise InvalidArgumentError(f"{kind}s: there would be {left}; at most {most} can be stored")

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from hostler.domain.config_changes import ConfigDiff, ConfigProblem, Kind, sparse
-from hostler.host.apply_config import Entries
 from hostler.host.config import ConfigFile
+from hostler.host.config_diff import Entries
 from hostler.host.config_entries import EntryKind, entry_kind, relative_paths
 from hostler.host.config_file import source_of
 from hostler.host.diagnosis import folder_problem
