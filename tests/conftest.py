@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 from support.coroutines import anyio_backend, pytest_pyfunc_call
 from support.databases import database, database_url, postgres_server, postgres_template
 from support.order import pytest_collection_modifyitems
+from support.ready_plugins import pytest_runtest_setup
 
 __all__ = [
     "anyio_backend",
@@ -18,6 +19,7 @@ __all__ = [
     "postgres_template",
     "pytest_collection_modifyitems",
     "pytest_pyfunc_call",
+    "pytest_runtest_setup",
 ]
 
 # A shell that starts tests in the background has them ignore Ctrl-C, and all that they start inherits that.

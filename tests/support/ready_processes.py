@@ -16,8 +16,6 @@ import json
 import os
 import pkgutil
 import random
-import select
-import signal
 import socket
 import subprocess
 import sys
@@ -28,57 +26,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from support import ready_plugins
+from support.forking import CAN_FORK, ForkedProcess, end_with, source_command
+
 MAX_ORDER_BYTES = 1 << 20
 """Of arguments and environment; both together are less than what the kernel takes."""
-CAN_FORK = hasattr(os, "pidfd_open")
-"""Whether the kernel says by a descriptor when such a process ends; elsewhere each is a new interpreter."""
 LEFT_OUT = ("__main__", "pytest_plugin", "testing", "litellm")
 """Parts of module names that no command needs."""
 
 
-class ReadyProcess:
-    """A process of `hostler`; what tests use of `subprocess.Popen`, for a process that is no child."""
-
-    def __init__(self, source: Source, pid: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-        self._source = source
-        self._descriptor = os.pidfd_open(pid)
-
-    def poll(self) -> int | None:
-        """The exit status; None while it runs."""
-        return self._ended(0.0)
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end; TimeoutExpired where it does not come."""
-        if (status := self._ended(timeout)) is None:
-            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-        return status
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal; nothing where it has ended."""
-        if self.poll() is None:
-            signal.pidfd_send_signal(self._descriptor, number)
-
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Send SIGKILL."""
-        self.send_signal(signal.SIGKILL)
-
-    def _ended(self, timeout: float | None) -> int | None:
-        if self.returncode is None:
-            waiting = select.poll()
-            waiting.register(self._descriptor, select.POLLIN)
-            if not waiting.poll(None if timeout is None else timeout * 1000):
-                return None
-            self.returncode = self._source.status(self)
-        return self.returncode
-
-
-CommandProcess = ReadyProcess | subprocess.Popen[bytes]
+CommandProcess = ForkedProcess | subprocess.Popen[bytes]
 
 
 class Source:
@@ -89,10 +46,9 @@ class Source:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_ORDER_BYTES)
         kept = {name: text for name, text in os.environ.items() if not name.startswith("HOSTLER_")}
-        command = [sys.executable, "-P", str(Path(__file__)), str(theirs.fileno())]
         with theirs:
             self._process = subprocess.Popen(
-                command,
+                source_command("ready_processes", theirs),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -102,18 +58,19 @@ class Source:
 
     def start(
         self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path | None, files: Sequence[int]
-    ) -> ReadyProcess:
+    ) -> ForkedProcess:
         """Start `hostler` with these arguments and these three files."""
         order = {
             "arguments": list(arguments),
             "environment": dict(environment),
             "cwd": str(cwd or Path.cwd()),
+            "plugins": ready_plugins.address(),
         }
         with self._lock:
             socket.send_fds(self._socket, [json.dumps(order).encode()], list(files))
-            return ReadyProcess(self, int(self._socket.recv(100)))
+            return ForkedProcess(self, int(self._socket.recv(100)))
 
-    def status(self, ended: ReadyProcess) -> int:
+    def status(self, ended: ForkedProcess) -> int:
         """The exit status of a process that has ended."""
         with self._lock:
             if ended.returncode is None:
@@ -177,8 +134,10 @@ def run(
 # -- in the process that the others are forked from ---------------------------------------------------------
 
 
-def _main(orders: socket.socket) -> None:
-    """Fork a process for each order; this one returns in each of them, to go on as `hostler`."""
+def serve_forks(orders: socket.socket) -> None:
+    """Fork a process for each order, which goes on as `hostler`."""
+    from hostler.cli.main import main
+
     _import_all()
     gc.collect()
     gc.freeze()
@@ -197,7 +156,7 @@ def _main(orders: socket.socket) -> None:
         else:
             orders.close()
             _become(order, files)
-            return
+            end_with(main)
 
 
 def _import_all() -> None:
@@ -217,14 +176,9 @@ def _become(order: dict[str, Any], files: list[int]) -> None:
     os.environ.update(order["environment"])
     os.chdir(order["cwd"])
     sys.argv = ["hostler", *order["arguments"]]
+    if order["plugins"] is not None:
+        ready_plugins.use(forked=True, address=order["plugins"])
     time.tzset()
     random.seed()
     if os.environ.get("PYTHONFAULTHANDLER"):
         faulthandler.enable()
-
-
-if __name__ == "__main__":
-    _main(socket.socket(fileno=int(sys.argv[1])))
-    from hostler.cli.main import main
-
-    main()

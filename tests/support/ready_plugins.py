@@ -1,0 +1,102 @@
+"""Plugins as real processes, forked from one of each test process that has imported the SDK.
+
+Thousands of plugins are started here, and most of what each costs is two interpreters: the shim and
+`python -m hostler_sdk.serve`. The fork runs the shim's code with its session, namespaces and descriptors;
+below it runs the plugin in its folder, with its environment and arguments, which /proc shows, so that it is
+found by its marker. Both are killed and waited for like any process. A plugin that is started in any other
+way (in a sandbox, by another interpreter, with options of Python) is executed by the shim as ever, and so is
+every one of `NEW_INTERPRETERS`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import secrets
+import socket
+import subprocess
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import hostler.sandbox.process as child_process
+from support.forking import CAN_FORK, PLUGIN_ENVIRONMENT, ForkedProcess, source_command
+
+NEW_INTERPRETERS = (
+    "tests/host/plugins/",
+    "tests/host/sandbox/",
+    "tests/faults/test_plugin_processes.py",
+    "tests/faults/test_sandbox.py",
+)
+"""Tests of processes themselves."""
+_execute = child_process._spawn_shim
+
+
+def pytest_runtest_setup(item: Any) -> None:
+    """Fork the plugins of this test, unless it is one of `NEW_INTERPRETERS`."""
+    use(CAN_FORK and not item.nodeid.startswith(NEW_INTERPRETERS))
+
+
+def use(forked: bool, address: str | None = None) -> None:
+    """Start the plugins of this process as new interpreters, or as forks of the one at `address`."""
+    spawn: Any = functools.partial(_fork, address) if forked else _execute
+    child_process._spawn_shim = spawn
+
+
+def address() -> str | None:
+    """The address to fork from for hosts in other processes; None where plugins are new interpreters."""
+    return None if child_process._spawn_shim is _execute else _own_source()
+
+
+def _fork(address: str | None, pipes: Any, sockets: Sequence[socket.socket]) -> ForkedProcess:
+    descriptors = [*pipes.child, *(one.fileno() for one in sockets)]
+    return _connection(address or _own_source()).start(descriptors)
+
+
+class Connection:
+    """To the process that plugins are forked from; `ForkedProcess` asks it for their exit status."""
+
+    def __init__(self, address: str) -> None:
+        self._lock = threading.Lock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.connect(f"\0{address}")
+
+    def start(self, descriptors: Sequence[int]) -> ForkedProcess:
+        """Fork a shim that has these descriptors: standard input, output, errors, and its sockets."""
+        with self._lock:
+            socket.send_fds(self._socket, [b"{}"], list(descriptors))
+            return ForkedProcess(self, int(self._socket.recv(100)))
+
+    def status(self, ended: ForkedProcess) -> int:
+        """The exit status of a process that has ended."""
+        with self._lock:
+            if ended.returncode is None:
+                self._socket.send(json.dumps({"ended": ended.pid}).encode())
+                ended.returncode = int(self._socket.recv(100))
+            return ended.returncode
+
+
+_connection = functools.cache(Connection)
+
+
+@functools.cache
+def _own_source() -> str:
+    """Start the process that plugins are forked from; it ends with this one, whose end closes its input."""
+    address = f"hostler-{secrets.token_hex(8)}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(f"\0{address}")
+        listening.listen(128)
+        _kept.append(
+            subprocess.Popen(
+                source_command("plugin_source", listening, "-" * 4000),
+                pass_fds=[listening.fileno()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env={**PLUGIN_ENVIRONMENT, "ROOM": "-" * 60_000},  # for the environments of its forks
+                cwd="/",
+            )
+        )
+    return address
+
+
+_kept: list[subprocess.Popen[bytes]] = []
