@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from support.command_line import BOUND_SECONDS, CommandLine, environment
+from support.command_line import CommandLine, environment
+from support.shell import run_line, shell_functions
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\S*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"^# (\S+\.(?:py|yaml))\n")
+Shell = Callable[[str], subprocess.CompletedProcess[str]]
 ENDLESS = ("hostler serve", "uv run", "pip install")
 
 
@@ -31,18 +33,12 @@ def blocks(page: str) -> list[Block]:
     return [Block(language, mark.strip(), text) for language, mark, text in found]
 
 
-def run_line(hostler: CommandLine, line: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of a page in a shell that knows `hostler` and `python`."""
-    names = f'hostler() {{ "{sys.executable}" -m hostler "$@"; }}; python() {{ "{sys.executable}" "$@"; }};'
-    return subprocess.run(
-        ["bash", "-c", f"{names} {line}"],
-        cwd=hostler.cwd,
-        env=environment(hostler.data, PYTHONDONTWRITEBYTECODE="1"),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=BOUND_SECONDS,
-    )
+@pytest.fixture
+def shell(hostler: CommandLine) -> Iterator[Shell]:
+    """Runs a line of a page in a shell that knows `hostler` and `python`."""
+    variables = environment(hostler.data, PYTHONDONTWRITEBYTECODE="1")
+    with shell_functions(hostler.cwd.parent) as functions:
+        yield lambda line: run_line(functions, line, hostler.cwd, variables)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +50,9 @@ def run_line(hostler: CommandLine, line: str) -> subprocess.CompletedProcess[str
         ("docs/steering.md", {}),
     ],
 )
-def test_every_block_works_in_its_order(hostler: CommandLine, page: str, names: dict[str, str]) -> None:
+def test_every_block_works_in_its_order(
+    hostler: CommandLine, shell: Shell, page: str, names: dict[str, str]
+) -> None:
     (hostler.cwd / "examples").symlink_to(ROOT / "examples")
     ran = 0
     for block in blocks(page):
@@ -65,7 +63,7 @@ def test_every_block_works_in_its_order(hostler: CommandLine, page: str, names: 
         elif block.language == "sh" and block.mark != "no-run":
             for line in block.text.splitlines():
                 if not line.startswith(ENDLESS):
-                    done = run_line(hostler, line)
+                    done = shell(line)
                     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
                     ran += 1
     assert ran >= 3
@@ -111,10 +109,10 @@ def test_the_readme_s_runner_is_a_dozen_lines() -> None:
     assert len(runner.strip().splitlines()) <= 12
 
 
-def test_the_guide_to_replay_replays(hostler: CommandLine) -> None:
+def test_the_guide_to_replay_replays(hostler: CommandLine, shell: Shell) -> None:
     (hostler.cwd / "examples").symlink_to(ROOT / "examples")
     (begun, replayed) = [b.text for b in blocks("docs/replay.md") if b.language == "sh" and not b.mark]
-    assert run_line(hostler, begun).returncode == 0
-    done = run_line(hostler, replayed)
+    assert shell(begun).returncode == 0
+    done = shell(replayed)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "identical" in done.stdout
