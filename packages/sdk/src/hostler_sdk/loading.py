@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import json
 import os
@@ -144,9 +143,11 @@ def load_file(target: str, environment: Mapping[str, str] = os.environ) -> Plugi
 
 def load_distribution(name: str, environment: Mapping[str, str] = os.environ) -> Plugin:
     """Load what an installed package offers by the entry point group `hostler.runners`."""
+    from importlib import metadata  # noqa: PLC0415  a fifth of the start of plugins, which few of them need
+
     try:
-        distribution = importlib.metadata.distribution(name)
-    except importlib.metadata.PackageNotFoundError as error:
+        distribution = metadata.distribution(name)
+    except metadata.PackageNotFoundError as error:
         raise PluginLoadError(f"no package {name!r} is installed in this environment") from error
     points = [point for point in distribution.entry_points if point.group == ENTRY_POINT_GROUP]
     if not points:
