@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -78,19 +79,19 @@ are UTC epoch seconds. The same in machine-readable form: [`schema/v1.json`](../
 """
 
 
-def pages() -> dict[Path, str]:
-    """Build every generated file: its path and its text."""
+def pages() -> dict[Path, Callable[[], str]]:
+    """Give every generated file: its path and what builds its text."""
     host = ROOT / "packages" / "host" / "src" / "hostler"
-    rooms = read_rooms(host)
+    rooms = functools.cache(lambda: read_rooms(host))
     return {
-        ROOT / "schema" / "v1.json": schema.text(),
-        ROOT / "docs" / "protocol.md": _page(protocol()),
-        ROOT / "docs" / "errors.md": _page(error_page()),
-        ROOT / "docs" / "limits.md": _page(limit_page()),
-        ROOT / "docs" / "states.md": _page(state_page()),
-        ROOT / "docs" / "rooms.md": _page(room_page(rooms)),
-        ROOT / "docs" / "rooms.svg": room_drawing(rooms),
-        ROOT / "docs" / "tour.svg": tour_drawing(host),
+        ROOT / "schema" / "v1.json": schema.text,
+        ROOT / "docs" / "protocol.md": lambda: _page(protocol()),
+        ROOT / "docs" / "errors.md": lambda: _page(error_page()),
+        ROOT / "docs" / "limits.md": lambda: _page(limit_page()),
+        ROOT / "docs" / "states.md": lambda: _page(state_page()),
+        ROOT / "docs" / "rooms.md": lambda: _page(room_page(rooms())),
+        ROOT / "docs" / "rooms.svg": lambda: room_drawing(rooms()),
+        ROOT / "docs" / "tour.svg": lambda: tour_drawing(host),
     }
 
 
@@ -369,14 +370,15 @@ def _amount(name: str, value: int) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the files, or with `--check` compare them; 1 where one differs."""
-    stale = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
+    built = {path: build() for path, build in pages().items()}
+    stale = {path: text for path, text in built.items() if not path.exists() or path.read_text() != text}
     if "--check" in arguments:
         for path in stale:
             sys.stderr.write(f"{path.relative_to(ROOT)} is not what the code says: run `just generate`\n")
         return 1 if stale else 0
-    for path in stale:
+    for path, text in stale.items():
         path.parent.mkdir(exist_ok=True)
-        path.write_text(pages()[path])
+        path.write_text(text)
         sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
     return 0
 

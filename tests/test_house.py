@@ -9,6 +9,7 @@ import re
 import subprocess
 import tomllib
 from collections import Counter
+from collections.abc import Callable
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import ModuleType
@@ -54,19 +55,19 @@ def load(path: Path) -> ModuleType:
 
 # -- generated files ------------------------------------------------------------------------------
 
-GENERATED: dict[Path, str] = load(ROOT / "scripts" / "generate_docs.py").pages()
+GENERATED: dict[Path, Callable[[], str]] = load(ROOT / "scripts" / "generate_docs.py").pages()
 
 
 @pytest.mark.parametrize("path", GENERATED, ids=[path.name for path in GENERATED])
 def test_generated_files_are_what_the_code_says(path: Path) -> None:
-    same = path.exists() and path.read_text() == GENERATED[path]  # no diff: it may have thousands of lines
+    same = path.exists() and path.read_text() == GENERATED[path]()  # no diff: it may have thousands of lines
     assert same, f"{path.relative_to(ROOT)} is out of date: run `uv run python scripts/generate_docs.py`"
 
 
-@pytest.mark.parametrize("code", sorted(errors.ERROR_CODES | set(errors.RUN_FAILURES)))
-def test_every_error_code_is_documented(code: str) -> None:
-    row = rf"^\| `{re.escape(code)}` \| \S.+ \|"
-    assert re.search(row, (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+def test_every_error_code_is_documented() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    told = set(re.findall(r"^\| `([^`]+)` \| \S.+ \|", page, re.MULTILINE))
+    assert (errors.ERROR_CODES | set(errors.RUN_FAILURES)) - told == set()
 
 
 def test_every_code_has_one_class_and_every_plugin_error_a_known_ending() -> None:
@@ -167,11 +168,14 @@ def public_names() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("package", "name"), public_names())
-def test_the_public_face_can_be_imported_and_says_what_it_is(package: str, name: str) -> None:
-    value = getattr(importlib.import_module(package), name)
-    if inspect.isclass(value) or inspect.isroutine(value):
-        assert inspect.getdoc(value), f"{package}.{name} has no docstring"
+def test_the_public_face_can_be_imported_and_says_what_it_is() -> None:
+    silent = []
+    for package, name in public_names():
+        value = getattr(importlib.import_module(package), name)
+        if (inspect.isclass(value) or inspect.isroutine(value)) and not inspect.getdoc(value):
+            silent.append((package, name))
+    assert public_names()
+    assert silent == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -182,12 +186,11 @@ def test_a_package_says_what_it_is(package: str) -> None:
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize(
-    "path", tracked("packages/**/src/**/*.py"), ids=lambda path: str(path.relative_to(ROOT))
-)
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    text = path.read_text()
-    assert not text.strip() or text.lstrip().startswith(('"""', "'''", 'r"""'))
+def test_every_module_says_what_it_is_for() -> None:
+    texts = {path: path.read_text().strip() for path in tracked("packages/**/src/**/*.py")}
+    silent = [path for path, text in texts.items() if text and not text.startswith(('"""', "'''", 'r"""'))]
+    assert len(texts) > 100
+    assert silent == []
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:
