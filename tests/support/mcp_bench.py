@@ -17,6 +17,7 @@ from typing import Any
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import ListedTool, StoredPin, pin_changes
+from hostler.host.workers import Workers
 from hostler.plugins.tool_servers import McpProcesses
 from hostler.tools.errors import OutcomeUnknownError
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
@@ -160,7 +161,7 @@ async def benched(
 ) -> AsyncIterator[Bench]:
     """The tools of one server, connected."""
     book = pins or Pins()
-    around = McpContext(McpProcesses(data), book, limits)
+    around = McpContext(McpProcesses(data), book, Workers(), limits)
     tools = McpTools(WORKSPACE, around)
     bench = Bench(tools, folder, book, data, entry.name)
     try:

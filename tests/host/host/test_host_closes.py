@@ -17,11 +17,11 @@ def _closers(host: Host) -> list[tuple[Any, str]]:
     """All that a host closes, in the order it should."""
     return [
         (host.dispatcher, "stop"),
+        (host.mcp, "close"),
         (host.workers, "stop"),
         (host.supervisor, "close"),
         (host.filters, "close"),
         (host.models, "close"),
-        (host.mcp, "close"),
         *[(web, "close") for web in host.web],
         (host.folders, "close"),
         (host.blobs, "settle"),

@@ -158,3 +158,18 @@ async def test_two_workers_do_not_share_a_name() -> None:
     with pytest.raises(ValueError, match="already"):
         workers.start("one", Failing().work)
     await workers.stop()
+
+
+async def test_a_worker_that_is_ended_is_forgotten_and_its_name_is_free_at_once() -> None:
+    first, second = Failing(), Failing()
+    workers = Workers()
+    workers.start("one", first.work)
+    workers.start("other", Failing().work)
+    ending = workers.end("one", SECONDS)
+    workers.start("one", second.work)
+    assert [worker.name for worker in workers.all()] == ["other", "one"]
+    await ending
+    await workers.end("none", SECONDS)
+    async with asyncio.timeout(SECONDS):
+        await second.worked.wait()
+    await workers.stop()

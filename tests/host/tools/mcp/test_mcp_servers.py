@@ -16,6 +16,7 @@ import pytest
 
 from hostler.domain import breaker
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
+from hostler.tools.mcp.connection import McpConnection
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
 from hostler_protocol.errors import (
     ConflictError,
@@ -217,6 +218,28 @@ async def test_a_server_that_is_silent_while_nobody_asks_is_found_out(tmp_path: 
             await calling
         await bench.until(lambda: bench.tools.servers(WORKSPACE)[0].restarts)
         assert bench.last_fault == "it did not answer within 3 s"
+
+
+@on_loop
+async def test_an_unexpected_error_is_the_supervisors_and_the_server_is_connected_to_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "server"
+    async with benched(over_stdio(folder), folder, tmp_path / "data") as bench:
+        close, failures = McpConnection.close, [LookupError("closing failed")]
+
+        async def failing(connection: McpConnection) -> None:
+            await close(connection)
+            if failures:
+                raise failures.pop()
+
+        monkeypatch.setattr(McpConnection, "close", failing)
+        with pytest.raises(OutcomeUnknownError):
+            await bench.call("die")
+        await bench.until(lambda: "the worker mcp server s failed" in caplog.text)
+        assert "LookupError: closing failed" in caplog.text
+        await bench.until_ready()
+        assert await bench.text("say", text="again") == "said again"
 
 
 @on_loop

@@ -25,7 +25,6 @@ from hostler.host.lock import DataDirLock, Holder
 from hostler.host.maintenance import keep_tidy
 from hostler.host.parts import Installation, RunParts
 from hostler.host.plugin_entries import add_shipped_runner
-from hostler.host.workers import Workers
 from hostler.runs.dispatch import LOOK_SECONDS
 from hostler.runs.orchestrator import Accepted
 from hostler.runs.recovery import recover
@@ -54,7 +53,7 @@ class Host:
         self.settings = parts.settings
         self.state: HostState = "starting"
         self.started_at = time.time()
-        self.workers = Workers()
+        self.workers = parts.workers
         self._lock = lock
         self.db, self.cursors, self.knowledge = parts.db, parts.cursors, parts.knowledge
         self.data, self.blobs, self.folders = parts.data, parts.data.blobs, parts.data.folders
@@ -167,11 +166,11 @@ class Host:
         """
         closers: list[tuple[str, Callable[[], Awaitable[None] | None]]] = [
             ("runs", self.drain),
+            ("MCP servers", self.mcp.close),
             ("background work", self.workers.stop),
             ("plugins", partial(self.supervisor.close, 0)),
             ("filters", self.filters.close),
             ("models", self.models.close),
-            ("MCP servers", self.mcp.close),
             *((type(web).__name__, web.close) for web in self.web),
             ("working folders", self.folders.close),
             ("removals of files", self.blobs.settle),

@@ -6,6 +6,7 @@ from hostler.domain.grants import Catalog
 from hostler.host.apply_config import LiveModels
 from hostler.host.config import Settings
 from hostler.host.sandbox_audit import AuditedSandboxes
+from hostler.host.workers import Workers
 from hostler.plugins.supervisor import Supervisor
 from hostler.plugins.tool_servers import McpProcesses
 from hostler.storage.port import Database
@@ -27,13 +28,18 @@ class HostTools:
     """All sources of tools. `configurable`: those with entries in the configuration; none is active yet."""
 
     def __init__(
-        self, settings: Settings, db: Database, supervisor: Supervisor, sandboxes: AuditedSandboxes
+        self,
+        settings: Settings,
+        db: Database,
+        supervisor: Supervisor,
+        sandboxes: AuditedSandboxes,
+        workers: Workers,
     ) -> None:
         workspace, data_dir = settings.workspace, settings.data_dir
         self.skills = Skills(db, workspace)
         self.folders = WorkingFolders(data_dir / "workspaces")
         pins = StoredPins(db, workspace)
-        mcp_context = McpContext(McpProcesses(data_dir, sandboxes.find), pins)
+        mcp_context = McpContext(McpProcesses(data_dir, sandboxes.find), pins, workers)
         self.mcp = McpTools(workspace, mcp_context, running=not settings.passive)
         self.openapi = OpenApiTools(workspace, data_dir / "openapi")
         self.fetch = FetchTools(workspace)

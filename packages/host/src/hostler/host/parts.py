@@ -23,6 +23,7 @@ from hostler.host.plugin_entries import add_shipped_runner
 from hostler.host.run_reader import RunReader
 from hostler.host.sandbox_audit import AuditedSandboxes
 from hostler.host.webhooks import WebhookSender
+from hostler.host.workers import Workers
 from hostler.pauses.explicit import ExplicitPauses
 from hostler.pauses.service import PauseService
 from hostler.plugins.connection import PluginConnection
@@ -64,7 +65,8 @@ class Installation:
         self.settings, self.db, self.cursors, self.knowledge = settings, db, cursors, knowledge
         self.sandboxes = AuditedSandboxes(db, workspace)
         self.supervisor = Supervisor(settings.data_dir, sandbox=self.sandboxes.find)
-        self.tools = tools = HostTools(settings, db, self.supervisor, self.sandboxes)
+        self.workers = Workers()
+        self.tools = tools = HostTools(settings, db, self.supervisor, self.sandboxes, self.workers)
         blobs = BlobFolder(settings.data_dir / "blobs")
         self.data = HostData(db, blobs, tools.folders, RemovalGate(settings.data_dir))
         self.models = LiveModels()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -85,16 +85,25 @@ class Workers:
         """Return the workers that keep failing."""
         return [worker for worker in self._workers.values() if worker.failing]
 
+    def end(self, name: str, seconds: float = STOP_SECONDS) -> Awaitable[None]:
+        """Cancel a worker, if there is one, and forget it: its name is free at once.
+
+        The result waits until it has ended, at most `seconds`.
+        """
+        self._workers.pop(name, None)
+        task = self._tasks.pop(name, None)
+        if task is None:
+            return _wait([], seconds)
+        task.cancel()
+        return _wait([task], seconds)
+
     async def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Cancel all workers and wait until they have ended, at most `seconds`."""
         tasks = list(self._tasks.values())
+        self._tasks.clear()
         for task in tasks:
             task.cancel()
-        if tasks:
-            _, left = await asyncio.wait(tasks, timeout=seconds)
-            for task in left:
-                log.error("the worker %s does not end; it is abandoned", task.get_name())
-        self._tasks.clear()
+        await _wait(tasks, seconds)
 
     async def _keep(self, worker: Worker, work: Work, longest_wait: float) -> None:
         this = asyncio.current_task()
@@ -128,6 +137,13 @@ class Workers:
             exc_info=failure,
         )
         return wait
+
+
+async def _wait(tasks: list[asyncio.Task[None]], seconds: float) -> None:
+    if tasks:
+        _, left = await asyncio.wait(tasks, timeout=seconds)
+        for task in left:
+            log.error("the worker %s does not end; it is abandoned", task.get_name())
 
 
 __all__ = ["Work", "Worker", "Workers"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_pins import ListedTool, StoredPin
@@ -60,12 +60,25 @@ class PinStore(Protocol):
         ...
 
 
+class Workers(Protocol):
+    """The supervisor of the host's background work: `host.workers.Workers`."""
+
+    def start(self, name: str, work: Callable[[Callable[[], None]], Coroutine[Any, Any, None]]) -> None:
+        """Start a worker; it is logged, counted and started again if it raises. ValueError: name in use."""
+        ...
+
+    def end(self, name: str, seconds: float) -> Awaitable[None]:
+        """Cancel a worker, if there is one. The result waits until it has ended, at most `seconds`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class McpContext:
     """Services shared by all servers of one host."""
 
     processes: ServerProcesses
     pins: PinStore
+    workers: Workers
     limits: McpLimits = DEFAULT_MCP_LIMITS
     resolver: Resolver | None = None
     """Resolves host names; None: the system's resolver."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PROGRESS_SECONDS = 1.0
 """Minimum time between two log lines on one call's progress."""
 MAX_PROGRESS_CHARS = 200
+CLOSE_SECONDS = 30.0
+"""More than a connection takes to close in order, and then to be cut and its process killed."""
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +51,7 @@ class McpServerStatus:
 
 
 class McpServer:
-    """One server. `start` connects and reconnects; `pins` are the stored tools, `seen` the last list."""
+    """One server. Its worker connects and reconnects; `pins` are the stored tools, `seen` the last list."""
 
     def __init__(self, entry: McpEntry, context: McpContext) -> None:
         self.entry = entry
@@ -70,8 +72,10 @@ class McpServer:
         """Done when the current attempt to connect, or the next one, has ended."""
         self._listed_at = 0.0
         self._relist_seconds = context.limits.relist_seconds
-        self._task: asyncio.Task[None] | None = None
-        self._probing: asyncio.Task[None] | None = None
+        self._worker = f"mcp server {entry.name}"
+        self._started = False
+        self._unanswered = asyncio.Event()
+        """Set when a call got no answer in time: the server is probed."""
 
     # -- life cycle -------------------------------------------------------------------------------
 
@@ -80,21 +84,20 @@ class McpServer:
         self._set_pins(await self._context.pins.known(self.entry.owner))
 
     def start(self) -> None:
-        """Start the task that connects and reconnects."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._maintain(), name=f"mcp server {self.entry.name}")
+        """Start the worker that connects and reconnects."""
+        if not self._started:
+            self._started = True
+            self._context.workers.start(self._worker, self._maintain)
 
-    async def close(self) -> None:
-        """End the connection and the process."""
-        tasks = [task for task in (self._task, self._probing) if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+    def close(self) -> Awaitable[None]:
+        """End the worker. The result waits until the connection is closed and the process has ended."""
         if not self._attempt.done():
             self._attempt.set_result(None)
+        return self._context.workers.end(self._worker, CLOSE_SECONDS)
 
-    async def _maintain(self) -> None:
+    async def _maintain(self, succeeded: Callable[[], None]) -> None:
+        if self._attempt.done():  # the worker was started again after an unexpected error
+            self._attempt = asyncio.get_running_loop().create_future()
         while True:
             connection: McpConnection | None = None
             try:
@@ -105,6 +108,7 @@ class McpServer:
                 self._broken(error)
             self._connection = connection
             if connection is not None:
+                succeeded()
                 self._log_state("ready")
             self._attempt.set_result(None)
             self._attempt = asyncio.get_running_loop().create_future()
@@ -147,7 +151,7 @@ class McpServer:
             _log.warning("mcp server %s: %s; it is tried again", self.entry.name, reason)
 
     async def _watch(self, connection: McpConnection) -> None:
-        """Until the connection ends: list again when needed, reload pins, probe after silence."""
+        """Until the connection ends: list again when needed, reload pins, probe a silent server."""
         began = followed = time.monotonic()
         tick = min(self._limits.follow_seconds, self._limits.idle_seconds)
         while not connection.over.done():
@@ -160,7 +164,8 @@ class McpServer:
             except HostlerError as error:
                 connection.give_up(error.message)
             silent = time.monotonic() - connection.heard_at > self._limits.idle_seconds
-            if silent and connection.is_open and not connection.active:
+            if connection.is_open and (self._unanswered.is_set() or (silent and not connection.active)):
+                self._unanswered.clear()
                 await self._probe(connection)
         lived = time.monotonic() - began
         if lived >= self._limits.forget_seconds:
@@ -182,18 +187,19 @@ class McpServer:
             connection.give_up(reason)
 
     async def _wait_for_change(self, connection: McpConnection, seconds: float) -> None:
-        """Wait until the connection is over, a changed list may be read, or `seconds` have passed."""
+        """Wait until the connection is over, a probe is due, a changed list may be read, or for `seconds`."""
         due = self._listed_at + self._relist_seconds - time.monotonic()
         if connection.changed.is_set() or due > 0:
             seconds = min(seconds, max(due, 0.0))
-        ends: list[asyncio.Future[Any]] = [connection.over]
-        change = asyncio.ensure_future(connection.changed.wait())
+        wakes = [asyncio.ensure_future(self._unanswered.wait())]
         if due <= 0:
-            ends.append(change)
+            wakes.append(asyncio.ensure_future(connection.changed.wait()))
+        ends: list[asyncio.Future[Any]] = [connection.over, *wakes]
         try:
             await asyncio.wait(ends, timeout=seconds, return_when="FIRST_COMPLETED")
         finally:
-            change.cancel()
+            for wake in wakes:
+                wake.cancel()
 
     def _broken(self, error: Exception) -> None:
         _log.error("mcp server %s: the host failed", self.entry.name, exc_info=error)
@@ -275,13 +281,8 @@ class McpServer:
                 confirm=invocation.confirm,
             )
         except OutcomeUnknownError:
-            if connection.is_open and self._probing is None:
-                self._probing = asyncio.create_task(self._probe(connection))
-                self._probing.add_done_callback(self._probed)
+            self._unanswered.set()
             raise
-
-    def _probed(self, task: asyncio.Task[None]) -> None:
-        self._probing = None
 
     def status(self) -> McpServerStatus:
         """Return the current status."""

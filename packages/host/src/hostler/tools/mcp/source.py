@@ -76,9 +76,10 @@ class McpTools:
         fresh = {name: McpServer(entry, self._context) for name, entry in wanted.items() if name not in kept}
         for server in fresh.values():
             await server.load()
+        closing = [server.close() for server in removed]
         self._servers = {**kept, **fresh}
         self._configured += 1
-        await asyncio.gather(*(server.close() for server in removed))
+        await asyncio.gather(*closing)
         if self._running:
             for server in fresh.values():
                 server.start()
@@ -93,7 +94,7 @@ class McpTools:
 
     async def close(self) -> None:
         """End all connections and processes."""
-        await asyncio.gather(*(server.close() for server in self._servers.values()))
+        await asyncio.gather(*[server.close() for server in self._servers.values()])
 
     # -- offered tools ----------------------------------------------------------------------------
 
