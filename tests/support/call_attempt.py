@@ -231,7 +231,7 @@ class CallAttempt:
     async def open(self) -> None:
         """Build the parts as `runs.attempt_parts` does."""
         world, run = self.world, self.run
-        self.log = Log(world.db, Feed(_unread), run.run_id, run.attempt, HOST, self.fenced.append)
+        self.log = Log(world.db, Feed(_unread), run.run_id, run.attempt, HOST)
         self.log.bell = self._bell
         self.gated = GatedRun(run.run_id, self.scope.grant)
         progressed = asyncio.Event()
@@ -443,7 +443,7 @@ class Attempts:
         )
         attempt = CallAttempt(self.world, run, own, self.tools, self.handbook, **options)
         await attempt.open()
-        pump = asyncio.create_task(attempt.log.pump())
+        pump = asyncio.create_task(attempt.log.pump(attempt.fenced.append))
         try:
             yield attempt
         finally:

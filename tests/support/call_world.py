@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,12 @@ from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant
 from hostler.domain.lanes import lane_of
 from hostler.domain.model_entries import ModelEntry, Price
-from hostler.domain.outcomes import Uploaded
+from hostler.domain.outcomes import StreamState, Uploaded
 from hostler.domain.place import Place
 from hostler.models.catalog import ModelCatalog, build_catalog
-from hostler.runs.attempt_parts import RunMeter
+from hostler.pauses.parking import Used
 from hostler.runs.child_runs import RunController
+from hostler.runs.run_meter import RunMeter
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import agents, events, runs, transcripts
@@ -105,7 +105,7 @@ class Caller:
 
     def __post_init__(self) -> None:
         self.gated = GatedRun(self.run_id, self.grant, deadline_at=self.deadline_at)
-        self.meter = RunMeter(RunBudget(self.world.db, self.event.workspace_id, ()), Decimal(0))
+        self.meter = RunMeter(RunBudget(self.world.db, self.event.workspace_id, ()), Used(), StreamState())
 
     def scope(self) -> CallScope:
         return CallScope(

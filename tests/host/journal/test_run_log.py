@@ -97,9 +97,8 @@ async def attempt(database: SqlDatabase, shaky: Shaky | None = None, *, member: 
 
     feed = Feed(nothing)
     feed.open(RUN, 0)
-    fences: list[FencedError] = []
-    log = RunLog(shaky or database, feed, RUN, 1, member, fences.append)
-    return Attempt(log, database, feed, fences)
+    log = RunLog(shaky or database, feed, RUN, 1, member)
+    return Attempt(log, database, feed)
 
 
 def move(to: Any, attempt: int = 1) -> Callable[..., Any]:
@@ -134,7 +133,7 @@ async def test_everything_stands_in_the_order_it_was_added_and_is_told_after_the
     for number in range(101, 1501):
         made.log.add(made.delta(number))
     watching = asyncio.create_task(_collect(made.feed, 1500))
-    pumping = asyncio.create_task(made.log.pump())
+    pumping = asyncio.create_task(made.log.pump(made.fences.append))
     await made.log.settled()
     assert await made.numbers() == list(range(1, 1501))
     assert made.answers == [("running", None), ("call", "done")]
@@ -157,7 +156,7 @@ async def _collect(feed: Feed, count: int) -> list[int]:
 async def test_what_is_added_while_a_batch_is_written_is_the_next_batch(database: SqlDatabase) -> None:
     shaky = Shaky(database)
     made = await attempt(database, shaky)
-    pumping = asyncio.create_task(made.log.pump())
+    pumping = asyncio.create_task(made.log.pump(made.fences.append))
     for number in range(1, 201):
         made.log.add(made.delta(number))
     await made.log.settled()
@@ -176,7 +175,7 @@ async def test_a_fenced_attempt_leaves_nothing_not_even_its_effects(database: Sq
     await database.write(move("queued"))  # somebody settled it: attempt 2 is the right one now
     made.log.add(made.delta(1, done=made.note("delta")))
     made.log.add(Item(work=remember, done=made.note("call")))
-    await made.log.pump()
+    await made.log.pump(made.fences.append)
     assert ["attempt 2" in error.message for error in made.fences] == [True]
     assert made.answers == [("delta", FencedError), ("call", FencedError)]
     assert await made.numbers() == []
@@ -194,7 +193,7 @@ async def test_an_attempt_whose_host_lost_its_lease_writes_nothing(database: Sql
     await database.write(lambda tx: hosts.renew(tx, member, -1))
     made.log.add(made.delta(1, done=made.note("delta")))
     made.log.add(Item(move=move("completed"), last=True, done=made.note("end")))
-    await made.log.pump()
+    await made.log.pump(made.fences.append)
     assert made.answers == [("delta", FencedError), ("end", FencedError)]
     assert ["lease" in error.message for error in made.fences] == [True]
     assert await made.numbers() == []
@@ -209,7 +208,7 @@ async def test_the_first_ending_wins_and_undoes_what_came_with_a_second(database
     await database.write(move("cancelled"))
     made.log.add(Item(work=remember, done=made.note("call")))
     made.log.add(Item(move=move("completed"), last=True, done=made.note("end")))
-    await made.log.pump()
+    await made.log.pump(made.fences.append)
     assert made.answers == [("call", FencedError), ("end", FencedError)]
     assert await remembered(database) == {}
     found = await database.read(lambda tx: runs.by_id(tx, RUN))
@@ -224,7 +223,7 @@ async def test_nothing_is_taken_after_the_last_item(database: SqlDatabase) -> No
     made.log.add(made.delta(1, done=made.note("late")))
     assert made.answers == [("late", CancelledCallError)]
     made.log.close()
-    await made.log.pump()
+    await made.log.pump(made.fences.append)
     assert made.answers == [("late", CancelledCallError), ("end", None)]
 
 
@@ -234,7 +233,7 @@ async def test_a_database_that_takes_nothing_is_waited_for(
     monkeypatch.setattr(run_log, "FIRST_RETRY_SECONDS", 0.001)
     shaky = Shaky(database, refusals=3)
     made = await attempt(database, shaky)
-    pumping = asyncio.create_task(made.log.pump())
+    pumping = asyncio.create_task(made.log.pump(made.fences.append))
     made.log.add(made.delta(1))
     assert await made.log.write(remember) == "done"
     assert len(shaky.writes) == 4
@@ -249,7 +248,7 @@ async def test_an_error_that_stays_is_told_to_everybody(database: SqlDatabase) -
     waiting = asyncio.create_task(made.log.write(remember))
     await asyncio.sleep(0)
     with pytest.raises(StorageError, match="disk is full"):
-        await made.log.pump()
+        await made.log.pump(made.fences.append)
     with pytest.raises(StorageError):
         await waiting
     assert made.answers == [("delta", ConstraintError)]
@@ -272,7 +271,7 @@ async def test_what_must_be_on_disk_first_is_and_what_depends_on_the_entry_comes
 
     made.log.add(Item(before=put, work=work, after=lambda tx: order.append("after")))
     made.log.close()
-    await made.log.pump()
+    await made.log.pump(made.fences.append)
     assert order == ["before", "work", "after"]
 
 
@@ -281,7 +280,7 @@ async def test_a_wait_for_what_was_added_does_not_wait_for_what_comes_later(data
     await made.log.settled()  # nothing was added
     made.log.add(made.delta(1))
     waiting = asyncio.create_task(made.log.settled())
-    pumping = asyncio.create_task(made.log.pump())
+    pumping = asyncio.create_task(made.log.pump(made.fences.append))
     await waiting
     assert await made.numbers() == [1]
     made.log.close()
@@ -291,7 +290,7 @@ async def test_a_wait_for_what_was_added_does_not_wait_for_what_comes_later(data
 async def test_an_entry_that_no_call_sees_is_written_with_what_comes_next(database: SqlDatabase) -> None:
     shaky = Shaky(database)
     made = await attempt(database, shaky)
-    pumping = asyncio.create_task(made.log.pump())
+    pumping = asyncio.create_task(made.log.pump(made.fences.append))
     entry = Item(entry=Entry("call", "state.get", b"{}"), synced=False)
     made.log.add(entry, hurry=False)
     await made.log.seen()
@@ -331,5 +330,5 @@ async def test_what_follows_from_a_result_precedes_what_comes_after_it(database:
     ):
         one.log.add(item)
     one.log.close()
-    await one.log.pump()
+    await one.log.pump(one.fences.append)
     assert done == ["first message", "call", "last message", "message of the end", "end"]

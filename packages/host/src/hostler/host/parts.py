@@ -28,7 +28,7 @@ from hostler.pauses.explicit import ExplicitPauses
 from hostler.pauses.service import PauseService
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.supervisor import Supervisor
-from hostler.runs.attempt import ActiveRun
+from hostler.runs.attempt import Attempt
 from hostler.runs.attempt_parts import Equipment
 from hostler.runs.child_runs import RunController
 from hostler.runs.dispatch import Dispatcher
@@ -114,7 +114,7 @@ class RunParts:
         self.dispatcher = Dispatcher(
             db,
             lambda: self.lease.member,
-            lambda run: ActiveRun(self.equipment, run),
+            lambda run: Attempt(self.equipment, run),
             _fail,
             lambda lost: settle_lost(db, lost, is_resumable),
             max_active=settings.max_active_runs,

@@ -292,5 +292,7 @@ class Resumption:
         return self._forward.is_over
 
     def close(self) -> None:
-        """The attempt is over."""
+        """The attempt is over: call it no more, and let go of it, which refers to this."""
         self._turns.close()
+        self._live = lambda _: None
+        self._diverged = self._turns.stalled = lambda _: None

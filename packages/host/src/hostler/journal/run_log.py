@@ -81,7 +81,6 @@ class RunLog:
     run_id: str
     attempt: int
     member: Membership
-    on_fenced: Callable[[FencedError], None]
     _queue: deque[Item] = field(default_factory=deque)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _added: int = 0
@@ -186,14 +185,17 @@ class RunLog:
         self._wake()
         self._changed.set()
 
-    async def pump(self) -> None:
-        """Write until closed. Runs as a task of the run; owns the queue."""
+    async def pump(self, on_fenced: Callable[[FencedError], None]) -> None:
+        """Write until closed. Runs as a task of the run; owns the queue.
+
+        `on_fenced` is called when a write finds that the attempt no longer owns its run.
+        """
         while True:
             await self._changed.wait()
             await asyncio.sleep(0)  # what is added in this turn of the loop goes into the same batch
             self._changed.clear()
             while self._queue and self._lost is None:
-                await self._write_batch(self._take_batch())
+                await self._write_batch(self._take_batch(), on_fenced)
             if self._closing or self._lost is not None:
                 return
 
@@ -215,7 +217,7 @@ class RunLog:
             batch.append(item)
         return batch
 
-    async def _write_batch(self, batch: list[Item]) -> None:
+    async def _write_batch(self, batch: list[Item], on_fenced: Callable[[FencedError], None]) -> None:
         pause = FIRST_RETRY_SECONDS
         while True:
             try:
@@ -238,7 +240,7 @@ class RunLog:
                 pause = min(pause * 2, LAST_RETRY_SECONDS)
             except FencedError as error:
                 self._fail(batch, error)
-                self.on_fenced(error)
+                on_fenced(error)
                 return
         self.feed.publish(self.run_id, [result for item in batch for result in item.published])
         for item, answer in zip(batch, answers, strict=True):

@@ -56,7 +56,7 @@ class Turns:
     def __init__(self, forward: FastForward, stall_seconds: float, stalled: Callable[[str], None]) -> None:
         self._forward = forward
         self._stall_seconds = stall_seconds
-        self._stalled = stalled
+        self.stalled = stalled
         self._answers = AnswerQueue(forward.may_answer)
         self._new: dict[asyncio.Future[None], str] = {}
         """The methods of new calls."""
@@ -111,6 +111,6 @@ class Turns:
 
     def _give_up(self) -> None:
         if (position := self._answers.first) is not None:
-            self._stalled(self._forward.stall_diverges(position, self._stall_seconds))
+            self.stalled(self._forward.stall_diverges(position, self._stall_seconds))
         elif (method := next((m for turn, m in self._new.items() if not turn.done()), None)) is not None:
-            self._stalled(self._forward.effect_diverges(method))
+            self.stalled(self._forward.effect_diverges(method))

@@ -130,10 +130,11 @@ class HeldCalls:
         return [self._shown[call_id] for call_id in self._waiting if call_id in self._shown]
 
     def close(self) -> None:
-        """The attempt is over: nobody is answered any more."""
+        """The attempt is over: answer no call any more, and let go of the attempt, which refers to this."""
         self._stop_timer()
         if self._worker is not None:
             self._worker.cancel()
+        self.requested, self.park = lambda _: None, None
 
     # -- the worker -------------------------------------------------------------------------------
 

@@ -3,118 +3,97 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from hostler.calls.executor import CallExecutor
-from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused
-from hostler.domain.pause_values import PausedCall
-from hostler.domain.pauses import OnMessage
-from hostler.domain.result_sequence import ResultStream
 from hostler.pauses import entries as pause_entries
 from hostler.pauses.explicit import ExplicitPauses, pause_run
-from hostler.pauses.parking import Parked, Used, park
-from hostler.pauses.requests import request_of
+from hostler.pauses.parking import Parked, park
 from hostler.pauses.waiting import HeldCalls
-from hostler.runs.attempt_results import AttemptResults
+from hostler.runs.attempt_parts import Parts
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import Entry
-from hostler.storage.stores.run_rows import Fenced, Moved, Run
+from hostler.storage.stores.run_rows import Fenced, Moved
 from hostler_protocol.errors import HostlerError, RunFailure, StorageError
 
 
-class Attempt(Protocol):
-    """The attempt, as its pauses need it."""
-
-    def may_pause(self) -> bool:
-        """Whether it may still be parked: it has not ended, and nobody stops it."""
-        ...
-
-    def begin_pause(self) -> None:
-        """It is over for its runner: nothing of it is taken any more."""
-        ...
-
-    def paused(self, queued: bool) -> None:
-        """The pause is durable; `queued`: the run waits for its next attempt already."""
-        ...
-
-
-@dataclass(eq=False)
+@dataclass(slots=True, eq=False)
 class AttemptPauses:
     """The pauses of one attempt."""
 
-    attempt: Attempt
-    run: Run
-    grant: Grant
-    stream: ResultStream
-    results: AttemptResults
+    parts: Parts
     calls: CallExecutor
-    holding: HeldCalls
+    held_calls: HeldCalls
     explicit: ExplicitPauses
-    on_message: OnMessage
-    used: Callable[[], Used]
     _task: asyncio.Task[None] | None = None
-    _queued: bool = field(default=False)
-
-    def requested(self, call: PausedCall) -> None:
-        """Show a call that is put to people to whoever watches the run."""
-        self.results.write(self.stream.requested(request_of(call)))
+    _queued: bool = False
+    """Whether the parked run waits for its next attempt already."""
 
     def park(self) -> None:
-        """The hold time is over: park the run as soon as nothing else of it is under way."""
+        """Park the run, as its hold time is over, as soon as no other call is under way."""
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._park(), name=f"parking of run {self.run.run_id}")
+            name = f"parking of run {self.parts.run.run_id}"
+            self._task = asyncio.create_task(self._park(), name=name)
 
     def pause(self, paused: Paused) -> None:
-        """The runner pauses the run itself."""
-        self._task = asyncio.create_task(self._pause(paused), name=f"pause of run {self.run.run_id}")
+        """Pause the run, as its runner asks for."""
+        self.parts.gated.standing = "paused"  # the runner makes no more calls
+        self._task = asyncio.create_task(self._pause(paused), name=f"pause of run {self.parts.run.run_id}")
 
     def close(self) -> None:
-        """The attempt is over."""
-        self.holding.close()
+        """Answer no held call any more, and give up a pause that is not written yet."""
+        self.held_calls.close()
         if self._task is not None:
             self._task.cancel()
 
     async def _park(self) -> None:
         await self.calls.quiet()
-        if not self.holding.waiting or not self.attempt.may_pause():
+        if not self.held_calls.waiting or not self.parts.end.goes_on:
             return
-        entries = [pause_entries.paused(self.holding.held())]
-        first = self.stream.state.reserve(1)  # run.paused
-        self.attempt.begin_pause()
-        self.holding.close()  # what is decided from now on is for the next attempt
+        entries = [pause_entries.paused(self.held_calls.held())]
+        self._end_attempt()
+        self.held_calls.close()  # decisions from now on are for the next attempt
 
-        def move(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
-            moved = park(tx, self.run, entries, actor=self.results.host_id, used=self.used())
-            return self._moved(moved), entries
+        def work(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
+            parts = self.parts
+            parked = park(tx, parts.run, entries, actor=parts.end.host_id, used=parts.meter.used())
+            return self._moved(parked), entries
 
-        self.results.add_pause(first, move, self._told)
+        self._write(len(entries), work)
 
     async def _pause(self, paused: Paused) -> None:
-        await self.calls.tools.quiet()  # what a tool did must not stay unknown for that
+        parts, stream = self.parts, self.parts.stream
+        await self.calls.tools.quiet()  # the outcome of a tool must not get lost for the pause
         try:
-            prepared = await self.explicit.prepare(self.run, self.grant, paused, self.on_message)
+            prepared = await self.explicit.prepare(
+                parts.run, parts.prepared.grant, paused, parts.prepared.on_message
+            )
         except HostlerError as error:
-            if self.stream.outcome is paused:
-                is_ours = isinstance(error, StorageError)
-                code: RunFailure = "host.error" if is_ours else "runner.protocol"
-                self.stream.unpaused()
-                self.results.write(self.stream.fail(code, f"run.paused: {error.message}"))
+            if stream.outcome is paused:
+                code: RunFailure = "host.error" if isinstance(error, StorageError) else "runner.protocol"
+                stream.unpaused()
+                parts.results.write(stream.fail(code, f"run.paused: {error.message}"))
             return
-        if self.stream.outcome is not paused:  # it was stopped meanwhile
+        if stream.outcome is not paused:  # it was stopped meanwhile
             return
-        first = self.stream.state.reserve(len(prepared.new.calls) + 1)  # each call, then run.paused
-        self.attempt.begin_pause()
+        self._end_attempt()
 
-        def move(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
+        def work(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
             entries: list[Entry] = []
-            used, actor = self.used(), self.results.host_id
-            moved = pause_run(tx, self.run, prepared, entries, actor=actor, used=used)
-            return self._moved(moved), entries
+            used, actor = parts.meter.used(), parts.end.host_id
+            parked = pause_run(tx, parts.run, prepared, entries, actor=actor, used=used)
+            return self._moved(parked), entries
 
-        self.results.add_pause(first, move, self._told)
+        self._write(len(prepared.new.calls) + 1, work)  # each call, then run.paused
+
+    def _end_attempt(self) -> None:
+        self.parts.end.ended = True
+        self.parts.gated.standing = "paused"
+
+    def _write(self, results: int, work: Any) -> None:
+        self.parts.end.park(self.parts.stream.state.reserve(results), work, self._parked)
 
     def _moved(self, parked: Parked | Fenced) -> Moved | Fenced:
         if isinstance(parked, Fenced):
@@ -122,5 +101,9 @@ class AttemptPauses:
         self._queued = parked.queued
         return parked.moved
 
-    def _told(self, _answer: Any, error: HostlerError | None) -> None:
-        self.attempt.paused(error is None and self._queued)
+    def _parked(self, _answer: Any, error: HostlerError | None) -> None:
+        """The pause is durable, or never will be: the runner's task ends, and its calls stay unanswered."""
+        end = self.parts.end
+        end.queued_again |= error is None and self._queued
+        self.parts.connection.park_run(self.parts.run.run_id)
+        end.over.set()

@@ -50,8 +50,10 @@ class Execution(Protocol):
     """A run under way."""
 
     run: Run
-    queued_again: bool
-    """Whether the run waits for another attempt, once `execute` has returned."""
+
+    @property
+    def queued_again(self) -> bool:
+        """Whether the run waits for another attempt, once `execute` has returned."""
 
     async def execute(self) -> None:
         """Carry it through to its end."""

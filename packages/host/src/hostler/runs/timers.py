@@ -109,6 +109,7 @@ class AttemptClock:
                 timer.cancel()
         if self._idle is not None:
             self._idle.close()
+            self._idle = None  # it refers to the attempt, and the attempt to this
 
 
 __all__ = ["AttemptClock", "IdleWatch"]

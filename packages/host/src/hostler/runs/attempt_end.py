@@ -1,0 +1,130 @@
+"""The end of an attempt: who has asked for it, whether it has come, and the last item of its journal.
+
+The last item also decides how the run goes on: it is finished, queued again, or parked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from hostler.domain.outcomes import Ending, Stored
+from hostler.domain.recovery import Settlement
+from hostler.journal.feed import StoredResult
+from hostler.journal.run_log import Item, RunLog
+from hostler.pauses.parking import Used, begin_after_loss
+from hostler.storage.port import Tx
+from hostler.storage.stores.journal import Entries, Entry
+from hostler.storage.stores.run_endings import finish
+from hostler.storage.stores.run_rows import Fenced, Moved, Run
+from hostler_protocol.errors import HostlerError
+
+
+@dataclass(slots=True, eq=False)
+class AttemptEnd:
+    """The end of one attempt, shared by its stages. Only the first of several ends is written."""
+
+    run: Run
+    host_id: str
+    journal: RunLog
+    stop_reason: str | None = None
+    """Why the run was asked to stop; None: it was not."""
+    handed_over: bool = False
+    """Whether the host is stopping and gives the run back."""
+    ended: bool = False
+    """Nothing more of the runner is accepted. The last item is on its way, or another attempt has the run."""
+    queued_again: bool = False
+    """Whether the run waits for another attempt."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the last item is committed, or never will be."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the attempt has neither ended nor been asked to stop."""
+        return not self.ended and self.stop_reason is None
+
+    def finish(self, item: Item, entry: Entry, ending: Ending, used: Callable[[], Used]) -> None:
+        """Write the terminal result `entry` as `item`, with the run's status, usage and cost."""
+        self.ended = True
+        item.entry = None
+        item.move = partial(self._finish, ending, entry, used)
+        item.last = True
+        item.done = self._committed
+        self.journal.add(item)
+
+    def _finish(
+        self, ending: Ending, entry: Entry, used: Callable[[], Used], tx: Tx, entries: Entries
+    ) -> Moved | Fenced:
+        usage, cost = used()
+        return finish(
+            tx,
+            self.run.run_id,
+            self.run.attempt,
+            ending.status,
+            cause=ending.error or ending.finish_reason or "the runner finished",
+            actor=self.host_id,
+            status_code=ending.status_code,
+            entries=[*entries, entry],
+            usage=usage,
+            cost=cost,
+        )
+
+    def _committed(self, _answer: Any, _error: HostlerError | None) -> None:
+        self.over.set()
+
+    def resume_later(self, why: str, used: Used) -> None:
+        """Queue the run for an attempt that goes on from the journal; this one does not count as a crash."""
+        self.requeue(Settlement("resume", why, "host.restarted"), used, crashed=False)
+
+    def requeue(self, settlement: Settlement, used: Used, *, crashed: bool) -> None:
+        """Queue the run for another attempt, or park it again if it waits for people."""
+        self.ended = True
+
+        def work(tx: Tx) -> Any:
+            run, actor = self.run, self.host_id
+            return begin_after_loss(tx, run, settlement, actor=actor, used=used, crashed=crashed)
+
+        self.journal.add(Item(move=self.journal.entries_first(work), last=True, done=self._requeued))
+
+    def _requeued(self, _answer: Any, error: HostlerError | None) -> None:
+        self.queued_again = error is None
+        self.over.set()
+
+    def park(
+        self,
+        first: int,
+        work: Callable[[Tx], tuple[Moved | Fenced, list[Entry]]],
+        done: Callable[[Any, HostlerError | None], None],
+    ) -> None:
+        """Write the last results of an attempt whose run waits, from sequence `first` on.
+
+        `work` writes them with the change of status, and returns them.
+        """
+        published: list[StoredResult] = []
+
+        def moved(tx: Tx) -> Moved | Fenced:
+            change, entries = work(tx)
+            published[:] = [
+                StoredResult.of(self.run.run_id, sequence, entry.type, _bytes(entry.data))
+                for sequence, entry in enumerate(entries, first)
+            ]
+            return change
+
+        move = self.journal.entries_first(moved)
+        self.journal.add(Item(move=move, published=published, last=True, done=done))
+
+
+def result_item(run_id: str, stored: Stored) -> tuple[Item, Entry]:
+    """Return the journal item of a result, and the entry in it."""
+    body = stored.body()
+    entry = Entry("result", stored.type, body)
+    published = StoredResult.of(run_id, stored.sequence, stored.type, body)
+    synced = not stored.is_delta
+    return Item(entry=entry, published=(published,), synced=synced, size=len(published.json)), entry
+
+
+def _bytes(data: bytes | str) -> bytes:
+    return data if isinstance(data, bytes) else data.encode()
