@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -22,37 +22,10 @@ from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
+from support.shaky_database import Shaky
 
-T = TypeVar("T")
 WORKSPACE, RUN = "w1", "r1"
 H1 = Membership("h1")
-
-
-class Shaky:
-    """A database that refuses the first so many writes, with an error of the given kind."""
-
-    def __init__(self, inner: SqlDatabase, refusals: int = 0, *, retryable: bool = True) -> None:
-        self._inner = inner
-        self.refusals = refusals
-        self.writes: list[bool] = []
-        self._retryable = retryable
-
-    @property
-    def dialect(self) -> Any:
-        return self._inner.dialect
-
-    async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
-        self.writes.append(synced)
-        if self.refusals:
-            self.refusals -= 1
-            raise (StorageError if self._retryable else ConstraintError)("the disk is full")
-        return await self._inner.write(work, synced=synced)
-
-    async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
-        return await self._inner.read(work)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 @dataclass

@@ -1,0 +1,493 @@
+"""One attempt, from its claim to its end, with a plugin on a real connection in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.plugins.connection import PluginConnection
+from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS
+from hostler.runs.preparation import Prepared
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import runs
+from hostler.storage.stores.run_rows import Run
+from hostler_protocol.errors import (
+    InvalidArgumentError,
+    NotFoundError,
+    PluginCrashedError,
+    PluginStartError,
+    StorageError,
+    UnavailableError,
+)
+from hostler_protocol.limits import INITIAL_RESULT_CREDIT
+from hostler_protocol.manifest import AgentRunnerManifest, Capabilities
+from support.attempts import COMPLETED, FINISHED, Attempts, attempts, delta
+from support.shaky_database import Shaky
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+RESTART = {"recovery": {"on_crash": "restart"}}
+
+
+def log(text: str) -> tuple[str, Any]:
+    return "log", {"level": "info", "text": text}
+
+
+# -- the whole way -------------------------------------------------------------------------------------
+
+
+async def test_an_attempt_runs_from_its_claim_to_the_ending_that_the_runner_gives(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        attempt, task = await host.started(run)
+        assert host.plugin.started[0].context.input.text == "hello"
+        host.plugin.results(run.run_id, delta("hel"), delta("lo"), COMPLETED, FINISHED)
+        await task
+        assert await host.ending(run) == ("completed", None)
+        assert await host.types(run) == [
+            "message.delta",
+            "message.delta",
+            "message.completed",
+            "run.completed",
+        ]
+        assert not attempt.queued_again
+        moves = [entry.type for entry in await host.entries(run, "lifecycle")]
+        assert moves == ["claimed", "running", "completed"]
+
+
+@pytest.mark.parametrize("idle", [None, 60.0])
+async def test_an_attempt_that_is_over_leaves_nothing_to_the_garbage_collector(
+    database: SqlDatabase, tmp_path: Path, idle: float | None
+) -> None:
+    async with attempts(database, tmp_path, capabilities=Capabilities(resumable=True)) as host:
+        run = await host.open(spec={"idle_timeout": idle})
+        attempt, task = await host.started(run)
+        host.plugin.results(run.run_id, COMPLETED)
+        host.plugin.call("state.get", run.run_id)
+        host.plugin.end(run.run_id)
+        stage: weakref.ref[Any] = weakref.ref(attempt._stage)
+        gc.disable()
+        try:
+            await task
+            host.forget()
+            del attempt, task
+            await asyncio.sleep(0)
+            assert stage() is None
+        finally:
+            gc.enable()
+
+
+async def test_a_runner_that_ends_without_output_has_failed(database: SqlDatabase, tmp_path: Path) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        _, task = await host.started(run)
+        host.plugin.results(run.run_id, log("nothing"))
+        host.plugin.end(run.run_id)
+        await task
+        assert await host.ending(run) == ("failed", "runner.no_output")
+
+
+async def test_only_the_first_ending_counts_and_results_after_it_are_ignored(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        _, task = await host.started(run)
+        failed = ("run.failed", {"error": "too late", "code": "my.code"})
+        host.plugin.results(run.run_id, COMPLETED, FINISHED, failed, COMPLETED)
+        host.plugin.end(run.run_id)
+        await task
+        host.plugin.lose()
+        await asyncio.sleep(0)
+        assert await host.ending(run) == ("completed", None)
+        assert await host.types(run) == ["message.completed", "run.completed"]
+
+
+async def test_a_run_that_breaks_the_protocol_fails(database: SqlDatabase, tmp_path: Path) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        _, task = await host.started(run)
+        host.plugin.results(run.run_id, COMPLETED, *[log("more than its credit")] * INITIAL_RESULT_CREDIT)
+        await task
+        assert await host.ending(run) == ("failed", "runner.protocol")
+
+
+async def test_notes_of_the_preparation_are_warnings_of_the_first_attempt(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        host.change_prepared(notes=("a tool was left out",))
+        run = await host.open()
+        _, task = await host.started(run)
+        host.plugin.results(run.run_id, COMPLETED, FINISHED)
+        await task
+        (warning,) = await host.entries(run, "warning")
+        assert "a tool was left out" in str(warning.data)
+
+
+# -- an attempt that cannot start ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (PluginStartError("no module"), "runner.crashed"),
+        (PluginCrashedError("it died"), "runner.crashed"),
+        (NotFoundError("no such plugin"), "runner.config_invalid"),
+        (StorageError("a blob is gone"), "host.error"),
+    ],
+)
+async def test_a_plugin_that_cannot_be_connected_fails_the_run(
+    database: SqlDatabase, tmp_path: Path, error: Exception, code: str
+) -> None:
+    async with attempts(database, tmp_path, connect=raising(error)) as host:
+        run = await host.open(spec=RESTART)
+        await host.attempt(run).execute()
+        assert (await host.ending(run))[0] == "failed"
+        assert (await host.ending(run))[1] == code
+        assert await host.types(run) == ["run.failed"]
+
+
+async def test_a_run_whose_plugin_is_being_replaced_is_queued_again(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path, connect=raising(UnavailableError("try again"))) as host:
+        run = await host.open()
+        attempt = host.attempt(run)
+        await attempt.execute()
+        assert attempt.queued_again
+        stored = await host.run(run)
+        assert (stored.status, stored.crashes) == ("queued", 0)
+
+
+async def test_a_start_that_the_plugin_refuses_fails_the_run(database: SqlDatabase, tmp_path: Path) -> None:
+    async with attempts(database, tmp_path) as host:
+        host.plugin.refuses_starts = InvalidArgumentError("no such runner here")
+        run = await host.open(spec=RESTART)
+        await host.attempt(run).execute()
+        assert await host.ending(run) == ("failed", "runner.protocol")
+        assert "no such runner here" in (await host.last(run))["error"]
+
+
+async def test_an_attempt_before_that_does_not_leave_has_its_process_replaced(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    limits = replace(DEFAULT_CONNECTION_LIMITS, leave_seconds=0.01)
+    async with attempts(database, tmp_path, limits=limits) as host:
+        run = await host.open()
+        first, task = await host.started(run)
+        first.fence("a test")
+        await task
+        again = host.attempt(await host.claim_again(run))
+        await again.execute()
+        (why,) = host.replaced
+        assert "does not leave the process" in why
+        assert again.queued_again
+        assert (await host.run(run)).crashes == 0
+
+
+# -- cancelled -----------------------------------------------------------------------------------------
+
+
+async def test_cancelled_before_it_is_executed_it_connects_nothing(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path, connect=raising(AssertionError("connected"))) as host:
+        run = await host.open()
+        attempt = host.attempt(run)
+        attempt.cancel("no need")
+        await attempt.execute()
+        assert await host.ending(run) == ("cancelled", "cancelled")
+        assert (await host.last(run))["error"] == "no need"
+
+
+async def test_cancelled_while_its_plugin_starts_it_waits_no_longer(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    asked = asyncio.Event()
+
+    async def connect(runner_id: str) -> PluginConnection:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with attempts(database, tmp_path, connect=connect) as host:
+        run = await host.open()
+        attempt = host.attempt(run)
+        task = host.execute(attempt)
+        await asked.wait()
+        attempt.cancel("no need")
+        await task
+        assert await host.ending(run) == ("cancelled", "cancelled")
+
+
+async def test_cancelled_while_it_is_prepared_its_runner_is_not_started(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        attempt = host.attempt(run)
+        host.equipment.prepare = after(host, lambda: attempt.cancel("no need"))
+        await attempt.execute()
+        assert await host.ending(run) == ("cancelled", "cancelled")
+        assert host.plugin.started == []
+        assert [entry.kind for entry in await host.entries(run, "context")] == ["context"]
+
+
+async def test_a_cancelled_runner_that_completes_within_its_grace_has_completed(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        attempt, task = await host.started(run)
+        attempt.cancel("enough", 60)
+        host.plugin.results(run.run_id, COMPLETED, FINISHED)
+        await task
+        assert host.plugin.reasons() == ["enough"]
+        assert await host.ending(run) == ("completed", None)
+
+
+async def test_a_cancelled_runner_is_not_waited_for_longer_than_the_shortest_grace(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        attempt, task = await host.started(run)
+        attempt.cancel("enough", 3600)
+        attempt.cancel("ignored")
+        attempt.cancel("ignored", 0)
+        attempt.cancel("ignored", 3600)
+        await task
+        assert host.plugin.reasons() == ["enough"]
+        assert await host.ending(run) == ("cancelled", "cancelled")
+        assert (await host.last(run))["error"] == "enough"
+
+
+async def test_cancelled_after_its_end_it_stays_as_it_ended(database: SqlDatabase, tmp_path: Path) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        attempt, task = await host.started(run)
+        host.plugin.results(run.run_id, COMPLETED, FINISHED)
+        await task
+        attempt.cancel("too late", 0)
+        await asyncio.sleep(0)
+        assert host.plugin.reasons() == []
+        assert await host.ending(run) == ("completed", None)
+
+
+# -- time ----------------------------------------------------------------------------------------------
+
+
+async def test_at_its_deadline_the_runner_is_stopped_and_the_run_has_timed_out(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        host.plugin.holds_starts = True
+        host.change_prepared(deadline_at=time.time())
+        run = await host.open()
+        task = host.execute(host.attempt(run))
+        await host.plugin.until(lambda: bool(host.plugin.reasons()))
+        host.plugin.answer_start()
+        await task
+        assert host.plugin.reasons()[0] == "deadline"
+        assert await host.ending(run) == ("timeout", "runner.timeout")
+
+
+async def test_a_runner_that_does_nothing_for_its_idle_time_is_stopped(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open(spec={"idle_timeout": 0.001})
+        await host.attempt(run).execute()
+        assert host.plugin.reasons() == ["idle"]
+        assert await host.ending(run) == ("timeout", "runner.timeout")
+        assert "for 0.001 s (idle_timeout)" in (await host.last(run))["error"]
+
+
+async def test_a_runner_whose_call_waits_for_people_is_not_idle(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        host.plugin.holds_starts = True
+        run = await host.open(spec={"idle_timeout": 0.001})
+        task = host.execute(host.attempt(run))
+        await host.plugin.until(lambda: bool(host.plugin.starts))
+        host.plugin.answer_start()
+        host.plugin.call("interaction.request", run.run_id)  # it arrives with the answer
+        await host.until(lambda: host.pause(run))
+        await asyncio.sleep(0.01)  # ten times its idle time
+        assert not task.done()
+        assert host.plugin.reasons() == []
+
+
+# -- the plugin is lost --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "produced", "ends_as"),
+    [
+        ({}, False, ("failed", "runner.crashed")),
+        (RESTART, False, ("queued", None)),
+        (RESTART, True, ("queued", None)),
+        ({"recovery": {"on_crash": "resume"}}, False, ("queued", None)),
+        ({"recovery": {"on_crash": "resume"}}, True, ("failed", "runner.crashed")),
+    ],
+)
+async def test_a_lost_attempt_is_settled_by_the_policy_of_its_agent(
+    database: SqlDatabase, tmp_path: Path, spec: Any, produced: bool, ends_as: tuple[str, str | None]
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open(spec=spec)
+        attempt, task = await host.started(run)
+        if produced:
+            host.plugin.results(run.run_id, COMPLETED)
+            await host.until(lambda: host.types(run))
+        host.plugin.lose()
+        await task
+        assert await host.ending(run) == ends_as
+        assert attempt.queued_again == (ends_as[0] == "queued")
+        assert (await host.run(run)).crashes == 1 or ends_as[0] == "failed"
+
+
+async def test_lost_while_it_is_being_cancelled_a_run_is_not_begun_again(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open(spec=RESTART)
+        attempt, task = await host.started(run)
+        attempt.cancel("enough", 3600)
+        host.plugin.lose()
+        await task
+        assert await host.ending(run) == ("cancelled", "cancelled")
+
+
+# -- a host that stops ---------------------------------------------------------------------------------
+
+
+async def test_handed_over_before_its_start_a_run_is_queued_again_whatever_its_policy(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path, connect=raising(AssertionError("connected"))) as host:
+        run = await host.open()
+        attempt = host.attempt(run)
+        attempt.hand_over("the host was stopped")
+        await attempt.execute()
+        assert attempt.queued_again
+        assert (await host.run(run)).crashes == 0
+
+
+async def test_handed_over_while_it_is_prepared_a_run_is_queued_again(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        attempt = host.attempt(run)
+        host.equipment.prepare = after(host, lambda: attempt.hand_over("the host was stopped"))
+        await attempt.execute()
+        assert attempt.queued_again
+        assert host.plugin.started == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "ends_as"), [(RESTART, ("queued", None)), ({}, ("failed", "host.restarted"))]
+)
+async def test_a_started_run_is_handed_over_by_the_policy_of_its_agent(
+    database: SqlDatabase, tmp_path: Path, spec: Any, ends_as: tuple[str, str | None]
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open(spec=spec)
+        attempt, task = await host.started(run)
+        attempt.hand_over("the host was stopped")
+        await task
+        assert host.plugin.reasons() == ["the host was stopped"]
+        assert await host.ending(run) == ends_as
+        assert (await host.run(run)).crashes == 0
+
+
+async def test_a_cancelled_run_that_is_handed_over_before_its_start_has_ended(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        attempt = host.attempt(run)
+        attempt.cancel("enough")
+        attempt.hand_over("the host was stopped")
+        await attempt.execute()
+        assert await host.ending(run) == ("failed", "host.restarted")
+
+
+# -- another attempt, or no journal --------------------------------------------------------------------
+
+
+async def test_a_fenced_attempt_writes_nothing_more(database: SqlDatabase, tmp_path: Path) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        attempt, task = await host.started(run)
+        attempt.fence("another attempt")
+        host.plugin.results(run.run_id, COMPLETED, FINISHED)
+        await task
+        assert host.plugin.reasons() == ["superseded"]
+        assert await host.ending(run) == ("running", None)
+        assert await host.types(run) == []
+
+
+async def test_an_attempt_that_no_longer_owns_its_run_ends_with_its_next_write(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path) as host:
+        run = await host.open()
+        attempt, task = await host.started(run)
+        await database.write(
+            lambda tx: runs.transition(tx, run.run_id, 1, "queued", cause="another host", actor="t")
+        )
+        host.plugin.results(run.run_id, COMPLETED)
+        await task
+        assert host.plugin.reasons() == ["superseded"]
+        assert await host.ending(run) == ("queued", None)
+        assert await host.types(run) == []
+        assert not attempt.queued_again
+
+
+async def test_an_attempt_whose_journal_cannot_be_written_raises_and_is_over(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    shaky = Shaky(database, retryable=False)
+    async with attempts(database, tmp_path, db=shaky) as host:
+        run = await host.open()
+        attempt, task = await host.started(run)
+        shaky.refusals = 1
+        host.plugin.results(run.run_id, COMPLETED)
+        with pytest.raises(StorageError, match="the disk is full"):
+            await task
+        assert await host.ending(run) == ("running", None)
+        attempt.cancel("too late", 0)
+        attempt.hand_over("too late")
+        attempt.fence("too late")
+        assert host.plugin.reasons() == []
+
+
+def raising(error: Exception) -> Any:
+    async def connect(runner_id: str) -> PluginConnection:
+        raise error
+
+    return connect
+
+
+def after(host: Attempts, happens: Callable[[], None]) -> Any:
+    """Prepare attempts; something happens before they are prepared."""
+    prepare = host.equipment.prepare
+
+    async def prepared(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> Prepared:
+        happens()
+        return await prepare(run, runners)
+
+    return prepared
