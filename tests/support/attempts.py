@@ -20,9 +20,10 @@ from hostler.runs.attempt import Attempt
 from hostler.runs.attempt_parts import Equipment
 from hostler.runs.preparation import Prepared
 from hostler.runs.projections import Projector
+from hostler.runs.running_attempt import RunningAttempt
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import journal, pauses, runs
+from hostler.storage.stores import journal, pauses, runs, transcripts
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.journal import StoredEntry
 from hostler.storage.stores.run_rows import Run
@@ -85,6 +86,16 @@ class Attempts:
     async def _is_running(self, run: Run) -> bool:
         return (await self.run(run)).status == "running"
 
+    async def over(self, task: asyncio.Task[None]) -> None:
+        """Wait until an attempt is over, even if it raises."""
+        await asyncio.wait([task])
+
+    def park(self, attempt: Attempt) -> None:
+        """Park an attempt as if the hold time of its calls were over."""
+        running = attempt._stage
+        assert isinstance(running, RunningAttempt)
+        running._park()
+
     def forget(self) -> None:
         """Refer to no attempt any more."""
         self._tasks.clear()
@@ -118,6 +129,12 @@ class Attempts:
         """The data of its last result."""
         data: dict[str, Any] = msgspec.json.decode((await self.entries(run, "result"))[-1].data)["data"]
         return data
+
+    async def said(self, run: Run) -> list[str]:
+        """Its messages in the transcript."""
+        db = self.host.world.db
+        messages = await db.read(lambda tx: transcripts.of_run(tx, run.workspace_id, run.run_id))
+        return [str(message.content) for message in messages]
 
     async def pause(self, run: Run) -> Any:
         """Its unsettled pause."""

@@ -109,13 +109,13 @@ class LinkedPlugin:
         self._sequences[called.params.context.run_id] = 0
         self._say(self._link.reply(called.id, NoParams()))
 
-    def results(self, run_id: str, *results: tuple[str, Any]) -> None:
-        """Send results, (type, data) each, in one piece."""
+    def results(self, run_id: str, *results: tuple[str, Any], **fields: Any) -> None:
+        """Send results, (type, data) each with `fields`, in one piece."""
         data = b""
         for result_type, payload in results:
             self._sequences[run_id] += 1
             params = {"run_id": run_id, "type": result_type, "sequence": self._sequences[run_id]}
-            data += line({"method": "run/result", "params": {**params, "data": payload}})
+            data += line({"method": "run/result", "params": {**params, "data": payload, **fields}})
         self._say(data)
 
     def end(self, run_id: str) -> None:
@@ -131,7 +131,7 @@ class LinkedPlugin:
     def lose(self, why: str = "the process exited") -> None:
         """Exit."""
         if self._connection is not None:
-            self._connection.lost(PluginCrashedError(why))
+            asyncio.get_running_loop().call_soon(self._connection.lost, PluginCrashedError(why))
 
     def _say(self, data: bytes) -> None:
         connection = self._connection

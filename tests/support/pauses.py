@@ -84,10 +84,12 @@ def claim_run(tx: Tx, run_id: str = "r1") -> Run:
 BLIND = ("pauses:write", "pauses:decide_blind", "runs:read")
 
 
-def person(tx: Tx, subject: str, *roles: str, rights: tuple[str, ...] = BLIND) -> Caller:
+def person(
+    tx: Tx, subject: str, *roles: str, rights: tuple[str, ...] = BLIND, workspace: str = WORKSPACE
+) -> Caller:
     """Somebody with a key of their own, who may leave out digests."""
-    key, _ = keys.create(tx, WORKSPACE, name=subject, subject=subject, roles=roles, rights=rights)
-    return Caller(WORKSPACE, subject, key.key_id, key.roles, key.rights)
+    key, _ = keys.create(tx, workspace, name=subject, subject=subject, roles=roles, rights=rights)
+    return Caller(workspace, subject, key.key_id, key.roles, key.rights)
 
 
 def rule(*subjects: str, needed: int = 1, separation: bool = False) -> ApproverRule:
