@@ -1,6 +1,6 @@
 """Admit an event: one transaction that stores it and opens a run, or gives it to another run.
 
-How the lane stands is read inside, so that an event and the end of a run never miss each other.
+It reads the state of the lane, so that an event and the end of a run never miss each other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUPERSEDED = "superseded by a newer message"
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """The input of the transaction. `can_steer`: whether a runner, by id, pulls steers."""
+    """The input of the transaction. `can_steer` returns whether a runner, by id, pulls steered messages."""
 
     event: Event
     resolution: Resolution
@@ -49,11 +49,11 @@ class Opening(msgspec.Struct, frozen=True):
     """When its run may begin, in UTC epoch milliseconds."""
     message: NewTranscriptItem | None = None
     full: HostlerError | None = None
-    """Why the run may not wait: as many do as may. Where it would have to, nothing is stored."""
+    """The error if the queue is full: an event whose run would have to wait is then not stored."""
 
     @property
     def agent(self) -> Agent | None:
-        """Who takes the event."""
+        """The agent that receives the event."""
         return self.resolution.agent if isinstance(self.resolution, Binding) else None
 
 
@@ -63,7 +63,7 @@ Begins = Literal["now", "later", "not"]
 class Opened(msgspec.Struct, frozen=True):
     """The result of the transaction.
 
-    `run` has the event: its own (`begins` now or later), or one that absorbed it or gathers (`not`).
+    `run` has the event: its own (`begins` is now or later), or one that absorbed or debounces it (`not`).
     """
 
     outcome: events.Outcome
@@ -78,12 +78,12 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def gathers(event: Event, agent: Agent) -> bool:
-    """Whether the event waits for more messages of its author, to become one turn with them."""
+    """Whether the event waits for more messages of its author, which become one turn with it."""
     return agent.spec.concurrency.debounce > 0 and event.envelope.event_type == "message.received"
 
 
 def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
-    """Store the event, once, and whatever follows from it. `claim`: who starts its run."""
+    """Store an event, once, and open its run or give it to another. `claim`: the host that starts the run."""
     event, run = opening.event, opening.run
     refused = _refused(tx, opening, claim)
     if refused is not None:
@@ -105,7 +105,7 @@ def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
 
 
 def open_deferred(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
-    """The same for an event that was stored before its agent was known; whoever comes later finds it done."""
+    """Open the run of an event that was stored before its agent was known; only the first caller does."""
     event = opening.event
     ws, event_id = event.workspace_id, event.event_id
     if not events.take_unsettled(tx, ws, event_id):
@@ -119,7 +119,7 @@ def open_deferred(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
         deferred.remove(tx, ws, event_id)
     if opened.run is None and opened.outcome != "deferred":
         waiting.discard(tx, ws, [event_id])
-    elif opening.message is not None:  # it waits already, but where the event had failed
+    elif opening.message is not None:  # stored as waiting already, unless the event had failed
         waiting.put(tx, ws, msgspec.structs.replace(opening.message, created_at=event.created_at))
         if opened.begins == "now":
             waiting.place(tx, ws, [event_id])
@@ -153,7 +153,7 @@ def _routing(resolution: Resolution) -> dict[str, Any]:
 
 
 def _refused(tx: Tx, opening: Opening, claim: Membership | None) -> HostlerError | None:
-    """Why a new event is not taken now."""
+    """Return why the event cannot be accepted now, or None."""
     if opening.full is not None and _would_wait(tx, opening, claim):
         return opening.full
     ws = opening.event.workspace_id
@@ -163,7 +163,7 @@ def _refused(tx: Tx, opening: Opening, claim: Membership | None) -> HostlerError
 
 
 def _routed(tx: Tx, opening: Opening, claim: Membership | None, first: events.Outcome) -> Opened:
-    """Open the run of a stored event, or let another one have it."""
+    """Open the run of a stored event, or give the event to another run."""
     event, run, agent = opening.event, opening.run, opening.agent
     if first == "deferred":
         deferred.add(tx, event.workspace_id, event.event_id, opening.not_before)
@@ -195,7 +195,7 @@ def _would_wait(tx: Tx, opening: Opening, claim: Membership | None) -> bool:
 
 
 def _joined(tx: Tx, opening: Opening, run: NewRun, agent: Agent) -> Opened | None:
-    """The event as one more message of a turn that waits for it."""
+    """Add the event to a debounced turn; return None if there is none."""
     if run.not_before is not None or not gathers(opening.event, agent):
         return None
     joined = debounce.join(tx, run.lane, opening.event, agent.spec.concurrency.debounce)
@@ -211,7 +211,7 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: Member
     if admission.answer == "steered" and lane.steered is not None:
         if steering_outcomes.absorb(tx, lane.steered, event):
             return Opened("steered", run=runs.get(tx, run.workspace_id, lane.steered.run_id))
-        lane = _lane(tx, opening, run, steers=False)  # it ended, or is full, since it was looked at
+        lane = _lane(tx, opening, run, steers=False)  # it has ended, or is full, since it was read
         admission = lane.admit(concurrency)
     if not admission.open:
         return Opened("rejected", reason=admission.reason)
@@ -240,17 +240,17 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: Member
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """A lane as the event finds it: who holds it, which run could absorb the event."""
+    """The state of a lane: the run that holds it, and the run that could absorb the event."""
 
     parallel: bool
     free: bool = False
-    """Nobody holds it, and nobody waits in it that could begin."""
+    """No run holds it, and none waits in it that could begin."""
     holder: Run | None = None
     waiting: int = 0
     steered: Run | None = None
 
     def admit(self, concurrency: Concurrency) -> Admission:
-        """The outcome of the event."""
+        """Decide what becomes of the event."""
         if self.parallel:
             return admit(LaneState(), "parallel")
         state = LaneState(
@@ -278,18 +278,18 @@ def _lane(tx: Tx, opening: Opening, run: NewRun, *, steers: bool = True) -> _Lan
 
 
 class _Calls(Lenient):
-    """Of a stored grant: which calls it opens."""
+    """The calls of a stored grant."""
 
     calls: list[str] = []
 
 
 def _takes(opening: Opening, run: NewRun, holder: Run) -> bool:
-    """Whether a run can take this event in."""
+    """Whether a run can absorb this event."""
     if opening.event.envelope.event_type != "message.received" or run.not_before is not None:
         return False
     if holder.cancel_reason is not None or holder.steers >= MAX_STEERS_PER_RUN:
         return False
-    if holder.grant_json is None:  # its plugin has not taken it yet
+    if holder.grant_json is None:  # its runner has not started yet
         return opening.can_steer(holder.runner_id)
     return "steering.pull" in msgspec.json.decode(holder.grant_json, type=_Calls).calls
 

@@ -24,16 +24,16 @@ from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
 
 MAX_DEPTH = 8
-"""Generations of child runs: an agent that calls itself ends here."""
+"""Maximum depth of child runs: it stops an agent that calls itself."""
 MAX_CHILDREN = 64
-"""Unfinished children of one run."""
+"""Maximum number of unfinished children of one run."""
 CHILD_RETRY_SECONDS = 1.0
 
 Wait = Callable[[str, str, float], Awaitable[RunRecord]]
 
 
 class RunController:
-    """`calls.scope.RunControl` over the orchestrator. `wait` gives a run once it is over, or as it stands."""
+    """Implements `calls.scope.RunControl`. `wait` returns a run once it is over, or after some seconds."""
 
     def __init__(self, db: Database, orchestrator: Orchestrator, wait: Wait) -> None:
         self._db = db
@@ -41,11 +41,11 @@ class RunController:
         self._wait = wait
 
     async def record(self, workspace_id: str, run_id: str) -> RunRecord:
-        """The run as clients see it."""
+        """Return a run as clients read it."""
         return await self._db.read(lambda tx: record(tx, workspace_id, run_id))
 
     def cancel(self, workspace_id: str, run_id: str, reason: str, actor: str) -> Effect:
-        """Ask for the run's end; the reply is its RunRecord."""
+        """Cancel a run; the reply is its RunRecord."""
 
         asked: list[RequestedEnd] = []
 
@@ -60,7 +60,7 @@ class RunController:
         return Effect(work, settled=settled)
 
     async def create(self, parent: CallScope, params: RunCreateParams) -> Effect | HostlerError:
-        """A child run; the reply is its RunRecord."""
+        """Open a child run; the reply is its RunRecord. Return the error if the parent may open none."""
         refused, own_lane = await self._db.read(lambda tx: _standing(tx, parent))
         if refused is not None:
             return refused
@@ -90,7 +90,7 @@ class RunController:
             )
 
         def work(tx: Tx) -> Any:
-            # whoever asks for the parent's end writes the same row: either this is refused, or it is reached
+            # a cancellation locks the same row: either this is refused, or the cancellation reaches the child
             if runs.hold(tx, parent.workspace_id, parent.run_id).cancel_reason is not None:
                 return CancelledCallError("this run is being cancelled: it begins no further children")
             return pending.work(tx)
@@ -114,14 +114,14 @@ class RunController:
         return Effect(work, then, settled, child)
 
     async def rejoin(self, parent: CallScope, run_id: str, params: RunCreateParams) -> RunRecord:
-        """The child run that an earlier attempt opened by the same call; waits as `params` say."""
+        """Return the child run that an earlier attempt opened with the same call; wait as `params` say."""
         if params.wait is not None:
             return await self._wait(parent.workspace_id, run_id, params.wait)
         return await self.record(parent.workspace_id, run_id)
 
 
 def _standing(tx: Tx, parent: CallScope) -> tuple[HostlerError | None, str]:
-    """Why the run may have no further child, if so; and its lane."""
+    """Return why the run may open no further child, or None, and the run's lane."""
     own = runs.get(tx, parent.workspace_id, parent.run_id)
     depth, ancestor = 1, own
     while ancestor.parent_run_id is not None:

@@ -1,4 +1,4 @@
-"""Turns of several messages: what one person sends in quick succession is one run's input, in order."""
+"""Debounce: messages that one author sends in quick succession become the input of one run, in order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hostler_protocol.events import Input
 from hostler_protocol.ids import digest
 
 LONGEST = 10
-"""However steadily a person writes, a turn begins after so many times the set time."""
+"""A turn begins after at most this many times the debounce time, however steadily its author writes."""
 
 
 def author_of(event: Event) -> str:
-    """Whose message this is: the actor as the source states it, sent by the same authenticated subject."""
+    """Return a digest of who sent the event: its authenticated subject, with actor and sender as stated."""
     envelope = event.envelope
     actor = envelope.actor
     who = None if actor is None else [actor.actor_type, actor.actor_id]
@@ -27,12 +27,15 @@ def author_of(event: Event) -> str:
 
 
 def size_of(event: Event) -> int:
-    """Bytes of the event's input."""
+    """Return the size of the event's input in bytes of JSON."""
     return len(msgspec.json.encode(event.envelope.input))
 
 
 def held(run: NewRun, event: Event, debounce: float, now: int) -> NewRun:
-    """The run of a first message, which waits for further ones. `now` in epoch milliseconds."""
+    """Return the run of a first message with its debounce: it waits for more until `not_before`.
+
+    `debounce` in seconds, `now` in UTC epoch milliseconds.
+    """
     wait = int(min(debounce, MAX_DEBOUNCE_SECONDS) * 1000)
     begins = max(now + wait, run.not_before or 0)
     return msgspec.structs.replace(
@@ -45,12 +48,12 @@ def held(run: NewRun, event: Event, debounce: float, now: int) -> NewRun:
 
 
 def begin(tx: Tx, run: NewRun, event: Event) -> None:
-    """The run of a first message was opened."""
+    """Store the first message of a turn, whose run was just opened."""
     turns.begin(tx, run.workspace_id, run.run_id, event.event_id)
 
 
 def join(tx: Tx, lane: str, event: Event, debounce: float) -> Joined | None:
-    """Make the event part of a turn that its author has begun in the lane; None: there is none."""
+    """Add the event to the turn that its author has begun in the lane; None if there is no such turn."""
     return turns.join(
         tx,
         event.workspace_id,
@@ -63,7 +66,7 @@ def join(tx: Tx, lane: str, event: Event, debounce: float) -> Joined | None:
 
 
 def whole(tx: Tx, run: Run, event: StoredEvent) -> tuple[StoredEvent, str]:
-    """The event of a run with the input of its whole turn, and the id of the first event of the turn.
+    """Return the event of a run with the input of its whole turn, and the id of the turn's first event.
 
     `contents` and `attachments` of all messages in order, `text` joined by line ends. Messages whose content
     was deleted are left out.

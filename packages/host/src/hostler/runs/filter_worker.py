@@ -20,16 +20,16 @@ from hostler.domain.bindings import FilterOutcome
 from hostler.domain.filters import Evaluator
 
 CPU_SECONDS = 0.5
-"""Processor time of one filter on one event. A plain one takes 0.1 ms."""
+"""Processor time of one filter for one event; a plain filter takes 0.1 ms."""
 READY = b"ready\n"
 _WARM_UP = "event.a.startsWith('x') && event.a.matches('^x') && [1, 2].exists(n, n > 1)"
-"""Comes by what most filters use, so that the first one finds it loaded."""
+"""A filter that loads what most filters use, so that the first real one does not wait for it."""
 MEMORY_BYTES = 1024 * 1024 * 1024
 """Address space of the process, code and libraries included."""
 
 
 class Job(msgspec.Struct):
-    """One event and the filters to be asked."""
+    """One event and its filters."""
 
     event: dict[str, object]
     filters: list[str]

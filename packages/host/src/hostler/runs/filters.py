@@ -28,25 +28,25 @@ PROCESSES = 2
 MAX_WAITING = 1_000
 """Events that wait for a process; more are refused as `UnavailableError`, to be sent again."""
 START_SECONDS = 60.0
-"""From the start of a process to its being ready: a first start compiles all that it imports."""
+"""The longest start of a process: a first start compiles all that it imports."""
 END_SECONDS = 1.0
-"""From the end of its input, or of itself, to the end of a process; then it is killed."""
+"""The longest time that a process may take to exit; then it is killed."""
 ANSWER_SECONDS = 30.0
-"""The answer for one filter. Its processor time ends it long before."""
+"""The longest wait for the answer of one filter; the limit of its processor time ends it long before."""
 WORKER = (sys.executable, "-m", "hostler.runs.filter_worker")
 _encoder = msgspec.json.Encoder()
 _outcome = msgspec.json.Decoder(FilterOutcome)
 
 
 class FilterProcessError(Exception):
-    """No process can be started that evaluates filters."""
+    """A process that evaluates filters cannot be started."""
 
 
 @dataclass(slots=True, eq=False)
 class _Worker:
     process: asyncio.subprocess.Process
     asked: int = 0
-    """Filters that it was asked before."""
+    """Filters that it has evaluated."""
 
     @property
     def is_alive(self) -> bool:
@@ -54,7 +54,7 @@ class _Worker:
 
 
 class FilterProcesses:
-    """The processes, and the events that wait for one."""
+    """A pool of processes that evaluate filters, and the events that wait for one."""
 
     def __init__(self, processes: int = PROCESSES, *, worker: Sequence[str] = WORKER) -> None:
         """`worker`: the command of one process."""
@@ -87,7 +87,7 @@ class FilterProcesses:
             await _ended(worker.process)
 
     async def _ask_all(self, view: msgspec.Raw, asked: Sequence[str]) -> dict[str, FilterOutcome]:
-        """Ask one process for all; where it dies of one filter, a new one goes on with the next."""
+        """Evaluate filters in one process; if one of them kills it, a new process goes on with the next."""
         outcomes: dict[str, FilterOutcome] = {}
         while len(outcomes) < len(asked):
             rest = asked[len(outcomes) :]
@@ -101,14 +101,14 @@ class FilterProcesses:
             if status is None:
                 continue
             if used_before and not answered and status != -signal.SIGPROF:
-                continue  # it was gone, or going, before this event: another one is asked
+                continue  # it died before this event: another process is asked
             outcomes[rest[len(answered)]] = FilterOutcome.not_evaluated(_reason(status))
         return outcomes
 
     async def _ask(
         self, worker: _Worker, view: msgspec.Raw, filters: Sequence[str]
     ) -> tuple[list[FilterOutcome], int | None]:
-        """Return a process's answers and its exit status; None: it answered all and is idle again."""
+        """Return the outcomes of a process, and its exit status: None if it is idle again."""
         job = _encoder.encode({"event": view, "filters": filters})
         answered: list[FilterOutcome] = []
         status = None
@@ -132,8 +132,8 @@ class FilterProcesses:
 
 
 async def _started(command: Sequence[str]) -> asyncio.subprocess.Process:
-    """A process that is ready. FilterProcessError."""
-    # nothing of the host's environment: the worker reads no variable but where its modules lie
+    """Return a process that is ready. Raises FilterProcessError."""
+    # nothing of the host's environment but where the worker's modules are
     environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "LC_ALL": "C.UTF-8"}
     try:
         process = await asyncio.create_subprocess_exec(
@@ -169,7 +169,7 @@ async def _ask(
         raise RuntimeError("a filter process has no pipes")
     try:
         process.stdin.write(job + b"\n")
-        with contextlib.suppress(ConnectionError):  # it died of a later filter: what it said before counts
+        with contextlib.suppress(ConnectionError):  # a later filter killed it: earlier outcomes count
             await asyncio.wait_for(process.stdin.drain(), ANSWER_SECONDS)
         while len(answered) < count:
             line = await asyncio.wait_for(process.stdout.readline(), ANSWER_SECONDS)
@@ -177,11 +177,11 @@ async def _ask(
                 return
             answered.append(_outcome.decode(line))
     except (ConnectionError, TimeoutError):
-        return  # the caller ends the process and tells its state
+        return  # the caller ends the process and logs its status
 
 
 async def _ended(process: asyncio.subprocess.Process) -> int:
-    """End a process that is idle or no longer of use; its status, negative for a signal."""
+    """End a process that is idle or unusable; return its exit status, negative for a signal."""
     if process.stdin is not None:
         process.stdin.close()
     try:

@@ -29,6 +29,7 @@ from hostler.domain.place import Place
 from hostler.journal.feed import Feed
 from hostler.runs.admission import Opened, Opening, gathers, open_deferred, open_event
 from hostler.runs.dispatch import Dispatcher, Reservation
+from hostler.runs.projections import LONG_TEXT_CHARS
 from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import events, runs, transcripts
@@ -51,19 +52,16 @@ from hostler_protocol.runs import RunStatus
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-LONG_TEXT_CHARS = 16_384
-"""Texts over this are taken apart on another thread: a millisecond or so of work."""
-
 
 class RunBrief(Strict):
-    """Which run, and how it stands."""
+    """A run's id and status."""
 
     run_id: str
     status: RunStatus
 
 
 class Accepted(Strict):
-    """The outcome of an event. `duplicate`: it was known; the rest repeats the first delivery's answer."""
+    """The outcome of an event. `duplicate`: it was delivered before; the rest repeats the first answer."""
 
     event_id: str
     duplicate: bool
@@ -72,22 +70,22 @@ class Accepted(Strict):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """An event on its way into the facts."""
+    """An event that is about to be stored."""
 
     work: Callable[[Tx], Any]
-    """For one transaction; may be run again if that is rolled back."""
+    """The work of one transaction; it may run again if that is rolled back."""
     started: Callable[[Any], None]
-    """After the commit, with what `work` returned: starts the run."""
+    """Starts the run after the commit, given the result of `work`."""
     give_up: Callable[[], None]
-    """Instead of `started`: the transaction failed."""
+    """Releases what was reserved, if the transaction failed."""
     answer: Callable[[Any], Awaitable[Accepted]]
-    """Afterwards: says what became of the event."""
+    """Returns the outcome of the event, given the result of `work`."""
     lane: str | None = None
-    """The lane that the run would have to wait for; None: none."""
+    """The lane that the run may have to wait for; None if it waits for none."""
 
 
 class Orchestrator:
-    """The door for events."""
+    """Accepts events and cancels runs."""
 
     def __init__(
         self,
@@ -100,8 +98,8 @@ class Orchestrator:
         can_steer: Callable[[str], bool] = lambda _: False,
         on_deferred: Callable[[], None] = lambda: None,
     ) -> None:
-        """`can_steer`: whether the runner with this id pulls steering messages. `on_deferred` is called after
-        an event was stored whose agent is not known yet.
+        """`can_steer` returns whether the runner with an id pulls steered messages. `on_deferred` is called
+        after an event was stored whose agent is not known yet.
         """
         self._db = db
         self._feed = feed
@@ -118,11 +116,10 @@ class Orchestrator:
     async def accept(
         self, envelope: EventEnvelope, caller: Caller, *, delay: float | None = None
     ) -> Accepted:
-        """Store an event and open its run; the same event again answers what the first one got.
+        """Store an event and open its run; a repeated event gets the answer of the first.
 
-        `delay`: seconds before which the run does not begin. CallerError says what is wrong with it;
-        ConflictError: another body came under this id, or two agents match equally; UnavailableError while
-        the host stops.
+        `delay`: seconds before the run may begin. Raises CallerError if the event is wrong, ConflictError if
+        another body has this id or two agents match equally, UnavailableError while the host stops.
         """
         pending = await self.prepare(envelope, caller, delay=delay)
         return await pending.answer(await self._to_its_end(self._store(pending)))
@@ -137,7 +134,7 @@ class Orchestrator:
         return opened
 
     async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it all, although whoever waits gives up: what is stored must be acted upon."""
+        """Finish the work although its caller is cancelled: what is stored must be acted upon."""
         task = asyncio.create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -156,7 +153,7 @@ class Orchestrator:
         deadline_at: int | None = None,
         delay: float | None = None,
     ) -> Pending:
-        """Everything up to the transaction: `work` is to be run in one, then `started` or `give_up`."""
+        """Do everything before the transaction: run `work` in one, then call `started` or `give_up`."""
         if not self.accepting:
             raise UnavailableError("the host takes no events now: it is starting or stopping; try again")
         event, inline = event_of(envelope, caller, int(time.time() * 1000))
@@ -173,10 +170,10 @@ class Orchestrator:
         return await self._pending(open_event, opening)
 
     async def route(self, event: Event, resolution: Resolution, not_before: int | None) -> Opened:
-        """Open the run of a stored event that is `deferred` or `failed`, now that it is known what takes it.
+        """Open the run of a stored event that is `deferred` or `failed`, and whose agent is now known.
 
-        `Opened.refused` says why that is not possible now. Where somebody was faster, `duplicate` is what
-        stands.
+        `Opened.refused` says why that is not possible now. If another caller was faster, `duplicate` is the
+        stored event.
         """
         run = None
         if isinstance(resolution, Binding):
@@ -190,7 +187,7 @@ class Orchestrator:
         self, store: Callable[[Tx, Opening, Membership | None], Opened], opening: Opening
     ) -> Pending:
         event, run, agent = opening.event, opening.run, opening.agent
-        # finding the words of a long text takes a while, and neither the loop nor the writer waits for it
+        # splitting a long text into words takes a while; neither the loop nor the writer waits for it
         waits = isinstance(opening.resolution, Undecided)
         message = None if run is None and not waits else await _aside(event)
         delayed = opening.not_before is not None
@@ -222,7 +219,7 @@ class Orchestrator:
             self._dispatcher.release(reserved)
         if opened.outcome == "steered" and run is not None:
             self._dispatcher.steered(run.run_id)
-        elif opened.outcome == "queued":  # perhaps one more message of a turn, which may be complete with it
+        elif opened.outcome == "queued":  # it may complete a debounced turn
             self._dispatcher.look()
         elif opened.outcome == "deferred":
             self._on_deferred()
@@ -231,7 +228,7 @@ class Orchestrator:
     async def _answer(self, event: Event, opening: Opening, opened: Opened) -> Accepted:
         known = opened.duplicate
         if known is not None and known.outcome == "failed" and opened.same_body:
-            # nothing was begun for it: sent again, it is tried again
+            # nothing was stored: the caller may send it again
             opened = await self.route(known.event() or event, opening.resolution, opening.not_before)
         if opened.duplicate is not None:
             return await self._answer_duplicate(opened.duplicate, opened.same_body)
@@ -248,7 +245,7 @@ class Orchestrator:
         )
 
     async def known(self, workspace_id: str, accepted: Accepted) -> Accepted:
-        """How an accepted event stands by now. UnavailableError where it has failed."""
+        """Return the current outcome of an accepted event. UnavailableError if it has failed."""
         record = await self._db.read(lambda tx: events.find(tx, workspace_id, accepted.event_id))
         if record is None:  # deleted meanwhile
             return accepted
@@ -277,7 +274,7 @@ class Orchestrator:
         )
 
     async def _refused(self, event: Event, error: HostlerError) -> Pending:
-        """An agent that is gone or switched off takes nothing new; what it took before is still answered."""
+        """Raise the error of an agent that is gone or disabled; a repeated event still gets its answer."""
         known = await self._db.read(lambda tx: events.find(tx, event.workspace_id, event.event_id))
         if known is None:
             raise error
@@ -293,9 +290,9 @@ class Orchestrator:
     async def cancel(
         self, workspace_id: str, run_id: str, *, reason: str, actor: str, grace: float | None = None
     ) -> None:
-        """Ask for the end of a run and its children. NotFoundError; an ended run stays as it is.
+        """Cancel a run and its children. NotFoundError; a run that has ended stays as it is.
 
-        `grace`: what their runners are given to end by themselves, in seconds; None: what the host gives.
+        `grace`: seconds that their runners have to end by themselves; None: the host's default.
         """
 
         def ask(tx: Tx) -> list[RequestedEnd]:
@@ -308,12 +305,12 @@ class Orchestrator:
         await self._to_its_end(carry())
 
     def cancelled(self, asked: list[RequestedEnd]) -> None:
-        """The wish to end these runs is durable: tell those that are under way here."""
+        """Cancel those of these runs that are under way here; their cancellation is durable."""
         for run_id, reason, grace in asked:
             self._dispatcher.cancel(run_id, reason, grace)
             self._feed.wake(run_id)
         if asked:
-            self._dispatcher.look()  # what they absorbed may have become another run
+            self._dispatcher.look()  # messages they absorbed may have become another run
 
 
 def not_routed(record: events.StoredEvent) -> UnavailableError:
@@ -362,7 +359,7 @@ def _new_run(
 
 
 def _noted(task: asyncio.Task[Any]) -> None:
-    """The end of work that nobody waits for."""
+    """Log the error of work that no caller waits for any more."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("it was not done, and nobody waits for it any more: %s", error)
 
@@ -374,7 +371,7 @@ async def _aside(event: Event) -> NewTranscriptItem | None:
 
 
 def _message_of(event: Event) -> NewTranscriptItem | None:
-    """A message of a person becomes part of the transcript; other events never pose as one."""
+    """Return the transcript item of a person's message, or None for any other event."""
     envelope = event.envelope
     if envelope.event_type != "message.received":
         return None

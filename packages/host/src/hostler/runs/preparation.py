@@ -104,7 +104,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Preparer:
-    """Prepares attempts. `catalog()` is what the workspace has right now."""
+    """Prepares attempts. `catalog` returns the current resources of the workspace."""
 
     services: Services
     blobs: BlobFolder
@@ -115,7 +115,7 @@ class Preparer:
     async def prepare(self, run: Run, runners: Mapping[str, AgentRunnerManifest]) -> Prepared:
         """Build grant and context; `runners` are those of the plugin, by name.
 
-        CallerError where configuration or runner are wrong; HostError where the run's own facts are gone.
+        CallerError if configuration or runner are wrong; HostError if the run's event is gone.
         """
         manifest = _manifest(run, runners)
         catalog = self.catalog()
@@ -194,7 +194,7 @@ class Preparer:
         )
 
     async def _given(self, workspace_id: str, given: Input) -> Input:
-        """The event's input with small files inline again, as they came."""
+        """Return the event's input with small files inline again, as they were sent."""
         contents = [await self._inline(workspace_id, element) for element in given.contents]
         return Input(text=given.text, contents=contents, attachments=given.attachments)
 
@@ -214,7 +214,7 @@ class Preparer:
 
 
 def trace_id_of(run_id: str) -> str:
-    """The W3C trace id of a run: its UUID as 32 hexadecimal digits, the same for every attempt."""
+    """Return the W3C trace id of a run: its UUID as 32 hexadecimal digits, the same for every attempt."""
     return uuid.UUID(run_id).hex
 
 
@@ -240,8 +240,8 @@ def _position(event_seq: int, known: ContextFacts, grant: Grant, cursors: Cursor
 def _deadline_left(run: Run, last_at: int | None, outer_deadline: int | None) -> float | None:
     """Return the deadline that leaves as much time as there was at the last attempt's last entry.
 
-    The deadline counts the time in which somebody works on the run, not that in which it waits for a person
-    or for a host.
+    The deadline counts the time in which an attempt works on the run, not that in which the run waits for a
+    person or a host.
     """
     if run.deadline_at is None:
         return None
@@ -249,13 +249,13 @@ def _deadline_left(run: Run, last_at: int | None, outer_deadline: int | None) ->
 
 
 def _within(left: int, outer_deadline: int | None) -> float:
-    """The deadline of an attempt that has so many milliseconds left, within its parent's."""
+    """Return the deadline of an attempt that has `left` milliseconds, at most that of its parent."""
     own = time.time() + max(left, MIN_DEADLINE_LEFT_MS) / 1000
     return own if outer_deadline is None else min(own, outer_deadline / 1000)
 
 
 def _deadline(outer_deadline: int | None, grant: Grant) -> float | None:
-    """From now, each attempt anew; within the parent's deadline."""
+    """Return the deadline of an attempt that starts now, at most that of its parent."""
     own = None if grant.timeout_seconds is None else time.time() + grant.timeout_seconds
     outer = None if outer_deadline is None else outer_deadline / 1000
     known = [deadline for deadline in (own, outer) if deadline is not None]
@@ -263,7 +263,7 @@ def _deadline(outer_deadline: int | None, grant: Grant) -> float | None:
 
 
 async def _with_secrets(configuration: Configuration) -> dict[str, Any]:
-    """The configuration for the runner. InvalidArgumentError names a reference that leads nowhere."""
+    """Return the configuration for the runner. InvalidArgumentError names a secret that is not found."""
 
     def resolved() -> dict[str, str]:
         return {name: resolve_secret(ref) or "" for name, ref in configuration.secrets.items()}
@@ -274,8 +274,8 @@ async def _with_secrets(configuration: Configuration) -> dict[str, Any]:
 
 
 def _context_entry(context: AgentRunContext, configuration: Configuration) -> Entry:
-    """The context for the journal: secrets stand there as the references they came from."""
-    # a runner's own state stands with its pause, perhaps sealed, and nowhere else
+    """Return the context for the journal, with references in the place of secrets."""
+    # a runner's state is kept with its pause, perhaps encrypted, and nowhere else
     shown = msgspec.structs.replace(context, config=configuration.shown, continuation=None)
     return Entry("context", "attempt", msgspec.json.encode(shown))
 

@@ -28,7 +28,7 @@ from hostler_protocol.content import Message, text_of
 from hostler_protocol.errors import HostError
 
 LONG_TEXT_CHARS = 16_384
-"""Texts over this are taken apart on another thread: a millisecond or so of work."""
+"""Longer texts are split into search words on another thread, which takes a millisecond or more."""
 
 Before = Callable[[], Awaitable[None]] | None
 After = Callable[[Tx], None] | None
@@ -121,7 +121,7 @@ def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
 
 
 def _record_action(tx: Tx, scope: CallScope, request: ActionRequest) -> None:
-    """No platform here carries actions out: it is recorded either way, and answered as unsupported."""
+    """Record a requested action. No platform here carries actions out: a granted one is `unsupported`."""
     audit.record(
         tx,
         scope.workspace_id,

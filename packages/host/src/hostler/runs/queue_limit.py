@@ -1,4 +1,4 @@
-"""The bound of the queue: how many runs may wait, by what the database says."""
+"""The limit of the queue: how many runs may wait, counted in the database."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from hostler_protocol.errors import RateLimitedError
 RETRY_SECONDS = 5.0
 """`retry_after` of a refused caller."""
 COUNT_SECONDS = 5.0
-"""How old a count may be: what other hosts queued, or a recovery gave back, is seen after this long."""
+"""The maximum age of a count: runs that other hosts or a recovery queued are seen after this long."""
 RECOUNT_SECONDS = 0.1
-"""How long a count that found the queue full stands, so that a flood costs ten counts a second at most."""
+"""The maximum age of a count that found the queue full; a flood costs at most ten counts a second."""
 
 
 @dataclass(slots=True, eq=False)
 class QueueLimit:
-    """Says whether another run may wait, where at most `most` may.
+    """Decides whether another run may wait; at most `most` may.
 
-    Counting 100,000 runs takes milliseconds, so it is not done for every event: between two counts the number
-    is taken to be what the last one found, and all that was queued here since. Before anything is refused the
-    database is asked.
+    Counting 100,000 runs takes milliseconds, so it is not done for every event: between two counts, the runs
+    that were queued here are added to the last one. The database is counted before anything is refused.
     """
 
     db: Database
@@ -41,7 +40,7 @@ class QueueLimit:
     _counting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def is_full(self) -> bool:
-        """Whether as many runs wait as may, by a count that is recent."""
+        """Whether as many runs wait as may, by a recent count."""
         if self._is_stale:
             async with self._counting:
                 if self._is_stale:  # nobody counted meanwhile
@@ -49,7 +48,7 @@ class QueueLimit:
         return self._is_full
 
     async def check(self) -> None:
-        """Raise RateLimitedError where as many runs wait as may."""
+        """Raise RateLimitedError if as many runs wait as may."""
         if await self.is_full():
             raise self.error()
 
@@ -59,9 +58,9 @@ class QueueLimit:
         return RateLimitedError(text, RETRY_SECONDS)
 
     def enter(self) -> bool:
-        """Keep a place for a run that is about to be opened; False: there is none.
+        """Reserve a place for a run that is about to be opened; return False if there is none.
 
-        `leave` must follow where there was, whatever becomes of the run.
+        After True, `leave` must follow, whether or not the run is opened.
         """
         if self._is_full:
             return False
@@ -69,7 +68,7 @@ class QueueLimit:
         return True
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Release a reserved place."""
         self._coming -= 1
 
     def queued(self) -> None:
@@ -86,7 +85,7 @@ class QueueLimit:
         return self._found + self._queued + self._coming >= self.most
 
     async def _count(self) -> None:
-        before = self._queued  # what is queued while the count is on its way may be in it or not
+        before = self._queued  # runs queued during the count may be in it or not
         found = await self.db.read(lambda tx: runs.count_queued(tx, self.most))
         self._found, self._queued = found, self._queued - before
         self._counted_at = self.clock()

@@ -18,13 +18,13 @@ MAX_OUTPUT_BYTES = MAX_PAGE_BYTES // 2
 
 
 def record(tx: Tx, workspace_id: str, run_id: str) -> RunRecord:
-    """The run with its output. NotFoundError."""
+    """Return a run with its output. NotFoundError if the workspace has no such run."""
     run = runs.get(tx, workspace_id, run_id)
     return record_of(run, output(tx, run), sources.find(tx, workspace_id, run_id))
 
 
 def record_of(run: Run, said: RunOutput | None = None, source: Source | None = None) -> RunRecord:
-    """The run as it stands."""
+    """Return a stored run as clients read it."""
     of = {} if source is None else {source.kind: source.source_run_id}
     return RunRecord(
         run_id=run.run_id,
@@ -55,7 +55,7 @@ def record_of(run: Run, said: RunOutput | None = None, source: Source | None = N
 
 
 def output(tx: Tx, run: Run) -> RunOutput:
-    """The completed assistant messages of a run."""
+    """Return the completed assistant messages of a run, at most MAX_OUTPUT_BYTES of text but at least one."""
     messages: list[Message] = []
     room = MAX_OUTPUT_BYTES
     for message in transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_OUTPUT_MESSAGES):

@@ -25,10 +25,10 @@ IsResumable = Callable[[str], bool]
 
 
 async def recover(db: Database, is_resumable: IsResumable) -> int:
-    """Take over from hosts whose lease is over, and settle every run that no member works on; how many.
+    """Take over from hosts whose lease has expired, and settle every lost run. Return their number.
 
-    A run is lost when whoever claimed it is gone, left, or has joined again since: also one that another host
-    was about to settle when it died. On a database with one host that is every run that was under way.
+    A run is lost if the host that claimed it is gone, left, or has joined again since; also if another host
+    died while settling it. On a database with one host every run that was under way is lost.
     """
     for lease in await db.read(hosts.dead):
         await db.write(partial(hosts.take_over, member=lease.member))
@@ -39,7 +39,7 @@ async def recover(db: Database, is_resumable: IsResumable) -> int:
 
 
 async def settle_lost(db: Database, lost: Iterable[RunAttempt], is_resumable: IsResumable) -> None:
-    """Settle attempts that a living host claimed and that nothing there executes any more."""
+    """Settle attempts that a live host claimed but does not execute."""
     for attempt in lost:
         run = await db.read(partial(runs.by_id, run_id=attempt.run_id))
         if run is not None and run.attempt == attempt.attempt:
@@ -63,7 +63,7 @@ async def _settle_one(db: Database, run: Run, is_resumable: IsResumable) -> None
 
 
 def policy_of(tx: Tx, run: Run) -> Recovery:
-    """The recovery policy of the agent version that a run has."""
+    """Return the recovery policy of the run's agent version."""
     agent = agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
     return Recovery() if agent is None else agent.spec.recovery
 
@@ -104,7 +104,7 @@ def _lost_usage(tx: Tx, run: Run) -> Usage | None:
 
 
 def _is_undone(tx: Tx, run: Run) -> bool:
-    """Whether the attempt was to go on from the runner's own pause, and had done nothing yet."""
+    """Whether the attempt resumed from an explicit pause and had no effect since."""
     pause = pauses.unsettled(tx, run.run_id)
     if pause is None or pause.form != "explicit":
         return False

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0
 """Interval of the search for events that another host deferred, or this one before a restart."""
 LATER_SECONDS = 5.0
-"""Pause before the next try of an event whose agent is known and whose queue is full, say."""
+"""Delay before the next try of an event whose agent is known but cannot take it now (its queue is full)."""
 RETRY_SECONDS = 1.0
 """Back-off after the database did not answer."""
 DELETED = "the event's content was deleted before its filters could be evaluated"
@@ -37,7 +37,7 @@ DELETED = "the event's content was deleted before its filters could be evaluated
 
 @dataclass(eq=False)
 class Rerouter:
-    """The worker that tries deferred events again."""
+    """The worker that routes deferred events."""
 
     db: Database
     event_router: EventRouter
@@ -51,7 +51,7 @@ class Rerouter:
         self._wake.set()
 
     async def work(self, succeeded: Callable[[], None] = lambda: None) -> None:
-        """Try what is due. A worker of the host."""
+        """Route events that are due, until cancelled. A worker of the host."""
         while True:
             wait = RETRY_SECONDS
             try:

@@ -1,4 +1,4 @@
-"""Runs made from runs: the same event again, or a recorded run gone on from, another way if wanted."""
+"""Retry a run with the same event, or fork a recorded run at one of its steps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Origin(NamedTuple):
 
 @dataclass(slots=True)
 class Reruns:
-    """Opens runs from recorded ones. `accepting`: whether the host takes anything new."""
+    """Opens retries and forks. `accepting` returns whether the host accepts new work."""
 
     db: Database
     blobs: BlobFolder
@@ -42,10 +42,10 @@ class Reruns:
     async def retry(
         self, workspace_id: str, run_id: str, *, actor: str, agent_version: int | None = None
     ) -> str:
-        """A new run of the same event, with the agent as it is now or as it was in a version; its id.
+        """Open a run of the same event, by default with the current agent version. Return its id.
 
-        It takes its place in the lane. NotFoundError; ConflictError for a run that is not over, or whose
-        event or agent is gone.
+        It waits for the lane like any other. NotFoundError; ConflictError for a run that is not over, or
+        whose event or agent is gone.
         """
         await self._check_room()
 
@@ -74,11 +74,11 @@ class Reruns:
         agent_version: int | None = None,
         effects: bool = False,
     ) -> str:
-        """A new run that goes on after step `at` of a recorded one (None: its last); its id.
+        """Open a run that goes on after step `at` of a recorded one (None: its last). Return its id.
 
-        What the recording says up to there is answered from it. It stands in no lane. Without `effects` it
-        changes nothing outside of itself. InvalidArgumentError for a step there is none of; NotFoundError;
-        ConflictError where event or agent are gone.
+        Calls up to there are answered from the recording. The run holds no lane. Without `effects` it
+        changes nothing outside of itself. InvalidArgumentError for a step that does not exist; NotFoundError;
+        ConflictError if event or agent are gone.
         """
         await self._check_room()
         tape = read_tape(
@@ -119,14 +119,14 @@ class Reruns:
 
 
 def _open(tx: Tx, run: Run, new: NewRun, source: Source) -> None:
-    """Open a run that says which one it was made of, and has the whole turn that that one had."""
+    """Open a run with its source, and with all messages of the turn that the source had."""
     runs.open(tx, new, None)
     sources.share_turn(tx, run.workspace_id, run, new.run_id)
     sources.insert(tx, run.workspace_id, source)
 
 
 def _agent(tx: Tx, run: Run, version: int | None, *, current: bool) -> Agent:
-    """The agent version that is meant: a named one, the current one, or the run's own."""
+    """Return the named agent version, or else the current one or the run's own."""
     if version is not None:
         named = agents.version(tx, run.workspace_id, run.agent_id, version)
         if named is None:

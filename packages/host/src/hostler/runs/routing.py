@@ -1,4 +1,4 @@
-"""Which agent an event is for: the current agents, kept in memory, and their filters."""
+"""Route events to agents: the current agents, kept in memory, and their filters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hostler.storage.port import Database
 from hostler.storage.stores import agents
 
 SHARED_SECONDS = 1.0
-"""On a database that other hosts write to, how long a list of agents is trusted."""
+"""How long a list of agents is used on a database that other hosts write to."""
 
 
 class EventRouter:
@@ -32,7 +32,7 @@ class EventRouter:
         return resolve(event, current, outcomes.__getitem__)
 
     async def agents(self, workspace_id: str) -> list[Agent]:
-        """The current version of each agent of a workspace."""
+        """Return the current version of each agent of a workspace."""
         known = self._agents.get(workspace_id)
         now = time.monotonic()
         if known is None or now - known[0] > self._trusted:
@@ -41,5 +41,5 @@ class EventRouter:
         return known[1]
 
     def changed(self, workspace_id: str) -> None:
-        """Agents were written: read them anew."""
+        """Read the agents again: some were written."""
         self._agents.pop(workspace_id, None)

@@ -31,7 +31,7 @@ from hostler_protocol.manifest import AgentRunnerManifest
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Event and agent of a run, and where its own message stands."""
+    """Event and agent of a run, and the position of its own message."""
 
     event: StoredEvent
     agent: Agent
@@ -42,12 +42,12 @@ class Origin(msgspec.Struct, frozen=True):
     outer_deadline: int | None
     """The parent's deadline in UTC epoch milliseconds; the run may not outlast it."""
     source: Source | None
-    """The run that it was made from."""
+    """The run that it is a retry or a fork of."""
     above: tuple[Account, ...] = ()
-    """The accounts of the runs above it."""
+    """The accounts of its parent runs."""
 
     def accounts_with(self, run: Run, grant: Grant) -> tuple[Account, ...]:
-        """Return the accounts that calls are charged to: its own and those of the runs above."""
+        """Return the accounts that calls are charged to: its own and those of its parent runs."""
         return merge_accounts([*accounts_of(run.run_id, run.agent_id, grant.budget), *self.above])
 
 
@@ -65,10 +65,10 @@ class Past(msgspec.Struct, frozen=True):
     cause: str = ""
     """Why there is another attempt; empty for the first."""
     loaded: Loaded | None = None
-    """The beginning of what it goes on from; None where nothing was begun, or it is to begin again."""
+    """The first page of the recording that it resumes from; None if it starts from nothing."""
     own_pause: OwnPause | None = None
     last_worked_at: int | None = None
-    """When an attempt last worked on the run (UTC epoch milliseconds), where it paused the run itself."""
+    """When an attempt last worked on the run (UTC epoch milliseconds), if it resumes from `own_pause`."""
     had_effects: bool = False
     """Whether an attempt since the runner's own pause had an effect."""
 
@@ -85,7 +85,7 @@ class AttemptFacts(NamedTuple):
 
 
 def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog) -> AttemptFacts:
-    """Everything the attempt needs to know, in one snapshot."""
+    """Read the facts of an attempt in one snapshot."""
     origin = _origin(tx, run)
     event = _event_of(origin.event)
     configuration = configure(manifest.config_schema, origin.agent.spec.config)
@@ -166,7 +166,7 @@ def _origin(tx: Tx, run: Run) -> Origin:
 
 
 def _runs_above(tx: Tx, run: Run) -> list[Run]:
-    """The run's parent, its parent, and so on."""
+    """Return the run's parent, its parent, and so on."""
     found: list[Run] = []
     while run.parent_run_id is not None:
         parent = runs.find(tx, run.workspace_id, run.parent_run_id)
@@ -184,7 +184,7 @@ def _accounts(run: Run) -> list[Account]:
 
 
 def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:
-    """The event with what a fork is given instead of its input."""
+    """Return the event with the input that a fork has instead of the original one."""
     if source is None or source.input is None or event.envelope is None:
         return event
     return msgspec.structs.replace(
@@ -197,16 +197,16 @@ class _Access(Lenient):
 
 
 class _RecordedContext(Lenient):
-    """Of a recorded context: where its history ended."""
+    """The end of the history in a recorded context."""
 
     context: _Access
 
 
 def _history_end(tx: Tx, run: Run, origin: Origin) -> int:
-    """The sequence that the run's history ends before: for each attempt the one that the first had.
+    """Return the sequence that the run's history ends before; it is the same for each attempt.
 
-    A message stands where its run took it up. Other events have no place of their own: what stood there when
-    the first attempt began.
+    It is that of the run's own message. Other events have no transcript item: for them it is the end of the
+    transcript when the first attempt began.
     """
     if origin.own_seq is not None:
         return origin.own_seq
@@ -218,7 +218,7 @@ def _history_end(tx: Tx, run: Run, origin: Origin) -> int:
 
 def _context_facts(tx: Tx, run: Run, grant: Grant, origin: Origin) -> ContextFacts:
     before = _history_end(tx, run, origin)
-    # what came without a conversation has none: it is not the history of all that came so
+    # an event without a conversation has no history: not that of all such events
     latest = (
         0
         if grant.conversation_id is None

@@ -1,4 +1,4 @@
-"""The time of an attempt: deadline, grace of a stop, how long it may do nothing, a wait to cut short."""
+"""Timers of an attempt: deadline, grace of a stop, idle time, and a wait that can be cut short."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class IdleWatch:
-    """Calls `over` once nothing was done for so many seconds. `busy` says whether something is under way.
+    """Calls `over` after `seconds` without activity. While `busy` returns True, time does not count.
 
-    Signs of life may be many: each costs one look at the clock, and one timer serves them all.
+    Activity may be frequent: it costs one reading of the clock, and one timer serves all.
     """
 
     seconds: float
@@ -26,16 +26,16 @@ class IdleWatch:
     _timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Watch from now on."""
+        """Start watching."""
         self.active()
         self._timer = self.loop.call_later(self.seconds, self._look)
 
     def active(self) -> None:
-        """Note a sign of life."""
+        """Note activity."""
         self._last = self.loop.time()
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -51,7 +51,7 @@ class IdleWatch:
 
 @dataclass(slots=True)
 class AttemptClock:
-    """Timers of one attempt, on the running loop. Whatever they call, they call once."""
+    """Timers of one attempt, on the running loop. Each callback is called at most once."""
 
     _stop: asyncio.TimerHandle | None = None
     _deadline: asyncio.TimerHandle | None = None
@@ -59,7 +59,7 @@ class AttemptClock:
     _idle: IdleWatch | None = None
 
     def stop_within(self, seconds: float, stop: Callable[[], None]) -> None:
-        """Call `stop` after so many seconds; where that was to happen sooner anyway, it does."""
+        """Call `stop` after `seconds`, unless an earlier request has less time."""
         loop = asyncio.get_running_loop()
         if self._stop is not None:
             if self._stop.when() <= loop.time() + seconds:
@@ -68,13 +68,13 @@ class AttemptClock:
         self._stop = loop.call_later(seconds, stop)
 
     def end_at(self, deadline_at: float | None, over: Callable[[], None]) -> None:
-        """Call `over` at the deadline, in seconds of the epoch; None: there is none."""
+        """Call `over` at the deadline, in UTC epoch seconds; None: never."""
         if deadline_at is not None:
             delay = max(0.0, deadline_at - time.time())
             self._deadline = asyncio.get_running_loop().call_later(delay, over)
 
     def watch_idle(self, seconds: float | None, busy: Callable[[], bool], over: Callable[[], None]) -> None:
-        """Call `over` once nothing was done for so long; None: never."""
+        """Call `over` after `seconds` without activity; None: never."""
         if seconds is not None:
             self._idle = IdleWatch(seconds, busy, over, asyncio.get_running_loop())
             self._idle.begin()
@@ -85,7 +85,7 @@ class AttemptClock:
             self._idle.active()
 
     async def unless_cut_short(self, awaited: Awaitable[T]) -> T | None:
-        """Wait for something that may take minutes; None where `cut_short` came first."""
+        """Wait for something that may take minutes; return None if `cut_short` was called first."""
         waiting = self._waiting = asyncio.timeout(None)
         try:
             async with waiting:
@@ -98,12 +98,12 @@ class AttemptClock:
             self._waiting = None
 
     def cut_short(self) -> None:
-        """End a wait that is under way."""
+        """End the current wait, if there is one."""
         if self._waiting is not None and not self._waiting.expired():
             self._waiting.reschedule(asyncio.get_running_loop().time())
 
     def close(self) -> None:
-        """Nothing is called any more."""
+        """Cancel all timers."""
         for timer in (self._stop, self._deadline):
             if timer is not None:
                 timer.cancel()
