@@ -13,7 +13,7 @@ from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
 from hostler_protocol import Limits, Link, PluginIdentity, Side
 from hostler_protocol.errors import HostlerError, PluginCrashedError
 from hostler_protocol.frames import MessageId
-from hostler_protocol.link import Called, Incoming, Noted, Refused, Replied
+from hostler_protocol.incoming import Called, Incoming, Noted, Refused, Replied
 from hostler_protocol.manifest import AgentRunnerManifest, RunnerList
 from hostler_protocol.methods import InitializeReply, NoParams, RunEndNote, RunStartParams
 from support.call_params import params_of
