@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
 from hostler_protocol.errors import PluginError, UnavailableError
@@ -153,11 +154,4 @@ def _pin_of(plugin_key: str, manifest: ToolManifest) -> ToolPin:
 
 
 def _context_of(invocation: ToolInvocation) -> ToolCallContext:
-    return ToolCallContext(
-        run_id=invocation.run_id,
-        call_id=invocation.call_id,
-        effect_key=invocation.effect_key,
-        workspace_id=invocation.workspace_id,
-        actor=invocation.actor,
-        deadline=invocation.deadline,
-    )
+    return with_fields_of(invocation, ToolCallContext)

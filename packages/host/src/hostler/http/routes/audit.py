@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
@@ -37,12 +38,4 @@ async def list_audit(request: ApiRequest, query: PageQuery) -> Listing[AuditReco
 
 
 def _record(fact: AuditFact) -> AuditRecord:
-    return AuditRecord(
-        audit_id=fact.audit_id,
-        seq=fact.seq,
-        at=fact.created_at / 1000,
-        actor=fact.actor,
-        action=fact.action,
-        target=fact.target,
-        body=fact.body,
-    )
+    return with_fields_of(fact, AuditRecord, at=fact.created_at / 1000)

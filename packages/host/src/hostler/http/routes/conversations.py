@@ -8,6 +8,7 @@ import msgspec
 
 from hostler.calls.cursors import ScopedCursors
 from hostler.calls.history import transcript_page, transcript_record
+from hostler.domain.same_fields import with_fields_of
 from hostler.host import maintenance
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors
@@ -194,16 +195,10 @@ async def get_history(request: ApiRequest, query: HistoryQuery) -> ConversationH
 
 
 def _waiting(message: WaitingMessage) -> WaitingRecord:
-    return WaitingRecord(
-        event_id=message.event_id,
-        run_id=message.run_id,
+    return with_fields_of(
+        message,
+        WaitingRecord,
         waits_for="pull" if message.is_steer else "run",
-        conversation_id=message.conversation_id,
-        thread_id=message.thread_id,
-        role=message.role,
-        content=message.content,
-        content_json=message.content_json,
-        artifact_refs=message.artifact_refs,
         created_at=message.created_at / 1000,
     )
 
@@ -254,17 +249,7 @@ async def get_state(request: ApiRequest, query: PageQuery) -> Listing[StateRecor
         )
     )
     return Listing(
-        items=[
-            StateRecord(
-                scope=row.scope,
-                key=row.key,
-                value=row.value,
-                version=row.version,
-                agent_id=row.agent_id,
-                updated_at=row.updated_at / 1000,
-            )
-            for row in rows
-        ],
+        items=[with_fields_of(row, StateRecord, updated_at=row.updated_at / 1000) for row in rows],
         next_cursor=cursors.issue([rows[-1].scope_key, rows[-1].key]) if more else None,
         has_more=more,
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.http.auth import require_right
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import EventStream
@@ -199,27 +200,5 @@ async def get_event(request: ApiRequest, query: GetEventQuery) -> EventRecord:
 
 def event_record(event: StoredEvent) -> EventRecord:
     """Return a stored event as the API shows it in lists."""
-    return EventRecord(
-        event_id=event.event_id,
-        event_type=event.event_type,
-        source=event.source,
-        seq=event.seq,
-        created_at=event.created_at / 1000,
-        event_time=seconds(event.event_time),
-        workspace_id=event.workspace_id,
-        bot_id=event.bot_id,
-        conversation_id=event.conversation_id,
-        thread_id=event.thread_id,
-        actor_type=event.actor_type,
-        actor_id=event.actor_id,
-        actor_name=event.actor_name,
-        subject_type=event.subject_type,
-        subject_id=event.subject_id,
-        input_summary=event.input_summary,
-        content_redacted=event.content_redacted,
-        requester=event.requester,
-        outcome=event.outcome,
-        run_id=event.run_id,
-        routing=event.routing,
-        steering=event.steering,
-    )
+    created_at, event_time = event.created_at / 1000, seconds(event.event_time)
+    return with_fields_of(event, EventRecord, created_at=created_at, event_time=event_time, envelope=None)

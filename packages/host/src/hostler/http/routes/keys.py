@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.http.auth import ADMIN_KEY_ID, Right, has_right, require_right
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import Moment, PageQuery, list_cursors, listing, seconds
@@ -125,14 +126,11 @@ async def revoke_key(request: ApiRequest) -> Empty:
 
 def key_record(key: ApiKey) -> KeyRecord:
     """Return a stored key as the API shows it."""
-    return KeyRecord(
-        key_id=key.key_id,
-        workspace_id=key.workspace_id,
-        name=key.name,
-        subject=key.subject,
+    return with_fields_of(
+        key,
+        KeyRecord,
         roles=sorted(key.roles),
         rights=sorted(key.rights),
-        plugin=key.plugin,
         created_at=key.created_at / 1000,
         expires_at=seconds(key.expires_at),
         revoked_at=seconds(key.revoked_at),

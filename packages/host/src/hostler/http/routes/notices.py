@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import PageQuery, list_cursors, listing, seconds
 from hostler.http.request import ApiRequest
@@ -115,16 +116,11 @@ async def resend_delivery(request: ApiRequest) -> DeliveryRecord:
 
 def delivery_record(delivery: WebhookDelivery) -> DeliveryRecord:
     """Return a delivery as the API shows it."""
-    return DeliveryRecord(
+    return with_fields_of(
+        delivery,
+        DeliveryRecord,
         id=delivery.delivery_id,
-        notice_id=delivery.notice_id,
-        webhook=delivery.webhook,
-        event=delivery.event,
-        status=delivery.status,
-        attempts=delivery.attempts,
         next_at=delivery.next_at / 1000 if delivery.status == "pending" else None,
-        http_status=delivery.http_status,
-        error=delivery.error,
         created_at=delivery.created_at / 1000,
         settled_at=seconds(delivery.settled_at),
     )

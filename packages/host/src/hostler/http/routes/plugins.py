@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.http.endpoint import endpoint
 from hostler.http.limits import MAX_LOG_TAIL_BYTES, MAX_LOG_TAIL_LINES
 from hostler.http.problems import UpgradeRequiredError
@@ -127,20 +128,13 @@ def _record(status: PluginStatus) -> PluginRecord:
             source = "file"
         case _:
             source = "remote"
-    return PluginRecord(
+    return with_fields_of(
+        status,
+        PluginRecord,
         plugin=status.key,
         source=source,
-        state=status.state,
-        version=status.version,
-        pid=status.pid,
         runners=list(status.runners),
         tools=list(status.tools),
-        active_runs=status.active_runs,
-        restarts=status.restarts,
-        reason=status.reason,
-        retry_in_seconds=status.retry_in_seconds,
-        containment=status.containment,
-        started_at=status.started_at,
         warnings=list(status.warnings),
     )
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.domain.steering import SteerStatus
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import Batches, EventStream
@@ -230,17 +231,8 @@ async def list_steering(request: ApiRequest, query: PageQuery) -> Listing[SteerR
 
 def steer_record(steer: Steer) -> SteerRecord:
     """Return a steering message as the API shows it."""
-    return SteerRecord(
-        event_id=steer.event_id,
-        status=steer.status,
-        position=steer.position,
-        claimed_at=steer.claimed_at / 1000,
-        settled_at=seconds(steer.settled_at),
-        attempt=steer.attempt,
-        step=steer.step,
-        sequence=steer.sequence,
-        next_run_id=steer.next_run_id,
-    )
+    claimed_at, settled_at = steer.claimed_at / 1000, seconds(steer.settled_at)
+    return with_fields_of(steer, SteerRecord, claimed_at=claimed_at, settled_at=settled_at)
 
 
 async def open_stream(

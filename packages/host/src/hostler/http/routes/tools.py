@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.http.endpoint import endpoint
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
@@ -109,16 +110,7 @@ async def list_mcp_servers(request: ApiRequest) -> Listing[McpServerRecord]:
     """List the MCP servers by name, with their status."""
     return Listing(
         items=[
-            McpServerRecord(
-                name=status.name,
-                state=status.state,
-                reason=status.reason,
-                last_fault=status.last_fault,
-                retry_in_seconds=status.retry_in_seconds,
-                server=status.server,
-                warnings=list(status.warnings),
-                restarts=status.restarts,
-            )
+            with_fields_of(status, McpServerRecord, warnings=list(status.warnings))
             for status in request.state.host.mcp.servers(request.workspace_id)
         ]
     )

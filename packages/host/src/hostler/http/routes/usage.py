@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import Moment
 from hostler.http.request import ApiRequest
@@ -83,17 +84,11 @@ async def get_usage(request: ApiRequest, query: UsageQuery) -> UsageReport:
 
 
 def _agent_day(row: UsageRow) -> AgentDay:
-    return AgentDay(
+    return with_fields_of(
+        row,
+        AgentDay,
         agent=row.agent_name,
         day=datetime.fromtimestamp(row.day * _DAY, UTC).date().isoformat(),
-        runs=row.runs,
-        completed=row.completed,
-        failed=row.failed,
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        total_tokens=row.total_tokens,
-        cached_tokens=row.cached_tokens,
-        cost=row.cost,
     )
 
 

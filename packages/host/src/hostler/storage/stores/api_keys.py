@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from hostler.domain.api_keys import new_token
+from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler_protocol.errors import InvalidArgumentError
@@ -125,15 +126,9 @@ def _list(names: Collection[str]) -> str:
 
 
 def _key(row: Row) -> ApiKey:
-    return ApiKey(
-        key_id=row["key_id"],
-        workspace_id=row["workspace_id"],
-        name=row["name"],
-        subject=row["subject"],
+    return from_row(
+        row,
+        ApiKey,
         roles=frozenset(_lists.decode(row["roles"])),
         rights=frozenset(_lists.decode(row["rights"])),
-        plugin=row["plugin"],
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-        revoked_at=row["revoked_at"],
     )

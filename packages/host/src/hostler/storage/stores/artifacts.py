@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from hostler.domain.place import NOWHERE, Place
+from hostler.domain.same_fields import from_row, with_fields_of
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import blobs
@@ -88,20 +89,12 @@ class StoredArtifact:
 
     def record(self) -> ArtifactMetadata:
         """Return the metadata for runners and clients."""
-        return ArtifactMetadata(
-            artifact_id=self.artifact_id,
-            artifact_type=self.artifact_type,
-            mime_type=self.mime_type,
-            name=self.name,
-            size_bytes=self.size_bytes,
-            sha256=self.sha256,
-            source=self.source,
+        return with_fields_of(
+            self,
+            ArtifactMetadata,
             conversation_id=self.place.conversation_id,
-            run_id=self.run_id,
-            runner_id=self.runner_id,
             created_at=self.created_at / 1000,
             expires_at=None if self.expires_at is None else self.expires_at / 1000,
-            metadata=self.metadata,
         )
 
 
@@ -227,21 +220,10 @@ async def stream(
 
 def _stored(row: Row) -> StoredArtifact:
     registered = row["registered_path"]
-    return StoredArtifact(
-        workspace_id=row["workspace_id"],
-        artifact_id=row["artifact_id"],
-        artifact_type=row["artifact_type"],
-        mime_type=row["mime_type"],
-        name=row["name"],
-        size_bytes=row["size_bytes"],
-        sha256=row["sha256"],
-        source=row["source"],
+    return from_row(
+        row,
+        StoredArtifact,
         registered=None if registered is None else decode_registered(registered),
-        event_id=row["event_id"],
         place=Place(row["bot_id"], row["conversation_id"], row["thread_id"]),
-        run_id=row["run_id"],
-        runner_id=row["runner_id"],
         metadata=_objects.decode(row["metadata"]),
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
     )

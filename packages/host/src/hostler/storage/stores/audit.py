@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import hash_chain
@@ -57,12 +58,4 @@ def page(
 
 
 def _fact(row: Row) -> AuditFact:
-    return AuditFact(
-        audit_id=row["audit_id"],
-        seq=row["seq"],
-        actor=row["actor"],
-        action=row["action"],
-        target=row["target"],
-        body=_objects.decode(row["body"]),
-        created_at=row["created_at"],
-    )
+    return from_row(row, AuditFact, body=_objects.decode(row["body"]))

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.filters import NEWEST
@@ -96,15 +97,5 @@ def states(
         room -= len(row["value"])
         if room < 0 and found:
             return found, True
-        found.append(
-            StateEntry(
-                scope_key=row["scope_key"],
-                scope=row["scope"],
-                key=row["key"],
-                value=msgspec.Raw(row["value"].encode()),
-                version=row["version"],
-                agent_id=row["agent_id"],
-                updated_at=row["updated_at"],
-            )
-        )
+        found.append(from_row(row, StateEntry, value=msgspec.Raw(row["value"].encode())))
     return found, len(rows) > limit

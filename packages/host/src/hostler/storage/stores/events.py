@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from hostler.domain.events import Event
+from hostler.domain.same_fields import from_row, with_fields_of
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import hash_chain
@@ -64,15 +65,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
         """Return the event as it was accepted; None if its content was deleted."""
         if self.envelope is None:
             return None
-        return Event(
-            workspace_id=self.workspace_id,
-            event_id=self.event_id,
-            envelope=self.envelope,
-            request_digest=self.request_digest,
-            content_redacted=self.content_redacted,
-            created_at=self.created_at,
-            requester=self.requester,
-        )
+        return with_fields_of(self, Event)
 
 
 class Inserted(msgspec.Struct, frozen=True):
@@ -210,31 +203,14 @@ def _summary(envelope: EventEnvelope) -> str:
 def stored(row: Row) -> StoredEvent:
     """Convert a row of the log."""
     body, steering = row["body"], row["steering"]
-    return StoredEvent(
-        workspace_id=row["workspace_id"],
-        event_id=row["event_id"],
+    return from_row(
+        row,
+        StoredEvent,
         seq=row["seq"] or 0,
         envelope=None if body is None else _envelopes.decode(body),
-        request_digest=row["request_digest"],
-        event_type=row["event_type"],
-        source=row["source"],
-        bot_id=row["bot_id"],
-        conversation_id=row["conversation_id"],
-        thread_id=row["thread_id"],
-        actor_type=row["actor_type"],
-        actor_id=row["actor_id"],
-        actor_name=row["actor_name"],
-        subject_type=row["subject_type"],
-        subject_id=row["subject_id"],
-        input_summary=row["input_summary"],
         content_redacted=bool(row["content_redacted"]),
-        requester=row["requester"],
-        outcome=row["outcome"],
-        run_id=row["run_id"],
         routing=_objects.decode(row["routing"]),
         steering=None if steering is None else _objects.decode(steering),
-        event_time=row["event_time"],
-        created_at=row["created_at"],
     )
 
 

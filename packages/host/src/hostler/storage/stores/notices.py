@@ -10,6 +10,7 @@ import msgspec
 
 from hostler.domain.pause_values import Pause, nobody_was_asked
 from hostler.domain.pauses import MAX_CALLS, ROWS_KEPT_SECONDS, PauseStatus
+from hostler.domain.same_fields import from_row
 from hostler.domain.webhooks import MAX_WEBHOOKS, NoticeEvent, Webhook, event_of
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -280,30 +281,8 @@ def _body(tx: Tx, pause: Pause, event: NoticeEvent, notice_id: str) -> dict[str,
 
 
 def _notice(row: Row) -> Notice:
-    return Notice(
-        workspace_id=row["workspace_id"],
-        notice_id=row["notice_id"],
-        event=row["event"],
-        pause_id=row["pause_id"],
-        run_id=row["run_id"],
-        conversation_id=row["conversation_id"],
-        body=_objects.decode(row["body"]),
-        created_at=row["created_at"],
-    )
+    return from_row(row, Notice, body=_objects.decode(row["body"]))
 
 
 def _delivery(row: Row) -> WebhookDelivery:
-    return WebhookDelivery(
-        workspace_id=row["workspace_id"],
-        delivery_id=row["delivery_id"],
-        notice_id=row["notice_id"],
-        webhook=row["webhook"],
-        event=row["event"],
-        status=row["status"],
-        attempts=row["attempts"],
-        next_at=row["next_at"],
-        http_status=row["http_status"],
-        error=row["error"],
-        created_at=row["created_at"],
-        settled_at=row["settled_at"],
-    )
+    return from_row(row, WebhookDelivery)

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.filters import NEWEST
@@ -62,13 +63,9 @@ def find(tx: Tx, workspace_id: str, run_id: str) -> Source | None:
     row = tx.one(_q.find, workspace_id=workspace_id, run_id=run_id)
     if row is None:
         return None
-    return Source(
-        run_id=row["run_id"],
-        source_run_id=row["source_run_id"],
-        kind=row["kind"],
-        step=row["step"],
-        base_attempt=row["base_attempt"],
-        until_position=row["until_position"],
+    return from_row(
+        row,
+        Source,
         effects=bool(row["effects"]),
         input=None if row["input"] is None else msgspec.json.decode(row["input"], type=Input),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hostler.domain.same_fields import from_row
 from hostler.domain.skills import Skill, SkillPin, skill_status
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -75,14 +76,4 @@ def _get(tx: Tx, workspace_id: str, name: str) -> SkillPin:
 
 
 def _pin(row: Row) -> SkillPin:
-    return SkillPin(
-        name=row["name"],
-        source=row["source"],
-        version=row["version"],
-        digest=row["digest"],
-        seen_version=row["seen_version"],
-        seen_digest=row["seen_digest"],
-        recorded_at=row["recorded_at"],
-        confirmed_at=row["confirmed_at"],
-        confirmed_by=row["confirmed_by"],
-    )
+    return from_row(row, SkillPin)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from hostler.domain.place import NOWHERE, Place
+from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import search_index
@@ -319,20 +320,10 @@ def _keys(tx: Tx, ws: str, *, direction: Direction, **scope: Any) -> list[Row]:
 
 
 def _stored(row: Row) -> StoredItem:
-    return StoredItem(
-        seq=row["seq"],
-        transcript_id=row["transcript_id"],
-        event_id=row["event_id"],
-        run_id=row["run_id"],
-        bot_id=row["bot_id"],
-        conversation_id=row["conversation_id"],
-        thread_id=row["thread_id"],
-        role=row["role"],
-        item_type=row["item_type"],
-        message_id=row["message_id"],
-        content=row["content"],
+    return from_row(
+        row,
+        StoredItem,
         content_json=_objects.decode(row["content_json"]),
         artifact_refs=_refs.decode(row["artifact_refs"]),
         metadata=_objects.decode(row["metadata"]),
-        created_at=row["created_at"],
     )

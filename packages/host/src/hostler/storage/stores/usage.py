@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler_protocol.limits import MAX_INTEGER
@@ -40,17 +41,13 @@ def by_agent(
         _q.by_agent, workspace_id=workspace_id, since=since, until=until, agent_name=agent_name, limit=limit
     )
     return [
-        UsageRow(
-            agent_name=row["agent_name"],
-            day=row["day"],
-            runs=row["runs"],
-            completed=row["completed"],
-            failed=row["failed"],
+        from_row(
+            row,
+            UsageRow,
             input_tokens=_tokens(row["input_tokens"]),
             output_tokens=_tokens(row["output_tokens"]),
             total_tokens=_tokens(row["total_tokens"]),
             cached_tokens=_tokens(row["cached_tokens"]),
-            cost=row["cost"],
         )
         for row in rows
     ]
