@@ -357,6 +357,3 @@ def _enable_editing() -> None:
 
 def _prompt() -> str:
     return f"\x01\x1b[1;36m\x02{PROMPT}\x01\x1b[0m\x02" if coloured() else PROMPT
-
-
-__all__ = ["Conversation", "command", "converse"]

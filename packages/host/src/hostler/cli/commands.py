@@ -142,6 +142,3 @@ def _options(
 ) -> None:
     del version
     logging.getLogger().addHandler(logging.NullHandler())  # only `serve` writes a log
-
-
-__all__ = ["COMMANDS", "app"]

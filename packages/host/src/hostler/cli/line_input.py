@@ -78,6 +78,3 @@ class Asker(Protocol):
 
     def ask(self, prompt: str) -> str:
         """Show a prompt and return the answer, stripped. EOFError if the input has ended."""
-
-
-__all__ = ["Asker", "Lines"]

@@ -44,8 +44,5 @@ def _report() -> int:
     return 1
 
 
-__all__ = ["main"]
-
-
 if __name__ == "__main__":
     main()

@@ -232,6 +232,3 @@ def value_of(text: str) -> Any:
 
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-__all__ = ["Action", "decide_call", "edit_text", "fields_of", "fill_in", "value_of"]

@@ -168,6 +168,3 @@ COLUMNS: Columns = {
     "until": _until,
 }
 """The columns of a table of pauses."""
-
-
-__all__ = ["COLUMNS", "name_of", "pretty", "show_call", "show_pause", "summary", "what_next"]

@@ -41,6 +41,3 @@ class Screen:
         if self._markdown is not None:
             sys.stdout.write(self._markdown.end())
             sys.stdout.flush()
-
-
-__all__ = ["Screen", "coloured"]

@@ -95,6 +95,3 @@ def server_command(command: Callable[..., None]) -> Callable[..., None]:
     called.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
     return called
-
-
-__all__ = ["Server", "server_command"]

@@ -88,6 +88,3 @@ async def reach(
         yield api
     finally:
         await api.close()
-
-
-__all__ = ["Address", "find_server", "reach"]

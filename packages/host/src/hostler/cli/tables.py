@@ -215,17 +215,3 @@ def _write_terminal_table(columns: list[str], rows: list[list[object]], spare: l
     for cells in zip(*shown.values(), strict=True):
         table.add_row(*cells)
     out().print(table, crop=False)
-
-
-__all__ = [
-    "Columns",
-    "add_list_command",
-    "moment",
-    "short",
-    "write_done",
-    "write_fields",
-    "write_indented",
-    "write_items",
-    "write_record",
-    "write_table",
-]

@@ -17,6 +17,3 @@ def visible(text: str, *, lines: bool = False) -> str:
         else f"\\U{ord(char):08x}"
         for char in text
     )
-
-
-__all__ = ["ESCAPED", "visible"]

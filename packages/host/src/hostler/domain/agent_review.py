@@ -248,6 +248,3 @@ def _scope_mistakes(spec: AgentSpec, workspace_id: str) -> Iterator[Mistake]:
         yield Mistake("scope.id", text)
     elif scope.type in ("agent", "global"):
         yield Mistake("scope.id", f"has no effect with the type {scope.type!r}; leave it out", "warning")
-
-
-__all__ = ["review_agent"]

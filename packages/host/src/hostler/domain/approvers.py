@@ -237,21 +237,3 @@ def _in_words(subject: str) -> str:
             return "any caller of the workspace"
         case _:
             return "the requester"
-
-
-__all__ = [
-    "DEFAULT_RULE",
-    "ApprovalRule",
-    "ApproverRule",
-    "Tally",
-    "ToolApprovalPolicy",
-    "Vote",
-    "check_subject",
-    "may_see",
-    "named_by",
-    "qualifies",
-    "refusal",
-    "rule_of",
-    "stricter",
-    "tally",
-]

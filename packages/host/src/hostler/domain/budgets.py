@@ -133,15 +133,3 @@ def _smaller(one: Limits, other: Limits) -> Limits:
     known = [[limit for limit in pair if limit is not None] for pair in pairs]
     calls, tokens, cost = (min(limits, default=None) for limits in known)
     return Limits(None if calls is None else int(calls), None if tokens is None else int(tokens), cost)
-
-
-__all__ = [
-    "Account",
-    "BudgetExhausted",
-    "Limits",
-    "Use",
-    "accounts_of",
-    "exhausted_budget",
-    "merge_accounts",
-    "use_of",
-]

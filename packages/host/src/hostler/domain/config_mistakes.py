@@ -128,6 +128,3 @@ def _line(place: str, lines: Mapping[str, int]) -> int | None:
     while place and place not in lines:
         place = place[: max(place.rfind("."), place.rfind("["), 0)]
     return lines.get(place)
-
-
-__all__ = ["MAX_MISTAKES", "MAX_SHOWN", "ConfigurationError", "Mistake", "Severity", "key_place", "nearest"]

@@ -262,18 +262,3 @@ def _field_schema(field: FormField) -> dict[str, Any]:
             schema = {"type": "string", "maxLength": MAX_FILE_ID_CHARS, "description": WANTED["file"]}
     notes = {"title": field.label, "description": field.description, "default": field.default}
     return schema | {name: value for name, value in notes.items() if value is not None}
-
-
-__all__ = [
-    "FormError",
-    "check_actions",
-    "check_fields",
-    "check_values",
-    "defaults",
-    "expected",
-    "files_of",
-    "form_schema",
-    "is_empty",
-    "option_label",
-    "option_value",
-]

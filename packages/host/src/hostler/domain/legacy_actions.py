@@ -143,6 +143,3 @@ def _of_message(one: ToolMessage, call: CallView) -> Action:
         except (msgspec.DecodeError, RecursionError):
             result = one.content
     return Action(call_id=call.call_id, type="result", result=result)
-
-
-__all__ = ["OlderActions", "actions_of", "waiting_for"]

@@ -49,6 +49,3 @@ class MessageIds:
             message_id = f"m{self._filled}"
             if message_id not in self.complete and message_id not in self._taken:
                 return message_id
-
-
-__all__ = ["MAX_MESSAGES_PER_RUN", "MessageIds"]

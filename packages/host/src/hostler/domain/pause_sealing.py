@@ -58,6 +58,3 @@ class SealedError(StorageError):
 
 
 PLAIN: Codec = Plain()
-
-
-__all__ = ["PLAIN", "Codec", "Plain", "SealedError"]

@@ -37,6 +37,3 @@ def _words(error: Exception) -> str:
     if mark is None:
         return " ".join(str(error).split())
     return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', error)}"
-
-
-__all__ = ["read_foreign_yaml"]

@@ -15,6 +15,3 @@ def add_usage(total: Usage | None, usage: Usage | None) -> Usage | None:
         known = [n for n in (getattr(total, name), getattr(usage, name)) if n is not None]
         sums[name] = min(sum(known), MAX_INTEGER) if known else None
     return Usage(**sums)
-
-
-__all__ = ["add_usage"]

@@ -138,6 +138,3 @@ def wait_seconds(attempts: int, random: float, asked: float | None = None) -> fl
     """
     wait = back_off(attempts, FIRST_WAIT_SECONDS, LAST_WAIT_SECONDS) * (0.5 + random)
     return min(max(wait, asked or 0.0), LAST_WAIT_SECONDS)
-
-
-__all__ = ["EVENTS", "NoticeEvent", "Webhook", "check_webhooks", "event_of", "signature", "wait_seconds"]

@@ -65,6 +65,3 @@ class AgentMonitor:
                     log.log(_LEVELS[problem.severity], "%s", problem.sentence)
         for name in sorted((self._known.keys() - problems.keys()) & names):
             log.info("agent %s: nothing is wrong with it any more", name)
-
-
-__all__ = ["AgentMonitor"]

@@ -282,6 +282,3 @@ def _names_tool_of(spec: AgentSpec, prefix: str) -> bool:
     for value in spec.config.values():
         names += value if isinstance(value, list) else [value]
     return any(isinstance(name, str) and name.startswith(prefix) for name in names)
-
-
-__all__ = ["Inventories"]

@@ -153,6 +153,3 @@ def host_id_of(data_dir: Path) -> str:
         host_id = new_id()
         path.write_text(host_id, "ascii")
         return host_id
-
-
-__all__ = ["LeaseHeartbeat", "host_id_of"]

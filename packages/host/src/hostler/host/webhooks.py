@@ -257,6 +257,3 @@ def check_response(response: Answer) -> None:
     raise UndeliverableError(
         f"it answered {status}", status=status, final=status == GONE, retry_after=retry_after
     )
-
-
-__all__ = ["UndeliverableError", "WebhookSender"]

@@ -144,6 +144,3 @@ async def _wait(tasks: list[asyncio.Task[None]], seconds: float) -> None:
         _, left = await asyncio.wait(tasks, timeout=seconds)
         for task in left:
             log.error("the worker %s does not end; it is abandoned", task.get_name())
-
-
-__all__ = ["Work", "Worker", "Workers"]

@@ -212,6 +212,3 @@ def _decrypt(cipher: AESGCM, sealed: bytes, bound: bytes, pause_id: str) -> byte
         return cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound)
     except (InvalidTag, ValueError):
         raise SealedError(pause_id, "what is stored was altered, or belongs to another pause") from None
-
-
-__all__ = ["LiveCipher", "Locked", "PauseCipher", "open_vault"]

@@ -98,6 +98,3 @@ class Discovery:
 
 def _no_notice(kind: str, plugin_key: str, text: str) -> None:
     pass
-
-
-__all__ = ["Discovered", "Discovery"]

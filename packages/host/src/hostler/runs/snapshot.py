@@ -247,6 +247,3 @@ def _event_of(stored: StoredEvent) -> Event:
         created_at=stored.created_at,
         requester=stored.requester,
     )
-
-
-__all__ = ["AttemptFacts", "ContextFacts", "Origin", "read_facts"]

@@ -110,6 +110,3 @@ class AttemptClock:
         if self._idle is not None:
             self._idle.close()
             self._idle = None  # it refers to the attempt, and the attempt to this
-
-
-__all__ = ["AttemptClock", "IdleWatch"]
