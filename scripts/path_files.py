@@ -3,8 +3,9 @@
 Opens a host in this process (SQLite, the ASGI application without a server, a real plugin process), does one
 run to warm up, and profiles a second one. A file of `packages/host` or `packages/protocol` is on a path if a
 function of it is entered, on any thread, between the first and the last step of the path (see `PATHS`).
-Nothing else is under way meanwhile: the runner waits QUIET_SECONDS before each thing it does. Files marked
-with `>` call a function of another file on the path; the others only answer.
+Nothing else is under way meanwhile: client and runner wait QUIET_SECONDS before each thing they do.
+
+Files marked with `>` call a function of another file on the path; the others only answer.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ class Trace:
 
     functions: dict[str, list[str]] = field(default_factory=dict)
     callers: set[str] = field(default_factory=set)
+    calls: int = 0
+    """How often a function was entered, or a coroutine resumed."""
     is_through: bool = False
 
     def add(self, frame: FrameType) -> None:
@@ -105,6 +108,7 @@ class Trace:
         file = source_of(frame)
         if file is None:
             return
+        self.calls += 1
         names = self.functions.setdefault(file, [])
         name = frame.f_code.co_qualname
         if name not in names:
@@ -208,6 +212,7 @@ async def record(folder: Path) -> Recorder:
             await host.apply(config, actor="paths")
             app = make_app(host)
             for _ in range(RUNS):
+                await asyncio.sleep(QUIET_SECONDS)
                 recorder.traces.clear()
                 await post_event(app)
     finally:
@@ -220,7 +225,7 @@ def lines_of(traces: list[Trace], *, functions: bool) -> Iterator[str]:
     """Yield each path with its files."""
     for path, trace in zip(PATHS, traces, strict=True):
         files = trace.functions
-        yield f"{len(files)} files, {len(trace.callers)} of them call others: {path.title}"
+        yield f"{len(files)} files ({len(trace.callers)} call others), {trace.calls} calls: {path.title}"
         for file, names in files.items():
             mark = ">" if file in trace.callers else " "
             yield f"  {mark} {file} {', '.join(names)}" if functions else f"  {mark} {file}"
