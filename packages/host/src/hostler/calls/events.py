@@ -12,6 +12,7 @@ from hostler.calls.pages import MAX_SCANNED, PAGE_ROOM_BYTES, capped, scan
 from hostler.calls.scope import CallScope
 from hostler.domain.grants import Grant
 from hostler.domain.place import Place
+from hostler.domain.same_fields import with_fields_of
 from hostler.storage.port import Tx
 from hostler.storage.stores import events
 from hostler.storage.stores.events import StoredEvent
@@ -88,23 +89,12 @@ def event_record(stored: StoredEvent, cursors: ScopedCursors) -> AgentEventRecor
         metadata["steering"] = stored.steering
     if stored.content_redacted:
         metadata["content_redacted"] = True
-    return AgentEventRecord(
-        event_id=stored.event_id,
-        event_type=stored.event_type,
+    return with_fields_of(
+        stored,
+        AgentEventRecord,
         event_time=None if stored.event_time is None else stored.event_time / 1000,
-        source=stored.source,
-        bot_id=stored.bot_id,
-        workspace_id=stored.workspace_id,
-        conversation_id=stored.conversation_id,
-        thread_id=stored.thread_id,
-        actor_type=stored.actor_type,
-        actor_id=stored.actor_id,
-        actor_name=stored.actor_name,
-        subject_type=stored.subject_type,
-        subject_id=stored.subject_id,
-        input_summary=stored.input_summary,
+        input_ref=None,
         raw_ref=None if envelope is None else envelope.raw_ref,
-        seq=stored.seq,
         cursor=cursors.issue(stored.seq),
         created_at=stored.created_at / 1000,
         metadata=metadata,

@@ -8,6 +8,7 @@ from hostler.calls.cursors import Cursors, ScopedCursors
 from hostler.calls.pages import capped
 from hostler.calls.scope import CallScope
 from hostler.domain.grants import Grant
+from hostler.domain.same_fields import with_fields_of
 from hostler.storage.stores import search as found
 from hostler.storage.stores import transcripts
 from hostler.storage.stores.filters import ANY, AnyOr
@@ -87,20 +88,12 @@ async def search(scope: CallScope, params: HistorySearchParams) -> HistorySearch
 
 def transcript_record(item: StoredItem, cursors: ScopedCursors, *, artifacts: bool = True) -> TranscriptItem:
     """The item as runners and clients read it; its cursor is one of `history.page`."""
-    return TranscriptItem(
-        transcript_id=item.transcript_id,
-        event_id=item.event_id,
-        conversation_id=item.conversation_id,
-        thread_id=item.thread_id,
-        role=item.role,
-        item_type=item.item_type,
-        content=item.content,
-        content_json=item.content_json,
+    return with_fields_of(
+        item,
+        TranscriptItem,
         artifact_refs=item.artifact_refs if artifacts else [],
-        seq=item.seq,
         cursor=cursors.issue(item.seq),
         created_at=item.created_at / 1000,
-        metadata=item.metadata,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hostler.domain.same_fields import with_fields_of
 from hostler.storage.port import Tx
 from hostler.storage.stores import run_sources as sources
 from hostler.storage.stores import runs, transcripts
@@ -26,28 +27,17 @@ def record(tx: Tx, workspace_id: str, run_id: str) -> RunRecord:
 def record_of(run: Run, said: RunOutput | None = None, source: Source | None = None) -> RunRecord:
     """Return a stored run as clients read it."""
     of = {} if source is None else {source.kind: source.source_run_id}
-    return RunRecord(
-        run_id=run.run_id,
+    return with_fields_of(
+        run,
+        RunRecord,
         agent=run.agent_name,
-        agent_version=run.agent_version,
-        runner_id=run.runner_id,
-        status=run.status,
-        attempt=run.attempt,
         created_at=run.created_at / 1000,
-        status_code=run.status_code,
-        event_id=run.event_id,
-        conversation_id=run.conversation_id,
-        parent_run_id=run.parent_run_id,
         started_at=_seconds(run.started_at),
         finished_at=_seconds(run.finished_at),
         deadline_at=_seconds(run.deadline_at),
         cancel_requested_at=_seconds(run.cancel_requested_at),
-        cancel_requested_by=run.cancel_requested_by,
-        cancel_reason=run.cancel_reason,
-        usage=run.usage,
         cost=None if run.cost is None else float(run.cost),
         output=said,
-        sequence=run.sequence,
         retry_of=of.get("retry"),
         forked_from=of.get("fork"),
         forked_at=None if source is None else source.step,

@@ -236,14 +236,7 @@ def _context_facts(tx: Tx, run: Run, grant: Grant, origin: Origin) -> ContextFac
 
 
 def _event_of(stored: StoredEvent) -> Event:
-    if stored.envelope is None:
+    event = stored.event()
+    if event is None:
         raise HostError("the event of this run was deleted")
-    return Event(
-        workspace_id=stored.workspace_id,
-        event_id=stored.event_id,
-        envelope=stored.envelope,
-        request_digest=stored.request_digest,
-        content_redacted=stored.content_redacted,
-        created_at=stored.created_at,
-        requester=stored.requester,
-    )
+    return event
