@@ -128,7 +128,7 @@ def test_too_much_is_refused_before_it_is_looked_at() -> None:
     [
         (
             [FormField(name="a", type="text"), FormField(name="a", type="text")],
-            "'a' is the name of a field",
+            "'a' is given to an earlier field too",
         ),
         ([FormField(name="", type="text")], "1 to 200 characters"),
         ([FormField(name="a", type="select")], "0 options"),

@@ -52,18 +52,8 @@ def check_fields(fields: Sequence[FormField]) -> None:
     """Check a form. InvalidArgumentError names the field and the mistake."""
     if len(fields) > MAX_FIELDS:
         raise InvalidArgumentError(f"the form has {len(fields)} fields; at most {MAX_FIELDS} are possible")
-    names: set[str] = set()
-    for number, field in enumerate(fields):
-        if not 1 <= len(field.name) <= MAX_FIELD_NAME_CHARS or "\x00" in field.name:
-            raise InvalidArgumentError(
-                f"fields[{number}].name: expected 1 to {MAX_FIELD_NAME_CHARS} characters and no NUL"
-            )
-        if field.name in names:
-            raise InvalidArgumentError(
-                f"fields[{number}].name: {field.name!r} is the name of a field before it; "
-                "each name is given once"
-            )
-        names.add(field.name)
+    _check_names("field", [field.name for field in fields])
+    for field in fields:
         _check_options(field)
         if field.default is not None and (wrong := _wrong(field, field.default)) is not None:
             raise InvalidArgumentError(f"field {field.name!r}: its default does not fit: {wrong}")
@@ -73,18 +63,17 @@ def check_actions(actions: Sequence[InteractionAction]) -> None:
     """Check the buttons of a question: named, and no name twice. InvalidArgumentError names the button."""
     if len(actions) > MAX_ACTIONS:
         raise InvalidArgumentError(f"there are {len(actions)} actions; at most {MAX_ACTIONS} are possible")
-    names: set[str] = set()
-    for number, action in enumerate(actions):
-        if not 1 <= len(action.name) <= MAX_FIELD_NAME_CHARS or "\x00" in action.name:
+    _check_names("action", [action.name for action in actions])
+
+
+def _check_names(kind: str, names: Sequence[str]) -> None:
+    for number, name in enumerate(names):
+        if not 1 <= len(name) <= MAX_FIELD_NAME_CHARS or "\x00" in name:
             raise InvalidArgumentError(
-                f"actions[{number}].name: expected 1 to {MAX_FIELD_NAME_CHARS} characters and no NUL"
+                f"{kind}s[{number}].name: expected 1 to {MAX_FIELD_NAME_CHARS} characters and no NUL"
             )
-        if action.name in names:
-            raise InvalidArgumentError(
-                f"actions[{number}].name: {action.name!r} is the name of an action before it; "
-                "each name is given once"
-            )
-        names.add(action.name)
+        if name in names[:number]:
+            raise InvalidArgumentError(f"{kind}s[{number}].name: {name!r} is given to an earlier {kind} too")
 
 
 def check_values(fields: Sequence[FormField], values: Mapping[str, Any]) -> dict[str, Any]:
