@@ -76,18 +76,18 @@ PATHS = (
         "an event, from HTTP to the claim of its run",
         "App.__call__",
         "Dispatcher.opened",
-        "ActiveRun.execute",
+        "Attempt.execute",
     ),
     PathSpec(
         "a host call, from its frame to the frame of its answer",
         "_Stdout.data_received",
-        "ActiveRun.on_call",
+        "RunningAttempt.on_call",
         "StdioTransport.send",
     ),
     PathSpec(
         "a result, from its frame to the reader of its event stream",
         "_Stdout.data_received",
-        "ActiveRun.on_results",
+        "RunningAttempt.on_results",
         "Reader.send",
     ),
 )

@@ -17,7 +17,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import journal, pause_calls, pauses, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun
-from journeys.test_waiting import outcomes
+from journeys.test_waiting_for_people import outcomes
 from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run
 from support.shop import (
     ADMIN,
