@@ -27,9 +27,9 @@ from hostler.journal.fork import Inherited
 from hostler.journal.resume import Loaded, Resumption, read_answer
 from hostler.journal.run_log import FencedError, Item, RunLog
 from hostler.models.port import ModelProvider, ModelRequest
+from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.requests import Questions
 from hostler.pauses.service import PauseService
-from hostler.pauses.waiting import HeldCalls
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse

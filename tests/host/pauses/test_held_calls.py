@@ -12,7 +12,7 @@ import pytest
 from hostler.domain.pause_actions import Action, AlreadyDecidedError
 from hostler.domain.pauses import MAX_CALLS
 from hostler.domain.recording import CallName
-from hostler.pauses.port import Question, Verdict
+from hostler.pauses.question import Question, Verdict
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse
 from hostler.storage.stores import run_endings
@@ -168,7 +168,7 @@ async def test_a_cancelled_pause_is_the_verdict_of_its_calls(attempts: Attempts)
 async def test_a_decision_is_found_although_nobody_tells_of_it(
     attempts: Attempts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hostler.pauses.waiting.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("hostler.pauses.held_calls.LOOK_SECONDS", 0.01)
     person = await ada(attempts.world)
     async with attempts.attempt() as attempt:
         (asked,) = ask(attempt, 1)

@@ -35,7 +35,7 @@ from hostler.journal.call_records import (
 from hostler.journal.fork import Inherited, check_effects
 from hostler.journal.resume import Resumption
 from hostler.journal.run_log import RunLog
-from hostler.pauses.waiting import HeldCalls
+from hostler.pauses.held_calls import HeldCalls
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import Entry

@@ -6,8 +6,8 @@ from hostler.calls.scope import CallScope
 from hostler.domain.pauses import NO_QUESTIONS
 from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.call_records import JournalledError
-from hostler.pauses.port import Question, refusal_of
-from hostler.pauses.waiting import HeldCalls
+from hostler.pauses.held_calls import HeldCalls
+from hostler.pauses.question import Question, refusal_of
 from hostler_protocol.calls import InteractionParams
 from hostler_protocol.errors import DeniedError, UnauthorizedError
 from hostler_protocol.pausing import Decision

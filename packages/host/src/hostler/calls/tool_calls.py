@@ -25,8 +25,8 @@ from hostler.domain.tool_pins import ToolPin
 from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.call_records import Intent, JournalledError, effect_key_of
 from hostler.journal.run_log import RunLog
-from hostler.pauses.port import AskAgainError, Question, QuestionKind, Verdict, refusal_of
-from hostler.pauses.waiting import HeldCalls
+from hostler.pauses.held_calls import HeldCalls
+from hostler.pauses.question import AskAgainError, Question, QuestionKind, Verdict, refusal_of
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import Entry
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError

@@ -8,7 +8,7 @@ from hostler.domain.approvers import ToolApprovalPolicy, rule_of
 from hostler.domain.pause_checks import check_calls
 from hostler.domain.pause_values import Asked, NewCall, PausedCall
 from hostler.journal.call_records import effect_key_of
-from hostler.pauses.port import Question
+from hostler.pauses.question import Question
 from hostler.tools.port import ToolService
 from hostler_protocol.calls import InteractionParams
 from hostler_protocol.pausing import PendingCall, PendingKind

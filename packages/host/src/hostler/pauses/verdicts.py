@@ -7,7 +7,7 @@ from typing import Literal
 
 from hostler.domain.approvers import Vote, rule_of, tally
 from hostler.domain.pause_values import Pause, PausedCall, args_hash
-from hostler.pauses.port import AskAgainError, Question, Verdict
+from hostler.pauses.question import AskAgainError, Question, Verdict
 from hostler.storage.port import Tx
 from hostler.storage.stores import approval_rules, pause_calls, pause_claims, pause_votes
 from hostler.storage.stores.pause_claims import ClaimRefused

@@ -10,8 +10,8 @@ from hostler.calls.executor import CallExecutor
 from hostler.domain.outcomes import Paused
 from hostler.pauses import entries as pause_entries
 from hostler.pauses.explicit import ExplicitPauses, pause_run
+from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.parking import Parked, park
-from hostler.pauses.waiting import HeldCalls
 from hostler.runs.attempt_parts import Parts
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import Entry

@@ -16,9 +16,9 @@ from hostler.domain.pause_values import PausedCall
 from hostler.domain.recovery import Settlement, failure_of, settle
 from hostler.journal.resume import Resumption, read_answer
 from hostler.journal.run_log import Item
+from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.parking import Used
 from hostler.pauses.requests import Questions, request_of
-from hostler.pauses.waiting import HeldCalls
 from hostler.plugins.lingering_runs import RunLingersError
 from hostler.runs.attempt_parts import Equipment, Parts
 from hostler.runs.attempt_pauses import AttemptPauses

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from hostler.domain.pause_values import NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import MAX_CALLS, OnMessage
 from hostler.journal.run_log import RunLog
-from hostler.pauses.port import Question, Verdict
+from hostler.pauses.question import Question, Verdict
 from hostler.pauses.requests import Questions
 from hostler.pauses.verdicts import find_verdict
 from hostler.storage.port import Tx
