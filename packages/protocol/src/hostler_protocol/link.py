@@ -165,7 +165,7 @@ class Link:
 
     def data_to_send(self) -> bytes:
         """Take the bytes of the refusals that the link made by itself."""
-        return self._refusals.take()
+        return self._refusals.take() if self._refusals.messages else b""
 
     # -- sending ----------------------------------------------------------------------------------
 
@@ -318,9 +318,7 @@ class Link:
         arrived = usual_result(line, self.limits.max_result_bytes)
         if arrived is None:
             return None
-        flow = self._flows.active.get(
-            arrived.result.run_id
-        )  # an active run implies a state that allows results
+        flow = self._flows.active.get(arrived.result.run_id)
         return arrived if flow and flow.take_next(arrived.result.sequence) else None
 
     def _take(self, line: bytes | Oversized) -> Sequence[Incoming]:

@@ -14,13 +14,13 @@ class UnsentRefusals:
     """Encoded refusals that wait to be sent, at most MAX_UNSENT_ANSWER_BYTES."""
 
     def __init__(self) -> None:
-        self._messages: list[bytes] = []
+        self.messages: list[bytes] = []
         self._bytes = 0
 
     def add(self, id_: MessageId, code: int, error: HostlerError) -> bool:
         """Add a refusal. If there are too many bytes, drop all refusals and return False."""
         message = _encoded(id_, code, to_fault(error))
-        self._messages.append(message)
+        self.messages.append(message)
         self._bytes += len(message)
         if self._bytes <= MAX_UNSENT_ANSWER_BYTES:
             return True
@@ -29,8 +29,8 @@ class UnsentRefusals:
 
     def take(self) -> bytes:
         """Remove all refusals, and return them."""
-        messages = b"".join(self._messages)
-        self._messages.clear()
+        messages = b"".join(self.messages)
+        self.messages.clear()
         self._bytes = 0
         return messages
 
