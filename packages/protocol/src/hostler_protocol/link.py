@@ -85,6 +85,7 @@ from hostler_protocol.refusals import (
     brief,
     encode_refusal,
     error_in,
+    result_too_large,
     too_large,
     wrong_method,
 )
@@ -475,6 +476,7 @@ class Link:
             return self._refuse(frame.id, JSONRPC_FAULT, error) or (warning,)
         if frame.method == "run/result" and frame.run_id is not None:
             if self._flows.owns(frame.run_id):
+                reason = result_too_large(frame.size, self.limits.max_result_bytes)
                 return (self._flows.broken(frame.run_id, "payload_too_large", reason),)
             return self._foreign("run/result", frame.run_id)
         if frame.id is not None and (sent := self._own.open.pop(frame.id, None)) is not None:

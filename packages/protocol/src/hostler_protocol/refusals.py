@@ -65,6 +65,11 @@ def too_large(size: int, limit: int) -> str:
     return f"a message of {size:,} bytes is over the limit of {limit:,}"
 
 
+def result_too_large(size: int, limit: int) -> str:
+    """Say that a result is over a limit in bytes, and what to do instead."""
+    return f"a result of {size:,} bytes is over the limit of {limit:,}: put large content into an artifact"
+
+
 def wrong_method(name: str, method: Method | None) -> str:
     """Say why a method cannot be received: it is unknown, of the other kind, or of the other side."""
     if method is None:

@@ -12,7 +12,7 @@ from hostler_protocol.errors import RunFailure
 from hostler_protocol.incoming import ResultArrived, RunBroken, Warned
 from hostler_protocol.limits import MAX_INTEGER, MAX_MISSING_SEQUENCES, REMEMBERED_ENDED_RUNS
 from hostler_protocol.methods import Side
-from hostler_protocol.refusals import brief, too_large
+from hostler_protocol.refusals import brief, result_too_large
 from hostler_protocol.results import AgentRunResult
 
 
@@ -49,7 +49,7 @@ class RunFlow:
             return self._broken("runner.protocol", "more results were sent than the host had credited")
         self.credit -= 1
         if size > max_bytes:
-            return self._broken("payload_too_large", too_large(size, max_bytes))
+            return self._broken("payload_too_large", result_too_large(size, max_bytes))
         sequence, previous = result.sequence, self.last
         if not 1 <= sequence <= MAX_INTEGER:
             reason = "a sequence starts at 1, rises by 1 and stays below 2**53"

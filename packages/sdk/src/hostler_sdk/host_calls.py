@@ -10,13 +10,21 @@ from typing import Any
 
 import msgspec
 
+from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import HostlerError, PayloadTooLargeError
 from hostler_protocol.frames import MessageId
 from hostler_protocol.limits import MAX_OPEN_REQUESTS
 from hostler_protocol.link import Link, LinkError
 from hostler_protocol.methods import CallCancelNote
 from hostler_protocol.states import State
-from hostler_sdk.errors import Cancelled, HostError, InvalidArgument, RuntimeFailure, host_error
+from hostler_sdk.errors import (
+    Cancelled,
+    HostError,
+    InvalidArgument,
+    PayloadTooLarge,
+    RuntimeFailure,
+    host_error,
+)
 
 MAX_STREAM_BUFFER_BYTES = 16 * 1024 * 1024
 """Buffer of one streaming answer for a slow runner: twice the largest message."""
@@ -133,10 +141,14 @@ class CallTable:
             self._give_up(call)
 
     def _request(self, method: str, params: dict[str, Any]) -> CallInFlight:
+        if method not in CALLS:
+            group = method.partition(".")[0] + "."
+            known = [name for name in CALLS if name.startswith(group)] or CALLS
+            raise InvalidArgument(f"there is no host call {method!r:.100}; there are {', '.join(known)}")
         try:
             id_, data = self._link.request(f"host/{method}", params)
         except PayloadTooLargeError as error:
-            raise host_error(error) from error
+            raise PayloadTooLarge(f"{method}: {error.message}: send large content in parts") from error
         except (TypeError, ValueError) as error:  # msgspec: a value that is not JSON
             raise InvalidArgument(f"{method}: parameters must be JSON: {error}") from error
         except LinkError as error:

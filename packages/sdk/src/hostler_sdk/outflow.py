@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import Any, Protocol
 
@@ -14,6 +15,8 @@ from hostler_sdk.results import Result
 
 MAX_WAITING_RESULTS = 1024
 """Results per run that may wait for credit after being posted without awaiting, as by `ctx.log`."""
+
+logger = logging.getLogger("hostler_sdk")
 
 
 class _Params(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,7 +63,7 @@ class Outflow:
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._closed = False
         self.ended = False
-        """A result that ends the attempt was posted. Later ones are dropped, as the host would do."""
+        """A result that ends the attempt was posted. Later ones are dropped with a warning."""
 
     @property
     def waiting(self) -> bool:
@@ -76,6 +79,7 @@ class Outflow:
         if self._closed:
             raise Cancelled("this attempt of the run is over: the host takes no more results from it")
         if self.ended:
+            logger.warning("a %s after the end of run %s is dropped", result.type, self._run_id)
             return
         if bounded and len(self._waiting) >= MAX_WAITING_RESULTS:
             raise RateLimited(

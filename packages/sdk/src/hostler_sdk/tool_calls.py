@@ -123,7 +123,7 @@ class ToolCalls:
         if size > limit:
             raise PayloadTooLargeError(
                 f"the result of {tool.name} has {size:,} bytes; at most {limit:,} fit into a message: "
-                "larger content belongs into an artifact",
+                "put larger content into an artifact",
                 limit_bytes=limit,
             )
         return encoded
