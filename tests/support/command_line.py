@@ -18,6 +18,7 @@ import httpx
 
 from hostler.host.lock import read_holder
 from support import ready_processes
+from support.loopback import NO_CERTIFICATES
 from support.ready_processes import CommandProcess
 
 BOUND_SECONDS = 200.0
@@ -139,12 +140,13 @@ class Server:
     def client(self) -> httpx.Client:
         """An HTTP client with the admin key."""
         headers = {"authorization": f"Bearer {self.key}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=BOUND_SECONDS)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=BOUND_SECONDS, verify=NO_CERTIFICATES)
 
     def wait_ready(self) -> None:
         """Wait until /readyz answers 200."""
         until(lambda: self._find_url() or self._fail_if_ended(), "the server does not say where it listens")
-        until(lambda: httpx.get(f"{self.url}/readyz").status_code == 200, "the server is not ready")
+        with httpx.Client(base_url=self.url, verify=NO_CERTIFICATES) as client:
+            until(lambda: client.get("/readyz").status_code == 200, "the server is not ready")
 
     def wait_log(self, text: str) -> None:
         """Wait until it has written something."""

@@ -19,6 +19,7 @@ from hostler.storage.stores import agents
 from hostler.storage.stores import api_keys as keys
 from hostler.tools.knowledge.port import KnowledgeService
 from support.databases import prepare_sqlite
+from support.loopback import NO_CERTIFICATES
 from support.trust import plugin_entry
 
 ADMIN_KEY = "the key of these tests"
@@ -54,7 +55,7 @@ class Served:
     async def as_key(self, token: str | None) -> AsyncIterator[httpx.AsyncClient]:
         """A client with another key, or with none."""
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60) as client:
+        async with _client(self.url, headers) as client:
             yield client
 
     async def agent(self, name: str = "puppet", workspace: str = WORKSPACE, **fields: Any) -> None:
@@ -90,7 +91,7 @@ async def serving(
         await host.apply(ConfigFile(plugins=[plugin_entry(PUPPET)]), actor="test")
         server = await serve(host, wanted)
         headers = {"authorization": f"Bearer {ADMIN_KEY}"}
-        async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60) as client:
+        async with _client(server.url, headers) as client:
             served = Served(host, server, client)
             if agent:
                 await served.agent()
@@ -98,6 +99,10 @@ async def serving(
                 yield served
             finally:
                 await server.close()
+
+
+def _client(url: str, headers: dict[str, str]) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=url, headers=headers, timeout=60, verify=NO_CERTIFICATES)
 
 
 @dataclass

@@ -21,6 +21,7 @@ from hostler.host.config import ConfigFile, PluginEntry
 from hostler.storage.stores import agents, journal
 from support.gates import BOUND_SECONDS
 from support.http_host import WORKSPACE, Served, serving
+from support.loopback import NO_CERTIFICATES
 
 PLUGINS = Path(__file__).with_name("plugins")
 GENERATIONS = ("legacy", "2026-07-28")
@@ -138,7 +139,7 @@ async def client_of(lent: Lent, mode: str = "legacy", token: str | None = None) 
     """The official client with a run's token."""
     assert lent.assets is not None
     headers = {"authorization": f"Bearer {token or lent.token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=BOUND_SECONDS) as http:
+    async with httpx2.AsyncClient(headers=headers, timeout=BOUND_SECONDS, verify=NO_CERTIFICATES) as http:
         transport = streamable_http_client(lent.assets["url"], http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client

@@ -21,6 +21,7 @@ import psutil
 
 from hostler.host.lock import read_holder
 from support import ready_processes
+from support.loopback import NO_CERTIFICATES
 from support.ready_processes import CommandProcess
 from support.trust import plugin_entry
 
@@ -109,7 +110,9 @@ class HostProcess:
     def client(self) -> httpx.AsyncClient:
         """An HTTP client with the administrator's key."""
         headers = {"authorization": f"Bearer {KEY}"}
-        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=CLIENT_SECONDS)
+        return httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=CLIENT_SECONDS, verify=NO_CERTIFICATES
+        )
 
     async def locked(self) -> None:
         """Wait until it has the data directory; it is starting up then."""

@@ -23,6 +23,7 @@ from hostler.storage.stores import artifacts, notices, settings
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
+from support.loopback import NO_CERTIFICATES
 from support.pauses import call, open_pause, open_run, park
 
 SECRET = "only-in-the-other-workspace"
@@ -155,7 +156,8 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
     """The same ids in a workspace, with content that tells whose it is."""
     await served.agent("puppet", workspace, metadata={"whose": text})
     token = await served.key(workspace, "admin", name=text)
-    client = httpx.AsyncClient(base_url=served.url, headers={"authorization": f"Bearer {token}"}, timeout=60)
+    headers = {"authorization": f"Bearer {token}"}
+    client = httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60, verify=NO_CERTIFICATES)
     answer = await client.post(
         "/v1/events",
         params={"wait": 30},

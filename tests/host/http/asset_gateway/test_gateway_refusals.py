@@ -19,6 +19,7 @@ from hostler.http.asset_gateway import gateway, sessions
 from support.gates import BOUND_SECONDS
 from support.http_host import OTHER, WORKSPACE
 from support.lending import Lending, Lent, client_of, lending
+from support.loopback import NO_CERTIFICATES
 
 JSON_TYPE = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
@@ -63,7 +64,9 @@ class Raw:
 async def raw(made: Lending, token: str) -> AsyncIterator[Raw]:
     headers = {"authorization": f"Bearer {token}"}
     url = made.served.url
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=BOUND_SECONDS) as http:
+    async with httpx.AsyncClient(
+        base_url=url, headers=headers, timeout=BOUND_SECONDS, verify=NO_CERTIFICATES
+    ) as http:
         yield Raw(http)
 
 
