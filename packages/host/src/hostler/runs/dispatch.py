@@ -1,8 +1,7 @@
-"""Which run goes on when: slots of this process, claims of queued runs, and what is under way.
+"""Dispatch queued runs: claim them into the slots of this process, and execute them.
 
-The queue is what the database says. Whoever queues a run, or makes one claimable, tells the dispatcher, so
-that it starts at once; but nothing depends on that. Every few seconds it looks by itself, and whatever may
-start then, starts.
+The queue is in the database. Whoever queues a run, or makes one claimable, wakes the dispatcher so that it
+starts at once; but nothing depends on that: every few seconds it looks for runs that may start.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from hostler.domain.agents import Agent
 from hostler.domain.slots import SlotKey, Slots, slot_key
+from hostler.runs.executions import Execution, Executions, grace_of
 from hostler.runs.queue_limit import QueueLimit
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import run_claims as claims
@@ -25,68 +25,41 @@ from hostler.storage.stores import runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_claims import Claims, Queues
 from hostler.storage.stores.run_rows import Run, RunAttempt
-from hostler_protocol.errors import HostlerError, StorageError
+from hostler_protocol.errors import StorageError
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
-"""How often a host looks at its own database for runs that nobody told it of: the longest that a run waits
-whose wake-up was lost. One query of a tenth of a millisecond, so that an idle host costs nothing."""
+"""Interval of the search for claimable runs: the longest that a run waits whose wake-up was lost. It is one
+query of a tenth of a millisecond, so that an idle host costs nothing."""
 SHARED_LOOK_SECONDS = 0.5
-"""The same on a database that other hosts write to: they queue runs, give them back and ask for their end."""
+"""The same on a database that other hosts write to: they queue, hand over and cancel runs."""
 LOST_SECONDS = 5.0
-"""From one search for runs that this host claimed but does not execute to the next. One that two searches in
-a row found is settled by its agent's recovery policy."""
-LEAVE_SECONDS = 10.0
-"""How long a new attempt waits here for the one before it to leave; then that one is cancelled."""
-HAND_OVER_SECONDS = 10.0
-"""How long a stopping host waits for the last writes of runs that it hands over."""
+"""Interval of the search for runs that this host claimed but does not execute. A run that two searches in a
+row found is settled by its agent's recovery policy."""
+CLAIM_SECONDS = 10.0
+"""How long a stopping host waits for a claim that has begun."""
 RETRY_SECONDS = 1.0
 """Back-off after the database did not answer."""
 
 
-class Execution(Protocol):
-    """A run under way."""
-
-    run: Run
-
-    @property
-    def queued_again(self) -> bool:
-        """Whether the run waits for another attempt, once `execute` has returned."""
-
-    async def execute(self) -> None:
-        """Carry it through to its end."""
-
-    def cancel(self, reason: str, grace: float | None = None) -> None:
-        """Ask it to stop; after `grace` seconds (None: what the host gives) it is ended without it."""
-
-    def people_changed(self) -> None:
-        """Somebody decided about what it waits for."""
-
-    def hand_over(self, why: str) -> None:
-        """Give it back: the host is stopping."""
-
-    def fence(self, why: str) -> None:
-        """End it here at once and write nothing more: the run is another attempt's by now."""
-
-
 class Reservation(msgspec.Struct, frozen=True, eq=False):
-    """A place for a run that is about to be opened: in a slot, in the queue, or in either."""
+    """A place for a run that is about to be opened: in a slot, in the queue, or both."""
 
     slot: SlotKey
     claim: Membership | None
-    """Who claims the run; None: there is no slot for it."""
+    """The host that claims the run; None: there is no slot for it."""
     may_wait: bool
     """Whether it may be queued."""
 
 
 class Dispatcher:
-    """The runs of this process.
+    """Decides which runs this process executes, and when.
 
-    `member` says who this host is when it claims; None: its lease is lost, and it claims nothing. `make`
-    builds the execution of a claimed run; `fail` ends one that this host could not carry through; `settle`
-    decides by policy about attempts that were claimed here and that nothing executes any more.
+    `member` returns the membership under which this host claims; None: its lease is lost, and it claims
+    nothing. `make` builds the execution of a claimed run; `fail` ends a run whose execution raised; `settle`
+    settles attempts that were claimed here and are not executed, by the policies of their agents.
     """
 
     def __init__(
@@ -106,34 +79,30 @@ class Dispatcher:
     ) -> None:
         self._db = db
         self._member = member
-        self._make = make
-        self._fail = fail
+        self._executions = Executions(db, make, fail, self._execution_left)
         self._settle_lost = settle
         self._slots = Slots(max_active, max_per_workspace, max_per_plugin)
         self._shared = db.dialect != "sqlite"
         own = SHARED_LOOK_SECONDS if self._shared else LOOK_SECONDS
         self._look_seconds = own if look_seconds is None else look_seconds
         self._lost_seconds = lost_seconds
-        self._active: dict[str, Execution] = {}
-        """By run: its newest attempt here."""
-        self._tasks: dict[Execution, asyncio.Task[None]] = {}
         self._steered: set[str] = set()
-        """Runs under way that absorbed messages: when they end, what they did not pull is another run."""
+        """Runs under way that absorbed messages; what they do not pull becomes another run at their end."""
         self._hints = 0
-        """How often something may have become claimable."""
+        """Number of calls of `look`."""
         self._may_wait = True
-        """Whether runs may wait that a free slot could take: told since the last look, or seen by it."""
+        """Whether runs may wait that could start in a free slot: seen by the last look, or reported since."""
         self._contended = False
-        """Whether runs may wait for slots: then no new run bypasses the queue, which is fair."""
+        """Whether runs may wait for slots: then, to be fair, no new run may bypass the queue."""
         self._due: float | None = None
-        """When the next run becomes due that is held back, by the host's clock."""
-        self._suspects: set[RunAttempt] = set()
+        """When the next delayed run becomes due (UTC epoch seconds)."""
+        self._missing: set[RunAttempt] = set()
         self._searched_at = time.monotonic()
         self._wake = asyncio.Event()
         self._looking = asyncio.Lock()
-        """Held while it claims, so that `stop` can wait for what is on its way."""
+        """Held during a claim, so that `stop` can wait for it."""
         self._writing: set[asyncio.Task[Any]] = set()
-        """Transactions of others that claim as well."""
+        """Transactions of `write_and_claim`."""
         self._stopping = False
         self.queue = QueueLimit(db, max_queued)
         self.finished = 0
@@ -143,16 +112,16 @@ class Dispatcher:
 
     @property
     def active(self) -> int:
-        """Runs under way."""
-        return len(self._active)
+        """Number of runs under way."""
+        return len(self._executions)
 
     async def check_room(self) -> None:
-        """Raise RateLimitedError where as many runs wait as may, and a new one could not begin either."""
+        """Raise RateLimitedError if the queue is full and a new run could not start at once."""
         if await self.queue.is_full() and (self._contended or not self._slots.free):
             raise self.queue.error()
 
     def reserve(self, agent: Agent, *, begins: bool = True) -> Reservation:
-        """Keep a place for a run that is about to be opened: a slot if it `begins` now and there is one.
+        """Reserve a place for a run that is about to be opened: a slot if it `begins` now and one is free.
 
         `opened` or `release` must follow.
         """
@@ -166,14 +135,14 @@ class Dispatcher:
         return Reservation(slot, claim, self.queue.enter())
 
     def release(self, reserved: Reservation) -> None:
-        """Give a place back: no run was opened in it."""
+        """Release a place in which no run was opened."""
         if reserved.may_wait:
             self.queue.leave()
         if reserved.claim is not None:
             self._left(reserved.slot)
 
     def opened(self, reserved: Reservation, run: Run) -> None:
-        """The run was opened in the place: execute it if it was claimed, else it waits."""
+        """Execute the run that was opened in the place, if it was claimed; otherwise it waits."""
         if run.status == "claimed":
             if reserved.may_wait:
                 self.queue.leave()
@@ -190,94 +159,64 @@ class Dispatcher:
     # -- runs -------------------------------------------------------------------------------------
 
     def queued(self) -> None:
-        """One more run waits."""
+        """Note that one more run waits."""
         self.queue.queued()
         self.look()
 
     def look(self) -> None:
-        """Something may have become claimable."""
+        """Look for claimable runs soon."""
         self._hints += 1
         self._may_wait = True
         self._wake.set()
 
     def steered(self, run_id: str) -> None:
-        """A run has absorbed a message."""
-        if run_id in self._active:
+        """Note that a run has absorbed a message."""
+        if run_id in self._executions:
             self._steered.add(run_id)
         else:
             self.look()  # it may be over by now, or is another host's
 
     def pause_changed(self, run_id: str) -> None:
-        """Somebody decided about a run that waits: it goes on here, or has become claimable."""
-        execution = self._active.get(run_id)
+        """Note that the pause of a run has changed: the run goes on here, or may be claimable."""
+        execution = self._executions.find(run_id)
         if execution is not None:
             execution.people_changed()
         self.look()
 
     def cancel(self, run_id: str, reason: str, grace: float | None = None) -> None:
         """Ask a run to stop, if it is under way here."""
-        execution = self._active.get(run_id)
+        execution = self._executions.find(run_id)
         if execution is not None:
             execution.cancel(reason, grace)
 
     def _launch(self, run: Run) -> None:
-        if run.member != self._member():  # the lease was lost since it was claimed: somebody settles it
+        if (
+            run.member != self._member()
+        ):  # the lease was lost since the claim: whoever takes over settles the run
             self._left(_run_slot(run))
             return
         if run.steers:
             self._steered.add(run.run_id)
-        before = self._active.get(run.run_id)
-        execution = self._active[run.run_id] = self._make(run)
-        task = asyncio.create_task(self._carry(execution, before), name=f"run {run.run_id}")
-        self._tasks[execution] = task
+        self._executions.launch(run)
 
-    async def _carry(self, execution: Execution, before: Execution | None) -> None:
+    def _execution_left(self, execution: Execution) -> None:
         run = execution.run
-        try:
-            if before is not None:
-                await self._wait_for(before, f"attempt {run.attempt} of the run has begun")
-            if run.cancel_reason is not None:
-                execution.cancel(run.cancel_reason, grace_of(run))
-            await execution.execute()
-        except Exception:
-            # The top of a run's worker: the mistake is in the log, and the run still gets its ending.
-            log.exception("run %s: the host failed to carry it through", run.run_id)
-            await self._abandon(run)
-        finally:
-            if self._active.get(run.run_id) is execution:
-                del self._active[run.run_id]
-            del self._tasks[execution]
-            self.finished += 1
-            if execution.queued_again or run.run_id in self._steered:
-                self._steered.discard(run.run_id)
-                self.look()
-            self._left(_run_slot(run))
-
-    async def _wait_for(self, before: Execution, why: str) -> None:
-        """Wait until an earlier attempt of a run has left: two of them never work at once in this process."""
-        before.fence(why)
-        while (task := self._tasks.get(before)) is not None:
-            _, left = await asyncio.wait([task], timeout=LEAVE_SECONDS)
-            if left:
-                log.error("run %s: its attempt %d does not leave", before.run.run_id, before.run.attempt)
-                task.cancel()
-
-    async def _abandon(self, run: Run) -> None:
-        try:
-            await self._db.write(lambda tx: self._fail(tx, run))
-        except HostlerError as error:
-            log.error("run %s: not settled now (%s); the next search for lost runs does", run.run_id, error)
+        self.finished += 1
+        if execution.queued_again or run.run_id in self._steered:
+            self._steered.discard(run.run_id)
+            self.look()
+        self._left(_run_slot(run))
 
     # -- claims -----------------------------------------------------------------------------------
 
     async def work(self, succeeded: Callable[[], None] = lambda: None) -> None:
-        """Claim what waits, until the dispatcher is stopped. A worker of the host."""
+        """Claim queued runs until the dispatcher is stopped. A worker of the host."""
         self.look()
         while not self._stopping:
-            told = await self._wait()
+            woken = await self._wait()
             try:
                 async with self._looking:
-                    await self._look(told=told)
+                    await self._look(woken=woken)
             except StorageError as error:
                 log.warning("queued runs cannot be claimed now: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
@@ -286,7 +225,7 @@ class Dispatcher:
                 succeeded()
 
     async def _wait(self) -> bool:
-        """Wait until something may be claimable. False: nobody said so, it is only looked now and then."""
+        """Wait until runs may be claimable. Return False if only the interval of the search is over."""
         seconds = self._look_seconds
         if self._due is not None:
             seconds = min(seconds, max(0.01, self._due - time.time()))
@@ -295,29 +234,29 @@ class Dispatcher:
                 await self._wake.wait()
         except TimeoutError:
             pass
-        told = self._wake.is_set()
+        woken = self._wake.is_set()
         self._wake.clear()
-        return told
+        return woken
 
-    async def _look(self, *, told: bool) -> None:
-        """Claim what may start. What the database says now replaces all that was told before."""
+    async def _look(self, *, woken: bool) -> None:
+        """Claim what may start. `woken` False: look also for cancellations and for lost runs."""
         hints = self._hints
-        if self._shared or not told:
-            await self._hear_cancellations()
+        if self._shared or not woken:
+            await self._apply_cancellations()
             await self._find_lost()
-        queues = None if told else await self._queues()
+        queues = None if woken else await self._queues()
         if queues is None or queues.ready:
             claimed_at = await self._claim()
             queues = await self._queues(claimed_at) if self._slots.free else None
         self._contended = not self._slots.free
-        if queues is None:  # whoever gives a slot back wakes us
+        if queues is None:  # a slot that becomes free wakes the dispatcher
             self._may_wait, self._due = True, None
         else:
             self._may_wait = queues.waiting or self._hints != hints
             self._due = None if queues.due is None else queues.due / 1000
 
     async def _claim(self) -> int | None:
-        """Claim into free slots what the limits allow; as of when it was looked last."""
+        """Claim into free slots what the limits allow. Return the time of the last claim, if any."""
         at = None
         while self._slots.free and not self._stopping and (member := self._member()) is not None:
             claimed = await self._take(member)
@@ -329,26 +268,26 @@ class Dispatcher:
     async def _queues(self, since: int | None = None) -> Queues:
         return await self._db.read(lambda tx: claims.look(tx, since))
 
-    async def _hear_cancellations(self) -> None:
-        """End what another host on this database was asked to end, or this one without being told."""
+    async def _apply_cancellations(self) -> None:
+        """Cancel runs whose cancellation was recorded by another host, or did not reach this dispatcher."""
         member = self._member()
-        if self._active and member is not None:
+        if self._executions and member is not None:
             for run in await self._db.read(lambda tx: runs.cancelled_of(tx, member)):
                 self.cancel(run.run_id, run.cancel_reason or "cancelled", grace_of(run))
 
     async def _find_lost(self) -> None:
-        """Settle what this host claimed and does not execute: whatever became of it, it would wait for ever.
+        """Settle runs that this host claimed and does not execute: they would wait for ever.
 
-        A run that is being claimed in this moment is not known here yet, so a run must be found twice.
+        A run that is just being claimed is not under way yet, so a run must be found twice.
         """
         now, member = time.monotonic(), self._member()
         if member is None or now - self._searched_at < self._lost_seconds:
             return
         self._searched_at = now
         claimed = await self._db.read(lambda tx: runs.attempts_of(tx, member))
-        missing = {one for one in claimed if one.run_id not in self._active}
-        lost = missing & self._suspects
-        self._suspects = missing
+        missing = {one for one in claimed if one.run_id not in self._executions}
+        lost = missing & self._missing
+        self._missing = missing
         if lost and not self._stopping:
             log.error("%d runs are claimed by this host, which does not execute them", len(lost))
             await self._settle_lost(sorted(lost))
@@ -367,7 +306,7 @@ class Dispatcher:
                 self._slots.give_back(held.pop())
 
         def both(tx: Tx) -> tuple[T, Claims]:
-            give_back()  # where it was tried before
+            give_back()  # the transaction may be tried again
             done = work(tx)
             return done, claims.claim(tx, member, self._slots, held) if queues(done) else Claims()
 
@@ -393,7 +332,7 @@ class Dispatcher:
         task = asyncio.create_task(self._write_and_claim(member, work, queues))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
-        return await asyncio.shield(task)  # what is claimed is launched although the caller is gone
+        return await asyncio.shield(task)  # claimed runs are launched although the caller was cancelled
 
     async def _write_and_claim(
         self, member: Membership, work: Callable[[Tx], T], queues: Callable[[T], bool]
@@ -405,16 +344,8 @@ class Dispatcher:
     # -- a lost lease -----------------------------------------------------------------------------
 
     async def end_all(self, why: str) -> list[str]:
-        """End every attempt here at once, without a word to the database; their runs, once all have left."""
-        ended = list(self._tasks)
-        for execution in ended:
-            execution.fence(why)
-        while self._tasks:
-            await self._settle(LEAVE_SECONDS)
-            for execution, task in list(self._tasks.items()):
-                log.error("run %s: its attempt does not leave; it is cancelled", execution.run.run_id)
-                task.cancel()
-        return [execution.run.run_id for execution in ended]
+        """End all attempts at once without writing anything. Return their runs once all have left."""
+        return await self._executions.end_all(why)
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -423,30 +354,13 @@ class Dispatcher:
         self._stopping = True
         self._wake.set()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HAND_OVER_SECONDS), self._looking:
-                pass  # a claim that was on its way is over: what it claimed is handed over like the rest
-        await self._settle(grace_seconds)
-        for execution in list(self._active.values()):
-            execution.hand_over("the host was stopped before the run ended")
-        await self._settle(HAND_OVER_SECONDS)
-        for task in list(self._tasks.values()):
-            task.cancel()  # the database takes nothing: the next start settles them
-        await self._settle(None)
-
-    async def _settle(self, seconds: float | None) -> None:
-        while self._tasks:
-            _, left = await asyncio.wait(list(self._tasks.values()), timeout=seconds)
-            if left and seconds is not None:
-                return
+            async with asyncio.timeout(CLAIM_SECONDS), self._looking:
+                pass  # runs of a claim that had begun are handed over like the others
+        await self._executions.stop(grace_seconds)
 
     def snapshot(self) -> dict[str, Any]:
-        """For metrics."""
+        """Return numbers for the metrics."""
         return {"active": self.active, "finished": self.finished}
-
-
-def grace_of(run: Run) -> float | None:
-    """Return the grace of a cancelled run in seconds; None: the host's default."""
-    return None if run.cancel_grace is None else run.cancel_grace / 1000
 
 
 def _agent_slot(agent: Agent) -> SlotKey:
