@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import Counter as Count
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +19,11 @@ from support.http_runs import begin, follow, record, send
 from support.oracle import rows
 from support.postgres import PostgresServer
 from support.server_process import HostProcess
-from support.two_hosts import Two, act, two_hosts
+from support.two_hosts import LEASE, Two, act, two_hosts
 from support.wire_client import ask
 
-SECONDS = 400
-ROUNDS = 6
-LEASE = ("--lease-seconds", "5")
+SECONDS = 600 if os.environ.get("HOSTLER_SOAK") else 400
+ROUNDS = 12 if os.environ.get("HOSTLER_SOAK") else 3
 HELD = (*LEASE, "--hold-seconds", "3600")
 """Runs that wait for people keep their attempt, so that the host that falls asleep has it."""
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(SECONDS + 60)]

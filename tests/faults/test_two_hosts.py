@@ -13,6 +13,7 @@ import pytest
 from support.http_runs import Results, begin, cancel, follow, perform, record, send
 from support.postgres import PostgresServer
 from support.server_process import PLUGINS, HostProcess, config_file
+from support.two_hosts import LEASE
 from support.wire_client import ask, stream
 
 SECONDS = 240
@@ -41,7 +42,9 @@ async def _two(folder: Path, database: str) -> AsyncIterator[tuple[HostProcess, 
     config = config_file(
         folder / "config.yaml", plugins=[PLUGINS / "puppet", PLUGINS / "flood"], agents=agents
     )
-    first, second = (HostProcess(folder / name, config, database) for name in ("first", "second"))
+    first, second = (
+        HostProcess(folder / name, config, database, options=list(LEASE)) for name in ("first", "second")
+    )
     try:
         async with asyncio.timeout(SECONDS):
             await first.start()

@@ -17,7 +17,7 @@ from support.http_runs import begin, follow, record
 from support.oracle import rows
 from support.postgres import PostgresServer
 from support.server_process import HostProcess
-from support.two_hosts import SECONDS, Two, act, two_hosts
+from support.two_hosts import LEASE, SECONDS, Two, act, two_hosts
 from support.wire_client import Answer, ask
 
 CLIENTS = 20
@@ -35,7 +35,7 @@ def shared(postgres_server: PostgresServer, postgres_template: str) -> Iterator[
 
 
 def _two(folder: Path, database: str, hold_seconds: str) -> AbstractAsyncContextManager[Two]:
-    return two_hosts(folder, database, "--hold-seconds", hold_seconds)
+    return two_hosts(folder, database, *LEASE, "--hold-seconds", hold_seconds)
 
 
 async def _decide(host: HostProcess, pause: Any, number: int) -> Answer:

@@ -39,7 +39,8 @@ class Tampered:
         """Some runs of one agent, each in a conversation of its own."""
         config = self.hostler.cwd / "hostler.yaml"
         agent = {"name": "echo", "runner": "plugin:acme/echo/default"}
-        config.write_text(json.dumps({"plugins": [str(ECHO)], "agents": [agent]}))
+        plugin = {"path": str(ECHO), "level": "trusted"}
+        config.write_text(json.dumps({"plugins": [plugin], "agents": [agent]}))
         assert self.hostler("apply", config).status == 0
         for text in SAID:
             assert self.hostler("run", "echo", text, "--conversation", f"c-{text}").status == 0

@@ -22,7 +22,8 @@ def config(path: Path, pace: float = 0.0, **more: object) -> Path:
         {"name": "guide", "runner": "plugin:hostler/guide/default", "config": {"pace": pace}},
         {"name": "echo", "runner": "plugin:acme/echo/default", "event_types": []},
     ]
-    path.write_text(json.dumps({"plugins": [str(GUIDE), str(ECHO)], "agents": agents, **more}))
+    plugins = [{"path": str(folder), "level": "trusted"} for folder in (GUIDE, ECHO)]
+    path.write_text(json.dumps({"plugins": plugins, "agents": agents, **more}))
     return path
 
 

@@ -31,7 +31,7 @@ def conf(hostler: CommandLine) -> Path:
         for name in ("helper", "team/helper", "helper:default")
     ]
     path = hostler.cwd / "hostler.yaml"
-    path.write_text(json.dumps({"plugins": [str(ECHO)], "agents": agents}))
+    path.write_text(json.dumps({"plugins": [{"path": str(ECHO), "level": "trusted"}], "agents": agents}))
     assert hostler("apply", path).status == 0
     return path
 

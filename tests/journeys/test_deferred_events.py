@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,14 @@ HEAVY = "event.data.n.exists(x, event.data.n.exists(y, y + x == -1))"
 """Takes minutes for many numbers, and nothing for none."""
 NUMBERS = {"n": list(range(3_000))}
 PLACE: dict[str, Any] = {"conversation_id": "c", "data": NUMBERS}
+
+
+@pytest.fixture
+def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filters get a tenth of their processor time, each of whose tries would use all of it."""
+    code = "from hostler.runs import filter_worker as worker; worker.CPU_SECONDS = 0.05; worker.main()"
+    processes = partial(FilterProcesses, worker=[sys.executable, "-c", code])
+    monkeypatch.setattr("hostler.host.parts.FilterProcesses", processes)
 
 
 @pytest.fixture
@@ -77,6 +87,7 @@ async def test_an_event_is_routed_once_its_filters_can_be_evaluated(
         assert said.count("hello") == 1
 
 
+@pytest.mark.usefixtures("briefly")
 async def test_a_client_that_waits_gets_the_run_of_a_deferred_event(tmp_path: Path, patient: None) -> None:
     async with within(), serving(tmp_path, agent=False) as served:
         await served.agent("picky", filters=[HEAVY])
@@ -87,7 +98,7 @@ async def test_a_client_that_waits_gets_the_run_of_a_deferred_event(tmp_path: Pa
         assert (await waits)["status"] == "completed"
 
 
-@pytest.mark.usefixtures("soon")
+@pytest.mark.usefixtures("soon", "briefly")
 async def test_an_event_whose_filters_never_can_be_evaluated_fails_loudly_and_can_be_sent_again(
     tmp_path: Path, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -128,6 +139,7 @@ async def test_the_events_after_a_process_that_could_not_start_are_routed(
             assert (found["outcome"], found["routing"]["agent"]) == ("started", "picky"), found
 
 
+@pytest.mark.usefixtures("briefly")
 async def test_a_deferred_event_whose_conversation_is_deleted_does_not_wait_for_ever(
     tmp_path: Path, database_url: str, patient: None
 ) -> None:
@@ -141,6 +153,7 @@ async def test_a_deferred_event_whose_conversation_is_deleted_does_not_wait_for_
         assert await metric(served, "hostler_events_deferred") == 0
 
 
+@pytest.mark.usefixtures("briefly")
 async def test_as_many_events_wait_as_may_and_the_next_is_refused(
     tmp_path: Path, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

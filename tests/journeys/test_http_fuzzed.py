@@ -14,7 +14,7 @@ from support.command_line import EXAMPLES, CommandLine, environment
 from support.http_fuzzing import configuration, furnish
 
 SOAK = bool(os.environ.get("HOSTLER_SOAK"))
-EXAMPLES_PER_ROUTE = 100 if SOAK else 4
+EXAMPLES_PER_ROUTE = 100 if SOAK else 2
 BOUND_SECONDS = 7_200 if SOAK else 1_500
 """Only ends what hangs."""
 CHECKS = [

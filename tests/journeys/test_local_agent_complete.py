@@ -91,6 +91,7 @@ async def test_a_conversation_with_everything_in_it(tmp_path: Path, mode: str) -
     shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite3", "__pycache__"))
     options: dict[str, Any] = {
         "plugins": [folder],
+        "level": "sandboxed",
         "policy": POLICY,
         "config": {"tool_execution_mode": mode},
         "window": 40_000,

@@ -15,6 +15,7 @@ from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from support.http_host import Served, serving
 from support.http_runs import ended, pause_of
+from support.trust import trusted
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 CLERK: dict[str, Any] = {
@@ -27,7 +28,7 @@ SEND = 'shop.send {"to": "ada", "text": "hi"}'
 
 async def _shop(served: Served, folder: Path) -> None:
     shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite3*", "__pycache__"))
-    config = ConfigFile(plugins=[str(folder)], agents=[convert(CLERK, AgentSpec, "clerk")])
+    config = ConfigFile(plugins=[trusted(folder)], agents=[convert(CLERK, AgentSpec, "clerk")])
     await served.host.apply(config, actor="test")
 
 

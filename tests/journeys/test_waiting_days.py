@@ -18,7 +18,7 @@ from hostler.domain.pause_views import PauseView
 from hostler.host.config import ConfigFile
 from support.simulated_clock import simulated_clock
 from support.stepping import STEPPER, WORKSPACE, Stage, Steps, stage, within
-from support.trust import plugin_entry
+from support.trust import plugin_entry, trusted
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 ADMIN = Caller(WORKSPACE, "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
@@ -41,7 +41,7 @@ async def shop(tmp_path: Path, database: str) -> AsyncIterator[Stage]:
     url = database if database.startswith("postgresql:") else None
     opened = stage(tmp_path / "data", database=url, agent=False, hold_seconds=0.05)
     async with within(50), opened as host:
-        await host.host.apply(ConfigFile(plugins=[plugin_entry(STEPPER), str(folder)]), actor="test")
+        await host.host.apply(ConfigFile(plugins=[plugin_entry(STEPPER), trusted(folder)]), actor="test")
         yield host
 
 

@@ -13,7 +13,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.type_fit import convert
-from hostler.host.config import ConfigFile
+from hostler.host.config import ConfigFile, PluginEntry, PluginLevel
 from support.http_host import Event, Served, iter_events, serving
 from support.model_server import ModelServer
 
@@ -48,9 +48,10 @@ async def hosting(
     skills: Sequence[Path] = (),
     extra_models: Sequence[ModelEntry] = (),
     tools: Sequence[ToolEntry] = (),
+    level: PluginLevel | None = "trusted",
     **settings: Any,
 ) -> AsyncIterator[Served]:
-    """The same on a service that is there already, so that it outlives the host."""
+    """The same on a service that is there already, so that it outlives the host. `level` of all plugins."""
 
     def entry(name: str) -> ModelEntry:
         return ModelEntry(
@@ -72,10 +73,10 @@ async def hosting(
     }
     agents = [convert(spec, AgentSpec, "chat")]
     models = [entry("main"), entry("spare"), *extra_models]
-    folders: list[Any] = [str(FOLDER), *map(str, plugins)]
+    entries: list[Any] = [PluginEntry(path=str(folder), level=level) for folder in (FOLDER, *plugins)]
     async with serving(data, agent=False, **settings) as served:
         whole = ConfigFile(
-            plugins=folders, models=models, agents=agents, skills=[*map(str, skills)], tools=[*tools]
+            plugins=entries, models=models, agents=agents, skills=[*map(str, skills)], tools=[*tools]
         )
         await served.host.apply(whole, actor="test")
         yield served

@@ -15,7 +15,7 @@ from hostler.domain.pause_views import CallView, PauseView
 from hostler.host.config import ConfigFile
 from hostler.storage.stores import api_keys
 from support.stepping import STEPPER, WORKSPACE, Stage, stage, within
-from support.trust import plugin_entry
+from support.trust import plugin_entry, trusted
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 PLACE = {"conversation_id": "c1", "actor": {"actor_type": "user", "actor_id": "ada"}}
@@ -57,7 +57,7 @@ async def shop(tmp_path: Path, *, database: str | None = None, **settings: Any) 
         database = None
     quick: dict[str, Any] = {"hold_seconds": 0.05}
     async with within(50), stage(tmp_path / "data", database=database, **(quick | settings)) as host:
-        await host.host.apply(ConfigFile(plugins=[plugin_entry(STEPPER), str(folder)]), actor="test")
+        await host.host.apply(ConfigFile(plugins=[plugin_entry(STEPPER), trusted(folder)]), actor="test")
         yield host
 
 

@@ -13,6 +13,8 @@ from support.server_process import PLUGINS, HostProcess, config_file
 from support.wire_client import Answer, ask
 
 SECONDS = 240
+LEASE = ("--lease-seconds", "5")
+"""A third of the usual, as one has to run out before a host is taken over from."""
 
 
 class Two(NamedTuple):
