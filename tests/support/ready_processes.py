@@ -160,11 +160,14 @@ def serve_forks(orders: socket.socket) -> None:
 
 
 def _import_all() -> None:
+    """Import what commands need, and look at the types of all messages, as each would by itself."""
     import hostler
+    from hostler.domain.struct_types import learn_struct_types
 
     for module in pkgutil.walk_packages(hostler.__path__, "hostler."):
         if not any(part in module.name for part in LEFT_OUT):
             importlib.import_module(module.name)
+    learn_struct_types()
 
 
 def _become(order: dict[str, Any], files: list[int]) -> None:
