@@ -7,7 +7,7 @@ from typing import Any
 from hostler.domain.approvers import ApproverRule
 from hostler.domain.events import Caller
 from hostler.domain.pause_sealing import Codec
-from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedCall
+from hostler.domain.pause_values import DecisionRequest, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import CallKind
 from hostler.domain.tool_pins import ToolPin
 from hostler.pauses.explicit_states import keep
@@ -55,7 +55,7 @@ def call(call_id: str = "k1", kind: CallKind = "approval", **asked: Any) -> NewC
         asked.setdefault("tool_name", "shop.book")
         asked.setdefault("arguments", {"item": call_id, "seats": 1})
         asked.setdefault("pin", PIN)
-    return NewCall(call_id=call_id, kind=kind, asked=Asked(**asked), effect_key=effect_key)
+    return NewCall(call_id=call_id, kind=kind, asked=DecisionRequest(**asked), effect_key=effect_key)
 
 
 def open_pause(tx: Tx, *calls: NewCall, run_id: str = "r1", pause_id: str = "p1", **fields: Any) -> Pause:

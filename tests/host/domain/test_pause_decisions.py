@@ -24,7 +24,7 @@ from hostler.domain.pause_actions import (
 )
 from hostler.domain.pause_checks import check_calls
 from hostler.domain.pause_decisions import PauseSnapshot, Step, at_path, decide, remaining
-from hostler.domain.pause_values import Asked, Given, NewCall, Pause, PausedCall, args_hash
+from hostler.domain.pause_values import DecisionData, DecisionRequest, NewCall, Pause, PausedCall, args_hash
 from hostler.domain.pause_views import view_of
 from hostler.domain.pauses import MAX_CALLS, CallKind, PauseStatus
 from hostler.domain.tool_pins import ToolPin
@@ -80,14 +80,14 @@ def a_call(kind: CallKind = "approval", changes: dict[str, Any] | None = None, *
         ordinal=0,
         kind=kind,
         revision=1,
-        asked=Asked(**asked),
+        asked=DecisionRequest(**asked),
         effective=ARGUMENTS,
         args_hash=HASH,
         edited_by=None,
         decision="undecided",
         decided_by=None,
         decided_at=None,
-        given=Given(),
+        given=DecisionData(),
         similar_id=None,
         execution="none",
         epoch=0,
@@ -229,24 +229,24 @@ def test_one_impossible_action_refuses_the_batch() -> None:
 @pytest.mark.parametrize(
     ("decision", "kind", "given", "action"),
     [
-        ("approved", "approval", Given(), APPROVE),
-        ("denied", "approval", Given(), DENY),
+        ("approved", "approval", DecisionData(), APPROVE),
+        ("denied", "approval", DecisionData(), DENY),
         (
             "answered",
             "client_tool",
-            Given(result={"a": 1}),
+            DecisionData(result={"a": 1}),
             Action(call_id="k1", type="result", result={"a": 1}),
         ),
         (
             "answered",
             "client_tool",
-            Given(result="e", is_error=True),
+            DecisionData(result="e", is_error=True),
             Action(call_id="k1", type="error", error="e"),
         ),
     ],
 )
 def test_the_same_decision_again_changes_nothing(
-    decision: Any, kind: CallKind, given: Given, action: Action
+    decision: Any, kind: CallKind, given: DecisionData, action: Action
 ) -> None:
     call = a_call(kind, {"decision": decision, "given": given})
     assert act(call, action) == []
@@ -309,7 +309,7 @@ def test_the_view_says_who_may_decide_while_that_is_possible() -> None:
 
 def test_calls_are_checked_before_people_are_asked() -> None:
     def new(call_id: str = "k1", **asked: Any) -> NewCall:
-        return NewCall(call_id=call_id, kind="approval", asked=Asked(title="t", **asked))
+        return NewCall(call_id=call_id, kind="approval", asked=DecisionRequest(title="t", **asked))
 
     check_calls([new(), new("k2")])
     for calls in ([], [new(), new()], [new("")], [new("k\x00")], [new(expires_in=-1.0)]):
@@ -319,7 +319,7 @@ def test_calls_are_checked_before_people_are_asked() -> None:
         [new(f"k{n}") for n in range(MAX_CALLS + 1)],
         [new(arguments={"a": "x" * 65_536})],
         [new(description="x" * 17_000)],
-        [NewCall(call_id="k1", kind="question", asked=Asked(title="x" * 501))],
+        [NewCall(call_id="k1", kind="question", asked=DecisionRequest(title="x" * 501))],
     ):
         with pytest.raises(PayloadTooLargeError):
             check_calls(calls)

@@ -1,4 +1,4 @@
-"""The asset gateway and the official MCP client: what a run's token opens, by the run's own door."""
+"""The asset gateway and the official MCP client: what a run's token opens, by the run's own access."""
 
 from __future__ import annotations
 

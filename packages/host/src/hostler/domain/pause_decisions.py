@@ -27,7 +27,7 @@ from hostler.domain.pause_actions import (
     UnprocessableError,
 )
 from hostler.domain.pause_checks import check_size
-from hostler.domain.pause_values import Given, Pause, PausedCall, args_hash
+from hostler.domain.pause_values import DecisionData, Pause, PausedCall, args_hash
 from hostler.domain.pauses import (
     MAX_ARGUMENTS_BYTES,
     MAX_CALLS,
@@ -78,7 +78,7 @@ class Step:
     call: PausedCall
     vote: ActionType
     decision: Decided | None
-    given: Given = field(default_factory=Given)
+    given: DecisionData = field(default_factory=DecisionData)
     edited: dict[str, Any] | None = None
     """The arguments that replace the current ones."""
     similar: Similar | None = None
@@ -253,7 +253,7 @@ def _approve(
         call,
         "approve",
         "approved" if counted.outcome == "approved" else None,
-        Given(comment=action.comment),
+        DecisionData(comment=action.comment),
         edited,
         action.similar,
     )
@@ -299,7 +299,7 @@ def _deny(snapshot: PauseSnapshot, call: PausedCall, action: Action, caller: Cal
     for vote in snapshot.votes.get(call.call_id, ()):
         if vote.subject == caller.subject and vote.revision == call.revision:
             raise already_decided(call, "approved", caller.subject)
-    return Step(call, "deny", "denied", Given(comment=action.comment))
+    return Step(call, "deny", "denied", DecisionData(comment=action.comment))
 
 
 def _check_similar(call: PausedCall, similar: Similar) -> None:
@@ -324,10 +324,12 @@ def _client_result(call: PausedCall, action: Action, check: Check | None) -> Ste
         if not error:
             raise _unfit(call, "error: say what went wrong")
         check_size(error, MAX_RESULT_BYTES, "error")
-        return Step(call, "error", "answered", Given(comment=action.comment, result=error, is_error=True))
+        return Step(
+            call, "error", "answered", DecisionData(comment=action.comment, result=error, is_error=True)
+        )
     check_size(action.result, MAX_RESULT_BYTES, "result (upload what is larger as an artifact and name it)")
     _check_schema(call, check, call.asked.result_schema, action.result, "result")
-    return Step(call, "result", "answered", Given(comment=action.comment, result=action.result))
+    return Step(call, "result", "answered", DecisionData(comment=action.comment, result=action.result))
 
 
 def _error_of(action: Action) -> str:
@@ -350,7 +352,7 @@ def _answer(call: PausedCall, action: Action) -> Step:
     names = [button.name for button in call.asked.actions]
     if action.action is not None and action.action not in names:
         raise _unfit(call, f"action: expected one of {', '.join(names) or 'none, there are no buttons'}")
-    given = Given(comment=action.comment, values=values, action=action.action)
+    given = DecisionData(comment=action.comment, values=values, action=action.action)
     return Step(call, "answer", "answered", given)
 
 

@@ -27,7 +27,7 @@ from hostler_protocol.pausing import Executor, FormField, InteractionAction, Que
 VoteWord = Literal["approve", "deny", "result", "error", "answer", "happened", "not_happened"]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DecisionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The question of a call, frozen when its pause opens and shown to those who decide."""
 
     title: str
@@ -58,7 +58,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Requested seconds; None: the default, or never for a call in doubt."""
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DecisionData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The data given with a decision, or the outcome of executing the call."""
 
     comment: str | None = None
@@ -79,7 +79,7 @@ class NewCall:
 
     call_id: str
     kind: CallKind
-    asked: Asked
+    asked: DecisionRequest
     effect_key: str | None = None
     denied: str | None = None
 
@@ -150,7 +150,7 @@ class PausedCall:
     kind: CallKind
     revision: int
     """The pause's revision when this call was last asked; votes of earlier revisions do not count."""
-    asked: Asked
+    asked: DecisionRequest
     effective: dict[str, Any]
     """The current arguments, edits included."""
     args_hash: str
@@ -159,7 +159,7 @@ class PausedCall:
     decision: Decided
     decided_by: str | None
     decided_at: int | None
-    given: Given
+    given: DecisionData
     similar_id: str | None
     """The "approve similar" rule that approved the call."""
     execution: Execution

@@ -8,7 +8,7 @@ from functools import partial
 
 from hostler.calls.cursors import Cursors
 from hostler.calls.gate import Gate
-from hostler.calls.run_tokens import RunDoors
+from hostler.calls.run_tokens import RunTokens
 from hostler.calls.scope import Services
 from hostler.host.apply_config import Configurator, LiveModels
 from hostler.host.audit_heads import AuditHeads
@@ -110,7 +110,7 @@ class RunParts:
         is_resumable = inst.supervisor.catalog.is_resumable
         host_id = host_id_of(settings.data_dir)
         self._inst = inst
-        self.reader, self.gate, self.tokens = RunReader(db), Gate(), RunDoors(settings.assets_url)
+        self.reader, self.gate, self.tokens = RunReader(db), Gate(), RunTokens(settings.assets_url)
         self.dispatcher = Dispatcher(
             db,
             lambda: self.lease.member,
@@ -169,7 +169,7 @@ def _equipment(  # noqa: PLR0917
     host_id: str,
     reader: RunReader,
     gate: Gate,
-    tokens: RunDoors,
+    tokens: RunTokens,
     controller: RunController,
 ) -> Equipment:
     """Build what every attempt works with."""

@@ -14,7 +14,7 @@ from hostler.domain.outcomes import Paused
 from hostler.domain.pause_checks import check_calls
 from hostler.domain.pause_sealing import PLAIN, Codec
 from hostler.domain.pause_state import continuation_of
-from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedCall
+from hostler.domain.pause_values import DecisionRequest, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import NO_QUESTIONS, OnMessage
 from hostler.domain.recording import CallName
 from hostler.pauses import entries as pause_entries
@@ -106,7 +106,7 @@ class ExplicitPauses:
             call_id=pending.call_id or made,
             kind=pending.kind,
             denied=NO_QUESTIONS if pending.kind == "question" and not grant.questions else None,
-            asked=Asked(
+            asked=DecisionRequest(
                 title=pending.title or name,
                 tool_name=(name or None) if pending.kind == "question" else name,
                 arguments=pending.arguments,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hostler.domain.approvers import ToolApprovalPolicy, rule_of
 from hostler.domain.pause_checks import check_calls
-from hostler.domain.pause_values import Asked, NewCall, PausedCall
+from hostler.domain.pause_values import DecisionRequest, NewCall, PausedCall
 from hostler.journal.call_records import effect_key_of
 from hostler.pauses.question import Question
 from hostler.tools.port import ToolService
@@ -37,14 +37,14 @@ class Questions:
         check_calls([call])
         return call
 
-    def _tool(self, question: Question) -> Asked:
+    def _tool(self, question: Question) -> DecisionRequest:
         name = question.tool_name or ""
         offered = None if self.tools is None else self.tools.offered(self.workspace_id).get(name)
         policy = question.rule or ToolApprovalPolicy()
         description = None if offered is None else offered.resource.description or None
         schema = None if offered is None else dict(offered.parameters)
         result = None if offered is None or offered.output_schema is None else dict(offered.output_schema)
-        return Asked(
+        return DecisionRequest(
             title=_TITLES[question.kind].format(name),
             tool_name=name,
             arguments=question.parameters,
@@ -68,8 +68,8 @@ _TITLES = {
 }
 
 
-def _form(form: InteractionParams) -> Asked:
-    return Asked(
+def _form(form: InteractionParams) -> DecisionRequest:
+    return DecisionRequest(
         title=form.title,
         description=form.description,
         question_kind=form.kind,

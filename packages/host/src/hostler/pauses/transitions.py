@@ -22,7 +22,7 @@ from hostler.domain.pause_actions import (
     UnprocessableError,
 )
 from hostler.domain.pause_decisions import Check, PauseSnapshot, Step, already_decided, decide, remaining
-from hostler.domain.pause_values import CastVote, Given, Pause, PausedCall, VoteWord, args_hash
+from hostler.domain.pause_values import CastVote, DecisionData, Pause, PausedCall, VoteWord, args_hash
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
 from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Tx
@@ -178,7 +178,7 @@ def resolve(tx: Tx, caller: Caller, pause_id: str, call_id: str, request: Resolv
     pause_votes.record(
         tx, pause, call, request.outcome, caller, args_hash=str(call.resolution), comment=request.comment
     )
-    given = Given(comment=request.comment, result=request.result)
+    given = DecisionData(comment=request.comment, result=request.result)
     happened = request.outcome == "happened"
     if call.decision == "undecided":
         decision: Decided = "answered" if happened else "approved"
@@ -190,7 +190,7 @@ def resolve(tx: Tx, caller: Caller, pause_id: str, call_id: str, request: Resolv
             decision,
             cause=cause,
             actor=caller.subject,
-            given=given if happened else Given(comment=request.comment),
+            given=given if happened else DecisionData(comment=request.comment),
         )
     pause_calls.execute(
         tx,
@@ -200,7 +200,7 @@ def resolve(tx: Tx, caller: Caller, pause_id: str, call_id: str, request: Resolv
         cause="a person said so",
         actor=caller.subject,
         resolution=call.resolution if happened else call.resolution + 1,
-        given=given if happened else Given(comment=request.comment),
+        given=given if happened else DecisionData(comment=request.comment),
     )
     return Done(go_on(tx, pauses.settle(tx, pause, actor=caller.subject), caller.subject))
 

@@ -10,7 +10,7 @@ import msgspec
 
 from hostler.calls.budgets import RunBudget
 from hostler.calls.gate import Gate, GatedRun
-from hostler.calls.run_tokens import RunDoors
+from hostler.calls.run_tokens import RunTokens
 from hostler.calls.scope import CallScope
 from hostler.domain.result_sequence import ResultStream
 from hostler.journal.feed import Feed
@@ -55,7 +55,7 @@ class Equipment:
     explicit_pauses: ExplicitPauses
     stall_seconds: float
     """How long recorded answers of a resumed attempt wait for what the runner did before them."""
-    assets: RunDoors = field(default_factory=RunDoors)
+    assets: RunTokens = field(default_factory=RunTokens)
     """Tokens for services outside that runs work with."""
 
 

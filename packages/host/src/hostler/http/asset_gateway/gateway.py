@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hostler.calls.run_tokens import AssetRefusedError, RunDoor
+from hostler.calls.run_tokens import AssetRefusedError, RunAccess
 from hostler.http.asset_gateway.limits import (
     COMMENT_SECONDS,
     MAX_MESSAGE_BYTES,
@@ -98,24 +98,24 @@ class AssetGateway:
             )
             return
         _check_origin(headers)
-        door = await self._admit(request)
+        access = await self._admit(request)
         if request.method == "DELETE":
-            self.sessions.end(await self._session(request, door))
+            self.sessions.end(await self._session(request, access))
             await Empty(204).send(scope, exchange.receive, exchange.send)
         elif request.method == "POST":
             check_json_type(headers.get("content-type"))
             message = read_message(await read_body(request, limit=MAX_MESSAGE_BYTES), headers)
             if message is None or message.id is None:
-                await self._serve_notification(request, door, message)
+                await self._serve_notification(request, access, message)
                 await Empty(202).send(scope, exchange.receive, exchange.send)
             else:
-                await self._serve_request(exchange, request, door, message)
+                await self._serve_request(exchange, request, access, message)
         else:
             raise MethodNotAllowedError(request.method, _ALLOWED)
 
     # -- the token --------------------------------------------------------------------------------
 
-    async def _admit(self, request: ApiRequest) -> RunDoor:
+    async def _admit(self, request: ApiRequest) -> RunAccess:
         """Return the run of the token.
 
         UnauthenticatedError without a valid one; RateLimitedError over the rate of the token, or after too
@@ -128,13 +128,13 @@ class AssetGateway:
                 "a run token is required: send the header 'Authorization: Bearer TOKEN'"
             )
         try:
-            door = self._host.assets.find(token)
+            access = self._host.assets.find(token)
         except AssetRefusedError as refused:
             raise await self._refused(request, refused) from None
-        wait = self._state.rates.take(f"run {door.run_id}")
+        wait = self._state.rates.take(f"run {access.run_id}")
         if wait:
             raise RateLimitedError("too many requests with this run token", round(wait, 3))
-        return door
+        return access
 
     async def _refused(self, request: ApiRequest, refused: AssetRefusedError) -> HostlerError:
         """Audit a refused token; return the error for the client."""
@@ -149,49 +149,49 @@ class AssetGateway:
         )
         return UnauthenticatedError(refused.message, reason=refused.reason)
 
-    async def _session(self, request: ApiRequest, door: RunDoor) -> McpSession:
+    async def _session(self, request: ApiRequest, access: RunAccess) -> McpSession:
         name = request.headers.get(SESSION_HEADER)
         if name is None:
             raise RpcError(INVALID_REQUEST, f"the header {SESSION_HEADER} is missing: start with initialize")
         try:
-            return self.sessions.find(door, name)
+            return self.sessions.find(access, name)
         except AssetRefusedError as refused:
             raise await self._refused(request, refused) from None
 
     # -- messages ---------------------------------------------------------------------------------
 
     async def _serve_notification(
-        self, request: ApiRequest, door: RunDoor, message: RpcMessage | None
+        self, request: ApiRequest, access: RunAccess, message: RpcMessage | None
     ) -> None:
         if message is None or message.stateless:
             return  # a response, or a notification of a stateless client, which has none for servers
-        session = await self._session(request, door)
+        session = await self._session(request, access)
         if message.method == "notifications/cancelled":
             request_id = message.params.get("requestId")
             if isinstance(request_id, str | int) and (call := session.calls.get(request_id)) is not None:
                 call.give_up()
 
     async def _serve_request(
-        self, exchange: HttpExchange, request: ApiRequest, door: RunDoor, message: RpcMessage
+        self, exchange: HttpExchange, request: ApiRequest, access: RunAccess, message: RpcMessage
     ) -> None:
         headers: Headers = []
         session = None
         if message.method == "initialize" and not message.stateless:
-            session = self.sessions.begin(door)
+            session = self.sessions.begin(access)
             headers = [(SESSION_HEADER.encode(), session.session_id.encode())]
             body = encode_result(message, initialize_result(message))
         elif message.method == "server/discover":
             body = encode_result(message, server_info(), is_list=True)
         else:
             if not message.stateless:
-                session = await self._session(request, door)
+                session = await self._session(request, access)
             match message.method:
                 case "ping":
                     body = encode_result(message, {})
                 case "tools/list":
-                    body = encode_result(message, self._tool_page(door, message), is_list=True)
+                    body = encode_result(message, self._tool_page(access, message), is_list=True)
                 case "tools/call":
-                    await self._call(exchange, door, session, message)
+                    await self._call(exchange, access, session, message)
                     return
                 case _:
                     known = "initialize, ping, tools/list, tools/call"
@@ -202,8 +202,8 @@ class AssetGateway:
                     )
         await self._send(exchange, body, 200, headers)
 
-    def _tool_page(self, door: RunDoor, message: RpcMessage) -> dict[str, Any]:
-        tools = list(definitions(door, self._host.tools.offered(door.workspace_id)))
+    def _tool_page(self, access: RunAccess, message: RpcMessage) -> dict[str, Any]:
+        tools = list(definitions(access, self._host.tools.offered(access.workspace_id)))
         cursor = message.params.get("cursor")
         if cursor is not None and not (isinstance(cursor, str) and cursor.isdecimal() and len(cursor) < 9):
             raise RpcError(INVALID_PARAMS, "the cursor did not come from tools/list", id_=message.id)
@@ -215,34 +215,34 @@ class AssetGateway:
     # -- calls ------------------------------------------------------------------------------------
 
     async def _call(
-        self, exchange: HttpExchange, door: RunDoor, session: McpSession | None, message: RpcMessage
+        self, exchange: HttpExchange, access: RunAccess, session: McpSession | None, message: RpcMessage
     ) -> None:
         if message.id is None:
             raise RuntimeError("a call is a request")
         try:
-            method, params = call_of(door, message.params)
+            method, params = call_of(access, message.params)
         except RpcError as error:
             error.id = message.id
             raise
         if session is not None and message.id in session.calls:
             raise RpcError(INVALID_REQUEST, "a request with this id is in progress already", id_=message.id)
         try:
-            self.sessions.enter(door)
+            self.sessions.enter(access)
         except RateLimitedError as error:
             await self._send(exchange, encode_result(message, _failed(error)), 200)
             return
-        call = GuestCall(door)
+        call = GuestCall(access)
         if session is not None:
             session.calls[message.id] = call
-        call.outcome.add_done_callback(lambda _: self._finish(door, session, message, call))
+        call.outcome.add_done_callback(lambda _: self._finish(access, session, message, call))
         call.begin(method, params)
         await self._respond(exchange, call, message)
 
     def _finish(
-        self, door: RunDoor, session: McpSession | None, message: RpcMessage, call: GuestCall
+        self, access: RunAccess, session: McpSession | None, message: RpcMessage, call: GuestCall
     ) -> None:
-        self.sessions.leave(door)
-        door.over(call.call_id)
+        self.sessions.leave(access)
+        access.over(call.call_id)
         if session is not None and message.id is not None:
             session.calls.pop(message.id, None)
         if not call.outcome.cancelled():

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.calls.run_tokens import RunDoor
+from hostler.calls.run_tokens import RunAccess
 from hostler.domain.grants import Grant
 from hostler.domain.suggestions import did_you_mean
 from hostler.http.asset_gateway.limits import MAX_READ_BYTES
@@ -167,12 +167,12 @@ HOST_CALL_TOOLS: dict[str, HostCallTool] = {
 }
 
 
-def definitions(door: RunDoor, offered: Mapping[str, OfferedTool]) -> Iterator[dict[str, Any]]:
+def definitions(access: RunAccess, offered: Mapping[str, OfferedTool]) -> Iterator[dict[str, Any]]:
     """Yield the definitions of a run's tools. `offered`: the host's current tools.
 
     A tool that changed since the grant was made is left out.
     """
-    grant = door.grant
+    grant = access.grant
     for offer in HOST_CALL_TOOLS.values():
         if offer.is_open(grant):
             yield offer.definition(grant)
@@ -185,7 +185,7 @@ def definitions(door: RunDoor, offered: Mapping[str, OfferedTool]) -> Iterator[d
             yield _definition(name, resource.description, schema, changes=tool.pin.effect != "pure")
 
 
-def call_of(door: RunDoor, params: Mapping[str, Any]) -> tuple[str, CallParams]:
+def call_of(access: RunAccess, params: Mapping[str, Any]) -> tuple[str, CallParams]:
     """Return method and parameters of the host call that a `tools/call` of this run requests. RpcError."""
     name, arguments = params.get("name"), params.get("arguments")
     arguments = {} if arguments is None else arguments
@@ -193,7 +193,7 @@ def call_of(door: RunDoor, params: Mapping[str, Any]) -> tuple[str, CallParams]:
         raise RpcError(INVALID_PARAMS, "tools/call takes a name, and arguments as an object")
     offer = HOST_CALL_TOOLS.get(name)
     if offer is None:
-        return "tool.call", ToolCallParams(run_id=door.run_id, tool_name=name, parameters=arguments)
+        return "tool.call", ToolCallParams(run_id=access.run_id, tool_name=name, parameters=arguments)
     for unknown in arguments.keys() - offer.properties.keys():
         hint = did_you_mean(unknown, set(offer.properties))
         raise RpcError(INVALID_PARAMS, f"{name} takes no {unknown!r:.50}: {hint}")
@@ -202,6 +202,8 @@ def call_of(door: RunDoor, params: Mapping[str, Any]) -> tuple[str, CallParams]:
         if isinstance(arguments["limit"], int):
             arguments["limit"] = min(arguments["limit"], MAX_READ_BYTES)
     try:
-        return offer.method, msgspec.convert(arguments | {"run_id": door.run_id}, CALLS[offer.method].params)
+        return offer.method, msgspec.convert(
+            arguments | {"run_id": access.run_id}, CALLS[offer.method].params
+        )
     except msgspec.ValidationError as error:
         raise RpcError(INVALID_PARAMS, f"{name}: {error}") from None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hostler.domain.pause_values import Given, NewCall, Pause, PausedCall, args_hash
+from hostler.domain.pause_values import DecisionData, NewCall, Pause, PausedCall, args_hash
 from hostler.domain.pauses import (
     DECISIONS,
     EXECUTIONS,
@@ -79,7 +79,7 @@ def decide(
     *,
     cause: str,
     actor: str,
-    given: Given | None = None,
+    given: DecisionData | None = None,
     similar_id: str | None = None,
 ) -> None:
     """Record a decision. ValueError if DECISIONS has no such change."""
@@ -118,7 +118,7 @@ def execute(
     effect_key: str | None = None,
     resolution: int | None = None,
     review: ReviewReason | None = None,
-    given: Given | None = None,
+    given: DecisionData | None = None,
     handed_over: bool = False,
 ) -> None:
     """Record a step of the execution. ValueError if EXECUTIONS has no such change."""
@@ -177,5 +177,5 @@ def _named(call: PausedCall) -> dict[str, str]:
     return {"workspace_id": call.workspace_id, "pause_id": call.pause_id, "call_id": call.call_id}
 
 
-def _given(given: Given) -> str:
+def _given(given: DecisionData) -> str:
     return msgspec.json.encode(given).decode()

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.pause_values import Asked, Given, Pause, PausedCall
+from hostler.domain.pause_values import DecisionData, DecisionRequest, Pause, PausedCall
 from hostler.storage.port import Row
 from hostler_protocol.ids import canonical_json
 
@@ -29,13 +29,13 @@ def call_of(row: Row) -> PausedCall:
     values = {name: row[name] for name in _CALL_COLUMNS}
     asked = values["asked"] = _asked.decode(row["asked"])
     values["effective"] = asked.arguments if row["effective"] is None else _objects.decode(row["effective"])
-    values["given"] = Given() if row["given"] is None else _given.decode(row["given"])
+    values["given"] = DecisionData() if row["given"] is None else _given.decode(row["given"])
     values["handed_over"] = bool(row["handed_over"])
     return PausedCall(**values)
 
 
-_asked = msgspec.json.Decoder(Asked)
-_given = msgspec.json.Decoder(Given)
+_asked = msgspec.json.Decoder(DecisionRequest)
+_given = msgspec.json.Decoder(DecisionData)
 _objects = msgspec.json.Decoder(dict[str, Any])
 _PAUSE_COLUMNS = tuple(Pause.__dataclass_fields__)
 _CALL_COLUMNS = tuple(PausedCall.__dataclass_fields__)

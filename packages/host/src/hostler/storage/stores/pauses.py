@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hostler.domain import runs
 from hostler.domain.pause_checks import check_calls, check_room
-from hostler.domain.pause_values import Given, NewCall, NewPause, Pause, PausedCall
+from hostler.domain.pause_values import DecisionData, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import HOST, MAX_SWEPT_PAUSES, PauseStatus, is_settled, may_become
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
@@ -86,7 +86,7 @@ def _deny(tx: Tx, pause: Pause, calls: Sequence[NewCall]) -> None:
     denied = {call.call_id: call.denied for call in calls if call.denied is not None}
     for call in pause_calls.of_pause(tx, pause) if denied else ():
         if call.call_id in denied:
-            given = Given(comment=denied[call.call_id])
+            given = DecisionData(comment=denied[call.call_id])
             pause_calls.decide(tx, pause, call, "denied", cause="nobody is asked", actor=HOST, given=given)
 
 
