@@ -1,4 +1,4 @@
-"""local-agent's tools, on a scripted host: what is called, what the model is told, what the journal shows."""
+"""Rounds of local-agent on a scripted host: calls, their outcomes, and messages that arrive meanwhile."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from local_agent.agent import LocalAgent
-from local_agent.toolbox import MAX_NAME_CHARS, allowed_name, function_names
 
-from hostler_protocol.content import ModelMessage, ToolCall, Usage
+from hostler_protocol.content import ModelMessage, Usage
 from hostler_sdk import tool
 from hostler_sdk.errors import (
     Cancelled,
@@ -28,93 +25,16 @@ from hostler_sdk.testing import Driven, ScriptedHost, drive_sync
 from support.local_agents import (
     CHECKPOINT,
     MAIN,
+    add,
     asked,
     deltas,
-    logs,
     made,
     requests,
+    telemetry,
+    tool_messages,
     wish,
     wishes,
 )
-
-
-def told(driven: Driven, place: int = -1) -> list[tuple[str | None, Any]]:
-    """The tool messages of a request: id and text."""
-    return [(m.tool_call_id, m.content) for m in requests(driven)[place].messages if m.role == "tool"]
-
-
-def telemetry(driven: Driven) -> list[tuple[str, str | None]]:
-    """Beginning and end of tool calls in the journal: what happened, and to which."""
-    return [
-        (result.type.removeprefix("tool.call."), result.data.tool_call_id)  # type: ignore[union-attr]
-        for result in driven.results
-        if result.type.startswith("tool.call.")
-    ]
-
-
-@tool(effect="pure")
-async def add(a: int, b: int) -> int:
-    """Adds two numbers."""
-    return a + b
-
-
-# -- what the model is offered --------------------------------------------------------------------
-
-
-def test_tools_are_offered_with_their_schema_under_names_that_models_take() -> None:
-    tools = {"shop.book": lambda: 1, "shop_book": lambda: 2, "math.add": add}
-    answers = [wishes(wish("math_add", '{"a": 1, "b": 2}'), wish("shop_book_2", id_="b")), "It is 3."]
-    driven = drive_sync(LocalAgent, "1 + 2?", config=MAIN, models={"main": answers}, tools=tools)
-    assert driven.text == "It is 3."
-    offered = {spec["name"]: spec for spec in msgspec.to_builtins(requests(driven)[0].tools)}
-    assert sorted(offered) == ["math_add", "shop_book", "shop_book_2"]
-    assert offered["math_add"]["description"] == "Adds two numbers."
-    assert offered["math_add"]["parameters"]["required"] == ["a", "b"]
-    assert offered["shop_book"]["parameters"] == {"type": "object", "properties": {}}
-    assert made(driven) == [("math.add", {"a": 1, "b": 2}), ("shop.book", {})]
-    assert told(driven) == [("call_1", "3"), ("b", "1")]
-    completed = [r.data for r in driven.results if r.type == "tool.call.completed"]
-    assert [(c.tool_name, c.result) for c in completed] == [("math.add", 3), ("shop.book", 1)]  # type: ignore
-
-
-@given(st.lists(st.text("ab._-é ", max_size=70) | st.sampled_from(["a.b", "a_b", "a-b"]), unique=True))
-def test_every_tool_has_one_allowed_name_of_its_own(tools: list[str]) -> None:
-    names = function_names(tools)
-    assert list(names) == tools
-    assert len(set(names.values())) == len(tools)
-    for name, function in names.items():
-        assert allowed_name(function) == function
-        assert 1 <= len(function) <= MAX_NAME_CHARS
-        if name and allowed_name(name) == name:
-            assert function == name
-    assert function_names(tools) == names
-
-
-def test_a_model_may_use_the_tool_s_own_name() -> None:
-    answers = [wishes(wish("math.add", '{"a": 1, "b": 2}')), "3"]
-    driven = drive_sync(LocalAgent, "?", config=MAIN, models={"main": answers}, tools={"math.add": add})
-    assert made(driven) == [("math.add", {"a": 1, "b": 2})]
-    assert requests(driven)[1].messages[-2].tool_calls[0].function.name == "math_add"
-
-
-def test_a_tool_that_is_gone_is_left_out_and_one_without_detail_is_offered_as_it_is_listed() -> None:
-    tools = [
-        {"tool_name": "gone", "operations": ["detail", "call"]},
-        {"tool_name": "plain", "description": "Looks.", "operations": ["call"]},
-        {"tool_name": "shown", "operations": ["detail"]},
-    ]
-    resources = {"models": [{"model_id": "main", "operations": ["stream"]}], "tools": tools}
-    driven = drive_sync(LocalAgent, "?", config=MAIN, models={"main": "ok"}, context={"resources": resources})
-    assert [(spec.name, spec.description) for spec in requests(driven)[0].tools] == [("plain", "Looks.")]
-    assert "tool 'gone' was left out" in logs(driven)
-
-
-def test_no_tools_are_asked_for_where_none_may_be_called() -> None:
-    config = MAIN | {"max-tool-iterations": 0}
-    driven = drive_sync(LocalAgent, "?", config=config, models={"main": "ok"}, tools={"add": add})
-    assert requests(driven)[0].tools == []
-    assert not [call for call in driven.calls if call.method.startswith("tool.")]
-
 
 # -- rounds ---------------------------------------------------------------------------------------
 
@@ -150,7 +70,7 @@ def test_calls_of_one_answer_run_at_once_and_are_told_in_their_order() -> None:
     meeting = Meeting(3)
     driven = drive_sync(LocalAgent, "?", config=MAIN, models={"main": THREE}, tools={"join": meeting.join})
     assert meeting.log[:3] == ["a begins", "b begins", "c begins"]
-    assert told(driven) == [("id-a", "A"), ("id-b", "B"), ("id-c", "C")]
+    assert tool_messages(driven) == [("id-a", "A"), ("id-b", "B"), ("id-c", "C")]
     started = [("started", f"id-{n}") for n in "abc"]
     assert telemetry(driven) == started + [("completed", f"id-{n}") for n in "abc"]
     roles = [m.role for m in requests(driven)[1].messages]
@@ -162,7 +82,7 @@ def test_serial_calls_run_one_after_the_other() -> None:
     config = MAIN | {"tool-execution-mode": "serial"}
     driven = drive_sync(LocalAgent, "?", config=config, models={"main": THREE}, tools={"join": meeting.alone})
     assert meeting.log == [f"{n} {what}" for n in "abc" for what in ("begins", "ends")]
-    assert told(driven) == [("id-a", "A"), ("id-b", "B"), ("id-c", "C")]
+    assert tool_messages(driven) == [("id-a", "A"), ("id-b", "B"), ("id-c", "C")]
     assert telemetry(driven) == [(what, f"id-{n}") for n in "abc" for what in ("started", "completed")]
 
 
@@ -225,7 +145,7 @@ def test_the_number_of_rounds_is_bounded() -> None:
     assert len(requests(driven)) == 4
     last = {"tool_choice": "none"}
     assert [request.extra_args for request in requests(driven)] == [{}, {}, last, last]
-    assert "not called" in told(driven)[-1][1]
+    assert "not called" in tool_messages(driven)[-1][1]
 
     answers = [wishes(wish("add", '{"a": 1, "b": 1}', f"c{n}")) for n in range(2)] + ["two"]
     enough = drive_sync(LocalAgent, "?", config=config, models={"main": answers}, tools={"add": add})
@@ -260,7 +180,7 @@ def test_the_model_is_told_what_became_of_a_call(outcome: Any, says: str) -> Non
         LocalAgent, "?", config=MAIN, models={"main": answers}, tools={"buy": outcome, "add": add}
     )
     assert (driven.status, driven.text) == ("completed", "I could not.")
-    (first, text), second = told(driven)
+    (first, text), second = tool_messages(driven)
     assert (first, second) == ("call_1", ("other", "2"))
     assert text.startswith(says)
     assert len(text) < 21_000
@@ -282,7 +202,7 @@ def test_a_person_decides_about_a_call() -> None:
     driven = drive_sync(
         LocalAgent, "?", config=MAIN, models={"main": answers}, tools=[book], decisions=decisions
     )
-    (_, denied), (_, booked) = told(driven)
+    (_, denied), (_, booked) = tool_messages(driven)
     assert "not by the window" in denied
     assert booked == "booked 2B"
 
@@ -312,84 +232,6 @@ def test_a_cancelled_run_leaves_no_open_calls() -> None:
     assert not driven.warnings
 
 
-# -- hostile wishes -------------------------------------------------------------------------------
-
-
-def deep(depth: int) -> str:
-    return '{"a":' * depth + "1" + "}" * depth
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (wish("add", '{"a": 1, "b": '), "the arguments are not JSON"),
-        (wish("add", "[1, 2]"), "must be one JSON object"),
-        (wish("add", "42"), "must be one JSON object"),
-        (wish("add", '{"a": NaN}'), "not JSON"),
-        (wish("add", deep(70)), "nested more than 64 deep"),
-        (wish("add", deep(100_000)), "the arguments"),
-        (wish("add", '{"a": "' + "x" * 400_000 + '"}'), "at most 262,144"),
-        (wish("add", '{"a": 1}'), "Error (invalid_argument)"),
-        (wish("subtract", "{}"), "there is no tool 'subtract'; there are: add"),
-        (wish("", "{}"), "there is no tool ''"),
-        (wish("rm -rf /\x00\n" * 1_000, "{}"), "there is no tool 'rm -rf /"),
-    ],
-)
-def test_calls_that_cannot_be_made_are_told_to_the_model(call: ToolCall, says: str) -> None:
-    answers = [wishes(call, wish("add", '{"a": 1, "b": 1}', "fine")), "sorry"]
-    driven = drive_sync(LocalAgent, "?", config=MAIN, models={"main": answers}, tools={"add": add})
-    assert (driven.status, driven.text, driven.warnings) == ("completed", "sorry", [])
-    (first, text), second = told(driven)
-    assert (first, second) == ("call_1", ("fine", "2"))
-    assert says in text
-    assert len(text) < 1_000
-    again = requests(driven)[1].messages[2].tool_calls
-    for one in again:  # what goes back to the model is what services take
-        assert allowed_name(one.function.name) == one.function.name
-        assert isinstance(json.loads(one.function.arguments), dict)
-        assert len(one.function.arguments) < 1_000
-
-
-@pytest.mark.parametrize(
-    ("text", "parameters"),
-    [
-        ('  {"a": 1, "b": 2}\n', {"a": 1, "b": 2}),
-        (json.dumps('{"a": 1, "b": 2}'), {"a": 1, "b": 2}),
-        ("", {}),
-    ],
-)
-def test_arguments_are_read_as_models_write_them(text: str, parameters: dict[str, int]) -> None:
-    driven = drive_sync(
-        LocalAgent, "?", config=MAIN, models={"main": [wishes(wish("add", text)), "ok"]}, tools={"add": add}
-    )
-    assert made(driven) == [("add", parameters)]
-
-
-def test_ids_are_made_where_the_model_gives_none_or_the_same() -> None:
-    one = '{"a": 1, "b": 1}'
-    first = wishes(
-        wish("add", one, ""), wish("add", one, "x"), wish("add", one, "x"), wish("add", one, "a\nb")
-    )
-    driven = drive_sync(
-        LocalAgent,
-        "?",
-        config=MAIN,
-        models={"main": [first, wishes(wish("add", one, "x")), "ok"]},
-        tools=[add],
-    )
-    ids = [id_ for id_, _ in told(driven)]
-    assert ids == ["call_1_1", "x", "call_1_3", "call_1_4", "call_2_1"]
-    in_order = [m.tool_calls for m in requests(driven)[2].messages if m.tool_calls]
-    assert [call.id for calls in in_order for call in calls] == ids
-    assert len(made(driven)) == 5
-
-
-def test_many_calls_at_once_are_all_answered() -> None:
-    calls = [wish("add", f'{{"a": {n}, "b": 0}}', f"c{n}") for n in range(150)]
-    driven = drive_sync(LocalAgent, "?", config=MAIN, models={"main": [wishes(*calls), "ok"]}, tools=[add])
-    assert told(driven) == [(f"c{n}", str(n)) for n in range(150)]
-
-
 # -- results --------------------------------------------------------------------------------------
 
 
@@ -405,7 +247,7 @@ def test_results_reach_the_model_as_text(result: Any, text: str) -> None:
         models={"main": [wishes(wish("look")), "ok"]},
         tools={"look": lambda: result},
     )
-    assert told(driven) == [("call_1", text)]
+    assert tool_messages(driven) == [("call_1", text)]
 
 
 @pytest.mark.parametrize(("rows", "plain"), [(30_000, True), (3_000, False)])
@@ -413,7 +255,7 @@ def test_a_long_result_becomes_a_file_with_a_preview(rows: int, plain: bool) -> 
     whole: Any = "line\n" * rows if plain else [{"row": n} for n in range(rows)]
     host = ScriptedHost(models={"main": [wishes(wish("list")), "ok"]}, tools={"list": lambda: whole})
     driven = host.drive_sync(LocalAgent, "?", config=MAIN)
-    ((_, text),) = told(driven)
+    ((_, text),) = tool_messages(driven)
     assert len(text) < 2_300
     assert "kept as artifact a1" in text
     assert "characters left out" in text
@@ -431,7 +273,7 @@ def test_a_long_result_becomes_a_file_with_a_preview(rows: int, plain: bool) -> 
         models={"main": [wishes(wish("list")), "ok"]},
         tools={"list": lambda: "0123456789ab"},
     )
-    assert told(short)[0][1].endswith("0123456\n[... 2 characters left out ...]\n9ab")
+    assert tool_messages(short)[0][1].endswith("0123456\n[... 2 characters left out ...]\n9ab")
 
 
 # -- messages that arrive meanwhile ---------------------------------------------------------------
@@ -487,44 +329,3 @@ def test_nothing_is_kept_of_a_short_conversation() -> None:
     host = ScriptedHost(models={"main": "ok"})
     host.drive_sync(LocalAgent, "go", config=MAIN)
     assert CHECKPOINT not in host.world.states["conversation"]
-
-
-# -- whatever a model says, what goes back to it is valid ------------------------------------------
-
-ODD = st.sampled_from(["", "x", "call_1_1", "call_1_2", "a\x00b", "é" * 10, "i" * 200])
-NAMES = st.sampled_from(["add", "math.add", "math_add", "", "no such", "../../etc", "add\n", "ADD"])
-ARGUMENTS = st.sampled_from(
-    ['{"a": 1, "b": 2}', "{}", "", "null", "[]", "{", '"{}"', '{"a": "\\ud800"}', "{'a': 1}", '{"a": 1e999}']
-)
-CALL = st.builds(wish, NAMES, ARGUMENTS, ODD)
-ANSWER = st.builds(lambda calls, text: wishes(*calls, text=text), st.lists(CALL, min_size=1, max_size=5), ODD)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(ANSWER, max_size=4), st.sampled_from(["parallel", "serial"]), st.integers(1, 3))
-def test_invariant_13_every_wish_gets_one_tool_message_in_its_place(
-    answers: list[ModelMessage], mode: str, rounds: int
-) -> None:
-    config = MAIN | {"tool-execution-mode": mode, "max-tool-iterations": rounds}
-    models = {"main": [*answers, "done"]}
-    driven = drive_sync(LocalAgent, "?", config=config, models=models, tools={"add": add, "math.add": add})
-    assert (driven.status, driven.code) in (("completed", None), ("failed", "local-agent.tool_limit"))
-    assert driven.warnings == []
-    seen: set[str] = set()
-    messages = requests(driven)[-1].messages[2:]
-    while messages:
-        asked_for, *messages = messages
-        assert asked_for.role == "assistant"
-        ids = [call.id for call in asked_for.tool_calls]
-        assert len(set(ids)) == len(ids)
-        assert not seen & set(ids)
-        seen |= set(ids)
-        results, messages = messages[: len(ids)], messages[len(ids) :]
-        assert [(m.role, m.tool_call_id) for m in results] == [("tool", id_) for id_ in ids]
-        for call in asked_for.tool_calls:
-            assert allowed_name(call.function.name) == call.function.name
-            assert isinstance(json.loads(call.function.arguments), dict)
-    happened = telemetry(driven)
-    for what in ("started", "completed"):
-        told_of = [call_id for one, call_id in happened if one == what]
-        assert len(told_of) == len(set(told_of)) == len(happened) / 2

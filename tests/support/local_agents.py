@@ -16,6 +16,7 @@ from hostler.models.port import ModelRequest
 from hostler_protocol.calls import CountTokensParams, CountTokensReply, ModelParams, ModelReply
 from hostler_protocol.content import FunctionCall, ModelMessage, ToolCall
 from hostler_protocol.errors import HostlerError
+from hostler_sdk import tool
 from hostler_sdk.errors import host_error
 from hostler_sdk.scripted import HostCall, HostSession
 from hostler_sdk.testing import Driven, ScriptedHost
@@ -49,6 +50,26 @@ def asked(driven: Driven, place: int = -1) -> list[tuple[str, Any]]:
 def made(driven: Driven) -> list[tuple[str, dict[str, Any]]]:
     """The tool calls, in the order in which the host was asked."""
     return [(c.params.tool_name, c.params.parameters) for c in driven.calls if c.method == "tool.call"]
+
+
+def tool_messages(driven: Driven, place: int = -1) -> list[tuple[str | None, Any]]:
+    """The tool messages of a request: id and text."""
+    return [(m.tool_call_id, m.content) for m in requests(driven)[place].messages if m.role == "tool"]
+
+
+def telemetry(driven: Driven) -> list[tuple[str, str | None]]:
+    """Beginning and end of tool calls in the journal: what happened, and to which."""
+    return [
+        (result.type.removeprefix("tool.call."), result.data.tool_call_id)  # type: ignore[union-attr]
+        for result in driven.results
+        if result.type.startswith("tool.call.")
+    ]
+
+
+@tool(effect="pure")
+async def add(a: int, b: int) -> int:
+    """Adds two numbers."""
+    return a + b
 
 
 def answer(text: str, finish_reason: str = "stop") -> ModelReply:
