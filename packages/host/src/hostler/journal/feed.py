@@ -125,11 +125,7 @@ class _Channel:
 class Feed:
     """All live runs of this process."""
 
-    def __init__(
-        self,
-        read: ReadResults,
-        poll_seconds: float = OWN_POLL_SECONDS,
-    ) -> None:
+    def __init__(self, read: ReadResults, poll_seconds: float = OWN_POLL_SECONDS) -> None:
         self._poll_seconds = poll_seconds
         self._read = read
         self._channels: dict[str, _Channel] = {}

@@ -67,12 +67,7 @@ class Replayer:
                 await supervisor.close(0)
 
     async def replay(
-        self,
-        tape: Tape,
-        cast: Cast,
-        changes: Changes | None = None,
-        *,
-        seconds: float = REPLAY_SECONDS,
+        self, tape: Tape, cast: Cast, changes: Changes | None = None, *, seconds: float = REPLAY_SECONDS
     ) -> Replayed:
         """Replay one run. InvalidArgumentError, NotFoundError for what cannot be played; PluginStartError."""
         connection = await self._connection(cast)

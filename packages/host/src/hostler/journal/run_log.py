@@ -225,8 +225,7 @@ class RunLog:
                     if item.before is not None:
                         await item.before()
                 answers = await self.db.write(
-                    lambda tx: self._store(tx, batch),
-                    synced=any(item.synced for item in batch),
+                    lambda tx: self._store(tx, batch), synced=any(item.synced for item in batch)
                 )
                 break
             except StorageError as error:

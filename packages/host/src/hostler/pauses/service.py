@@ -26,12 +26,7 @@ from hostler.domain.pause_actions import (
 from hostler.domain.pause_checks import check_size
 from hostler.domain.pause_values import Pause, PausedCall
 from hostler.domain.pause_views import PauseView, view_of
-from hostler.domain.pauses import (
-    MAX_COMMENT_BYTES,
-    MAX_IDEMPOTENCY_KEY_CHARS,
-    MAX_RESULT_BYTES,
-    PauseStatus,
-)
+from hostler.domain.pauses import MAX_COMMENT_BYTES, MAX_IDEMPOTENCY_KEY_CHARS, MAX_RESULT_BYTES, PauseStatus
 from hostler.domain.tool_pins import ToolPin
 from hostler.pauses import transitions
 from hostler.pauses.transitions import Done
@@ -300,11 +295,7 @@ def _view(tx: Tx, caller: Caller, pause: Pause) -> PauseView | None:
 
 
 def _page(
-    tx: Tx,
-    caller: Caller,
-    look: Callable[..., list[Pause]],
-    before: tuple[int, str] | None,
-    limit: int,
+    tx: Tx, caller: Caller, look: Callable[..., list[Pause]], before: tuple[int, str] | None, limit: int
 ) -> PausePage:
     items: list[PauseView] = []
     for _ in range(MAX_PAGES_LOOKED_AT):

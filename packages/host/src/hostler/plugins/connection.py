@@ -51,14 +51,7 @@ from hostler_protocol.incoming import (
 from hostler_protocol.limits import Limits
 from hostler_protocol.link import Link
 from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest
-from hostler_protocol.methods import (
-    NoParams,
-    RunCancelNote,
-    RunCreditNote,
-    RunParkNote,
-    RunStartParams,
-    Side,
-)
+from hostler_protocol.methods import NoParams, RunCancelNote, RunCreditNote, RunParkNote, RunStartParams, Side
 from hostler_protocol.states import State
 
 RESTART_POLL_SECONDS = 0.1

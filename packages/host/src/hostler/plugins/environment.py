@@ -25,12 +25,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from hostler.domain.requirements import (
-    check_requires,
-    is_listed,
-    own_packages_mistake,
-    read_requirement,
-)
+from hostler.domain.requirements import check_requires, is_listed, own_packages_mistake, read_requirement
 from hostler.plugins.installer import Installer, wheels_of
 from hostler.plugins.limits import StartLimits
 from hostler.tools.workspaces.tree_removal import try_remove_tree

@@ -14,13 +14,7 @@ from hostler_protocol.errors import HostlerError, PluginError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
 from hostler_protocol.limits import PROTOCOL_VERSION, Limits
 from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolList, ToolManifest
-from hostler_protocol.methods import (
-    HostIdentity,
-    InitializeParams,
-    InitializeReply,
-    NoParams,
-    VersionRange,
-)
+from hostler_protocol.methods import HostIdentity, InitializeParams, InitializeReply, NoParams, VersionRange
 
 
 @dataclass(frozen=True, slots=True)

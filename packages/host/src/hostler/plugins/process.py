@@ -41,11 +41,7 @@ class PluginProcess(ChildProcess):
 
 
 async def start_process(
-    command: Command,
-    log: PluginLog,
-    *,
-    marker: str,
-    limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
+    command: Command, log: PluginLog, *, marker: str, limits: ProcessLimits = DEFAULT_PROCESS_LIMITS
 ) -> PluginProcess:
     """Start `command`; take its stdin and stdout with `take_pipe` afterwards.
 
