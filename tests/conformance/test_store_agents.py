@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from hostler.domain.agents import AgentSpec, Concurrency
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import Query, query_of
+from hostler.storage.sql.statements import query_of
 from hostler.storage.stores import agents, idempotency, installation, settings
 from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores.idempotency import Different, InProgress, New, Replay

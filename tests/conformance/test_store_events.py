@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostler.domain.events import Event
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import Query, parse
+from hostler.storage.sql.statements import parse
 from hostler.storage.stores import audit, events
 from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores.events import Duplicate, Inserted

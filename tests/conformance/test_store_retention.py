@@ -13,11 +13,11 @@ import pytest
 from hostler.domain.events import Event
 from hostler.domain.keys import state_value_of
 from hostler.domain.place import Place
-from hostler.domain.retention import Retention, WorkspaceRetention
+from hostler.domain.retention import Retention, RetentionPolicy, WorkspaceRetention
 from hostler.domain.scopes import StateArea
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import Query, parse
+from hostler.storage.sql.statements import parse
 from hostler.storage.stores import (
     artifacts,
     audit,
@@ -40,7 +40,7 @@ from hostler.storage.stores.blobs import Blob, BlobFolder
 from hostler.storage.stores.filters import ANY
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Entry
-from hostler.storage.stores.retention import DAY_MS, RetentionPolicy
+from hostler.storage.stores.retention import DAY_MS
 from hostler.storage.stores.runs import NewRun
 from hostler.storage.stores.transcripts import item_of
 from hostler_protocol.content import Message

@@ -11,10 +11,9 @@ import pytest
 
 from hostler.domain.runs import HOLDS_LANE, STATUSES, TRANSITIONS
 from hostler.domain.slots import Slots
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import Query
 from hostler.storage.stores import hosts, journal, runs
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hostler.domain.runs import HOLDS_LANE, STATUSES, TRANSITIONS
 from hostler.domain.slots import Slots
+from hostler.storage.port import Query
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import Query
 from hostler.storage.stores import journal, runs
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership

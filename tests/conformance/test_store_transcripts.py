@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from hostler.calls.cursors import Cursors
 from hostler.calls.history import transcript_page, transcript_record
 from hostler.domain.place import Place
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import Query
 from hostler.storage.stores import search, search_index, transcripts
 from hostler.storage.stores.filters import ANY
 from hostler.storage.stores.transcripts import StoredItem, TranscriptPage, item_of

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from hostler.domain.events import Event
+from hostler.domain.retention import RetentionPolicy
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse
 from hostler.storage.stores import audit, deletion, events, retention
 from hostler.storage.stores import redactions as emptied
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.retention import RetentionPolicy
 from hostler.storage.stores.verification import NotedHead, verify_all
 from hostler_protocol.events import Actor, EventEnvelope, Input
 

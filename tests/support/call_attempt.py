@@ -16,7 +16,8 @@ from hostler.calls.in_progress import Guest
 from hostler.calls.scope import CallScope
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.events import Caller as Person
-from hostler.domain.grants import Catalog, Grant
+from hostler.domain.granted_resources import Catalog
+from hostler.domain.grants import Grant
 from hostler.domain.lanes import lane_of
 from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
 from hostler.domain.pause_values import Pause, PausedCall

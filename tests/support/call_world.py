@@ -19,7 +19,8 @@ from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.scope import CallScope, Effect, Services
 from hostler.domain.agents import Agent
 from hostler.domain.events import Event
-from hostler.domain.grants import Catalog, Grant
+from hostler.domain.granted_resources import Catalog
+from hostler.domain.grants import Grant
 from hostler.domain.lanes import lane_of
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.outcomes import StreamState, Uploaded

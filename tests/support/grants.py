@@ -10,7 +10,8 @@ import msgspec
 from hostler.domain.agents import Agent, AgentSpec, ResourcePolicy, Scope, StatePolicy
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
-from hostler.domain.grants import Catalog, Grant, grant_for
+from hostler.domain.granted_resources import Catalog
+from hostler.domain.grants import Grant, grant_for
 from hostler.domain.scopes import scopes_for
 from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.events import Actor, EventEnvelope, Input

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
-from hostler.domain.grants import Catalog
+from hostler.domain.granted_resources import Catalog
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.models.catalog import build_catalog
 from hostler.storage.sql.database import SqlDatabase

@@ -10,7 +10,8 @@ import pytest
 from hostler.calls.gate import Gate, GatedRun
 from hostler.domain.agents import Rate
 from hostler.domain.arguments import MAX_CURSOR_CHARS
-from hostler.domain.grants import Catalog, Grant
+from hostler.domain.granted_resources import Catalog
+from hostler.domain.grants import Grant
 from hostler.domain.token_bucket import TokenBucket
 from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import HostlerError, NotFoundError, RateLimitedError, UnauthorizedError

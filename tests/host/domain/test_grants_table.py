@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import pytest
 
-from hostler.domain.grants import Catalog, Grant
+from hostler.domain.granted_resources import Catalog
+from hostler.domain.grants import Grant
 from hostler.domain.skills import SKILL_TOOLS
 from hostler_protocol.grants import KnowledgeBaseResource, ModelResource, SkillResource, ToolResource
 from hostler_protocol.manifest import FormItem, Permissions

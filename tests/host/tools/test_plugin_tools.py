@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from hostler.domain.tool_pins import ToolPin
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
 from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
 from hostler.tools.plugin_tools import PluginTools
-from hostler.tools.port import Found, ToolInvocation, ToolPin
+from hostler.tools.port import Found, ToolInvocation
 from hostler.tools.sources import ToolSources
 from hostler_protocol.errors import (
     DeadlineExceededError,

@@ -16,11 +16,10 @@ from hostler.tools.schema import (
     MAX_SCHEMA_BYTES,
     MAX_STEPS,
     OFF_LOOP_BYTES,
-    SchemaError,
     ToolSchema,
     check_off_loop,
 )
-from hostler.tools.schema_cost import MAX_SCHEMA_NODES, StepCounter
+from hostler.tools.schema_cost import MAX_SCHEMA_NODES, SchemaError, StepCounter
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from hostler.domain.tool_pins import ToolPin
 from hostler.tools.errors import ToolChangedError, ToolFailedError
-from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.sources import ToolSources
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError, PayloadTooLargeError, to_fault
 from hostler_protocol.grants import ToolResource

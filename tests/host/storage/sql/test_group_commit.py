@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql import database as database_module
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import Query, query_of
+from hostler.storage.sql.statements import query_of
 from hostler_protocol.errors import StorageError, UnavailableError
 from support.databases import write
 

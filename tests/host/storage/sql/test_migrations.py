@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from hostler.storage.port import Dialect
+from hostler.storage.port import Dialect, Query
 from hostler.storage.sql import migrate
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.migrate import Migration, Migrator, migrations_for
 from hostler.storage.sql.sqlite import _Migrations, connect
-from hostler.storage.sql.statements import Query
 from hostler_protocol.errors import StorageError
 from support.databases import write
 from support.postgres import PostgresServer

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql import postgres
 from hostler.storage.sql.connect import open_database
-from hostler.storage.sql.statements import Query
 from hostler.storage.stores import hosts
 from hostler_protocol.errors import StorageError
 from support.postgres import PostgresServer

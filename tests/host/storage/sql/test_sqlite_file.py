@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql import checkpoints, sqlite
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import Query, query_of
+from hostler.storage.sql.statements import query_of
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
 CREATE = Query("t.create", "CREATE TABLE t (id bigint PRIMARY KEY, note text)", "")

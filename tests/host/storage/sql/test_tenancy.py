@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import hostler
+from hostler.storage.port import Query
 from hostler.storage.sql.migrate import migrations_for
-from hostler.storage.sql.statements import Query, load
+from hostler.storage.sql.statements import load
 
 GLOBAL_KEYS = re.compile(
     r"\b(run_id|active_lane|lane|parent_run_id|key_hash)\s*(=|>=|>|IN\b|\()", re.IGNORECASE

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from hostler.storage.port import Query
 from hostler.storage.sql.connect import open_database
-from hostler.storage.sql.statements import Query
 
 PAIRS = Query("t.pairs", *["SELECT id, count(*) AS rows FROM t GROUP BY id"] * 2)
 WRITING_CHILD = """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.agents import ResourcePolicy
-from hostler.domain.grants import Catalog
+from hostler.domain.granted_resources import Catalog
 from hostler.storage.sql.database import SqlDatabase
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import ToolInvocation

@@ -42,9 +42,10 @@ def gc(
     Deleted events lose their content, but keep their place in the hash chain.
     """
     from hostler.cli.database import open_storage, with_storage
+    from hostler.domain.retention import RetentionPolicy
     from hostler.host.lock import RemovalGate
     from hostler.host.maintenance import HostData, collect_all
-    from hostler.storage.stores.retention import RetentionPolicy, workspaces
+    from hostler.storage.stores.retention import workspaces
     from hostler.tools.workspaces.folders import WorkingFolders
 
     policy = RetentionPolicy(

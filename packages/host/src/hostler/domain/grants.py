@@ -42,8 +42,6 @@ from hostler_protocol.grants import (
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest, Permissions
 
-__all__ = ["Catalog", "Grant", "apis_of", "decode_grant", "grant_for", "resources_of"]
-
 REMOTE_WORKER_CALLS = frozenset({"run.append", "run.finalize"})
 """Calls of remote workers; no runner's grant has them."""
 STATE_CALLS = frozenset({"state.get", "state.set", "state.delete", "state.list"})

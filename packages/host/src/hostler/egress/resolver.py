@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hostler.egress.addresses import IPAddress, literal
-from hostler.egress.errors import EgressRefusedError, EgressUnreachableError
+from hostler.egress.errors import EgressUnreachableError
 from hostler.egress.limits import MAX_ADDRESSES, RESOLVE_SECONDS
 from hostler.egress.policy import EgressPolicy, Target
 
@@ -70,6 +70,3 @@ class Guard:
         if not found:
             raise EgressUnreachableError(f"there is no host {target.host}")
         return found[:MAX_ADDRESSES]
-
-
-__all__ = ["EgressRefusedError", "Guard", "Resolver", "SystemResolver"]

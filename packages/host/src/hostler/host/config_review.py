@@ -14,7 +14,7 @@ import msgspec
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
 from hostler.domain.config_changes import ConfigProblem, Kind
-from hostler.domain.config_mistakes import ConfigurationError, Mistake, name_mistake
+from hostler.domain.config_mistakes import Mistake, name_mistake
 from hostler.domain.inventory import Inventory
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import check_retention
@@ -221,6 +221,3 @@ def _resulting_config(
         ),
         kept | folders,
     )
-
-
-__all__ = ["ConfigurationError", "Review", "Reviewer"]

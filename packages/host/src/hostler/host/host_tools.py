@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.domain.grants import Catalog
+from hostler.domain.granted_resources import Catalog
 from hostler.host.apply_config import LiveModels
 from hostler.host.config import Settings
 from hostler.host.sandbox_audit import AuditedSandboxes

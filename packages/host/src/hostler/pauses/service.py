@@ -34,7 +34,8 @@ from hostler.storage.port import Database, Tx
 from hostler.storage.stores import pause_calls, pause_votes, pauses, runs
 from hostler.storage.stores.pauses import Due
 from hostler.storage.stores.run_endings import RequestedEnd
-from hostler.tools.schema import SchemaError, ToolSchema
+from hostler.tools.schema import ToolSchema
+from hostler.tools.schema_cost import SchemaError
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError, StorageError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 

@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from hostler.tools.schema import SchemaError, ToolSchema
+from hostler.tools.schema import ToolSchema
+from hostler.tools.schema_cost import SchemaError
 from hostler_protocol.limits import MAX_TOOL_NAME_CHARS
 from hostler_protocol.manifest import ToolList, ToolManifest
 

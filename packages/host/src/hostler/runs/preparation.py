@@ -21,7 +21,8 @@ from hostler.domain.budgets import Account
 from hostler.domain.config_form import Configuration
 from hostler.domain.context import Position, build_context
 from hostler.domain.events import Event
-from hostler.domain.grants import Catalog, Grant, apis_of, resources_of
+from hostler.domain.granted_resources import Catalog
+from hostler.domain.grants import Grant, apis_of, resources_of
 from hostler.domain.outcomes import StreamState, Uploaded
 from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording

@@ -10,7 +10,8 @@ from hostler.domain.agents import Agent
 from hostler.domain.budgets import Account, accounts_of, merge_accounts
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
-from hostler.domain.grants import Catalog, Grant, decode_grant, grant_for
+from hostler.domain.granted_resources import Catalog
+from hostler.domain.grants import Grant, decode_grant, grant_for
 from hostler.domain.message_ids import MAX_MESSAGES_PER_RUN
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.scopes import scopes_for

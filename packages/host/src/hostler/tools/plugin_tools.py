@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from hostler.domain.same_fields import with_fields_of
+from hostler.domain.tool_pins import ToolPin
 from hostler.tools.errors import ToolChangedError
-from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler_protocol.errors import PluginError, UnavailableError
 from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest

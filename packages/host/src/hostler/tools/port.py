@@ -13,16 +13,6 @@ from hostler_protocol.content import ArtifactRef
 from hostler_protocol.events import Actor
 from hostler_protocol.grants import ToolResource
 
-__all__ = [
-    "Found",
-    "OfferedTool",
-    "ReadableArtifact",
-    "RunArtifacts",
-    "ToolInvocation",
-    "ToolPin",
-    "ToolService",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:

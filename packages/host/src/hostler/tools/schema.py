@@ -12,8 +12,6 @@ from hostler.tools.schema_cost import MAX_DEPTH, SchemaError, StepCounter
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
 
-__all__ = ["SchemaError", "ToolSchema", "check_off_loop"]
-
 MAX_SCHEMA_BYTES = 256 * 1024
 """Size of a schema as JSON."""
 MAX_PATTERNS = 64

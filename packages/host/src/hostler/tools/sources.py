@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from hostler.domain.tool_pins import ToolPin
 from hostler.tools.errors import ToolChangedError, ToolFailedError
-from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
-from hostler.tools.schema import SchemaError, ToolSchema, check_argument_size, check_off_loop
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
+from hostler.tools.schema import ToolSchema, check_argument_size, check_off_loop
+from hostler.tools.schema_cost import SchemaError
 from hostler_protocol.calls import ToolDetail
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
 

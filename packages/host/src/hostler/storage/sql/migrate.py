@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from hostler.storage.port import Dialect
+from hostler.storage.port import Dialect, Query
 from hostler.storage.sql.session import Session
-from hostler.storage.sql.statements import Query, load
+from hostler.storage.sql.statements import load
 from hostler.version import VERSION
 from hostler_protocol.errors import StorageError
 

@@ -19,10 +19,10 @@ from psycopg import errors
 from psycopg.rows import DictRow, dict_row, tuple_row
 
 from hostler.domain.back_off import back_off
-from hostler.storage.port import Dialect, Row
+from hostler.storage.port import Dialect, Query, Row
 from hostler.storage.sql.migrate import Migrator
 from hostler.storage.sql.session import APPLICATION, ConnectionLostError, ConstraintError, ContentionError
-from hostler.storage.sql.statements import Query, load
+from hostler.storage.sql.statements import load
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 from hostler_protocol.ids import new_id
 

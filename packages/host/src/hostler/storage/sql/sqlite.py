@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hostler.storage.port import Dialect, Row
+from hostler.storage.port import Dialect, Query, Row
 from hostler.storage.sql.checkpoints import KEPT_LOG_BYTES, Checkpointer
 from hostler.storage.sql.migrate import Migrator, split_statements
 from hostler.storage.sql.session import ConnectionLostError, ConstraintError
-from hostler.storage.sql.statements import Query
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, StorageError
 
 BUSY_SECONDS = 10

@@ -21,8 +21,6 @@ from typing import Any
 
 from hostler.storage.port import Query
 
-__all__ = ["Queries", "Query", "load", "parse", "query_of"]
-
 _HEAD = re.compile(
     r"^-- name: (?P<name>[a-z][a-z0-9_]*)(?: \((?P<dialect>sqlite|postgres)\))?\s*$", re.MULTILINE
 )

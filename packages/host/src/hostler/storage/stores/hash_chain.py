@@ -15,8 +15,8 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Literal
 
-from hostler.storage.port import Row, Tx
-from hostler.storage.sql.statements import Query, load
+from hostler.storage.port import Query, Row, Tx
+from hostler.storage.sql.statements import load
 from hostler_protocol.ids import digest
 
 Chain = Literal["events", "audit"]

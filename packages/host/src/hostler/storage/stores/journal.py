@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from hostler.domain.retention import CursorLostError
-from hostler.storage.port import Row, Tx
-from hostler.storage.sql.statements import Query, load
+from hostler.storage.port import Query, Row, Tx
+from hostler.storage.sql.statements import load
 from hostler_protocol.limits import KIB, MAX_PAGE_BYTES, MAX_PAGE_ITEMS
 
 Kind = Literal[

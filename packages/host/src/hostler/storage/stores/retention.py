@@ -23,8 +23,6 @@ from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.erasure import STEP_ROWS, until_nothing
 from hostler.storage.stores.redactions import MAX_ACCOUNT_SEQS, account
 
-__all__ = ["Collected", "RetentionPolicy", "collect", "collect_workspace"]
-
 _q = load(__file__)
 
 DAY_MS = 86_400_000

@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
+from hostler.storage.port import Query as Statement
 from hostler.storage.port import Row, Tx
-from hostler.storage.sql.statements import Query as Statement
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import transcripts
 from hostler.storage.stores.filters import ANY, NEWEST, AnyOr

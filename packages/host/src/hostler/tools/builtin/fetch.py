@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.tool_entries import FetchEntry, ToolEntry
+from hostler.domain.tool_pins import ToolPin
 from hostler.egress import (
     Answer,
     Egress,
@@ -27,7 +28,7 @@ from hostler.egress import (
 )
 from hostler.tools.builtin.html_text import Link, page_text
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
-from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.untrusted import decoded, error_of, is_text, kind_of, status_text
 from hostler_protocol.errors import (
     DeadlineExceededError,

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from hostler.tools.mcp.limits import MAX_DESCRIPTION_CHARS, MAX_TOOLS, MAX_WARNINGS
-from hostler.tools.schema import SchemaError, ToolSchema
+from hostler.tools.schema import ToolSchema
+from hostler.tools.schema_cost import SchemaError
 from hostler_protocol.ids import digest
 from hostler_protocol.limits import MAX_TOOL_NAME_CHARS
 

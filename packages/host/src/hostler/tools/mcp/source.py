@@ -13,14 +13,14 @@ import msgspec
 
 from hostler.domain.mcp_entry import McpEntry, check_mcp_entry
 from hostler.domain.tool_entries import ToolEntry
-from hostler.domain.tool_pins import StoredPin
+from hostler.domain.tool_pins import StoredPin, ToolPin
 from hostler.egress import EgressPolicy
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.mcp.definitions import Definition
 from hostler.tools.mcp.port import McpContext
 from hostler.tools.mcp.results import check_output, check_size, result_of
 from hostler.tools.mcp.server import McpServer, McpServerStatus
-from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.schema import ToolSchema, check_off_loop
 from hostler_protocol.errors import ConflictError, DeadlineExceededError, InvalidArgumentError, NotFoundError
 from hostler_protocol.grants import ToolResource

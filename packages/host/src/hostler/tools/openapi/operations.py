@@ -22,7 +22,8 @@ from hostler.tools.openapi.parameters import LOCATIONS, Parameter
 from hostler.tools.openapi.schemas import SchemaWriter, shortened
 from hostler.tools.openapi.security import Scheme, Security
 from hostler.tools.openapi.servers import server_of
-from hostler.tools.schema import SchemaError, ToolSchema
+from hostler.tools.schema import ToolSchema
+from hostler.tools.schema_cost import SchemaError
 from hostler_protocol.limits import MAX_TOOL_NAME_CHARS
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")

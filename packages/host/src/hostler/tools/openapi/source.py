@@ -11,6 +11,7 @@ from typing import Any
 
 from hostler.domain.openapi_entry import OpenApiEntry, check_openapi_entry
 from hostler.domain.tool_entries import ToolEntry
+from hostler.domain.tool_pins import ToolPin
 from hostler.egress import Egress, EgressPolicy, Resolver
 from hostler.secrets.resolver import resolve_secret
 from hostler.tools.errors import ToolChangedError
@@ -22,7 +23,7 @@ from hostler.tools.openapi.loader import Loaded, load
 from hostler.tools.openapi.operations import Operation
 from hostler.tools.openapi.requests import request_of
 from hostler.tools.openapi.security import Credentials, credentials_of
-from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, UnavailableError
 from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest

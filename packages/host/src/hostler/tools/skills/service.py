@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from hostler.domain.skills import SKILL_TOOLS, Skill, SkillFile, SkillPin, skill_tool
+from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import skills as records
 from hostler.tools.errors import ToolChangedError, ToolFailedError
-from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.skills.reader import MAX_SKILLS, find_skills, read_file, read_skill
 from hostler_protocol.errors import ConflictError, HostlerError, InvalidArgumentError, NotFoundError
 from hostler_protocol.grants import SkillResource, ToolResource
