@@ -203,3 +203,23 @@ async def attempts(
         finally:
             await held.close()
             connection.abort("the test is over")
+
+
+def raising(error: Exception) -> Any:
+    """Connect no plugin: raise an error."""
+
+    async def connect(runner_id: str) -> PluginConnection:
+        raise error
+
+    return connect
+
+
+def after(host: Attempts, happens: Callable[[], None]) -> Any:
+    """Prepare attempts; something happens before they are prepared."""
+    prepare = host.equipment.prepare
+
+    async def prepared(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> Prepared:
+        happens()
+        return await prepare(run, runners)
+
+    return prepared
