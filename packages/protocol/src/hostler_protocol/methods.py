@@ -18,13 +18,7 @@ from hostler_protocol.ids import PluginIdentity
 from hostler_protocol.limits import INITIAL_RESULT_CREDIT, MAX_INTEGER, Count, Limits
 from hostler_protocol.manifest import RunnerList, ToolList
 from hostler_protocol.results import AgentRunResult
-from hostler_protocol.tools import (
-    ToolCancelNote,
-    ToolFound,
-    ToolInvokeParams,
-    ToolLookupParams,
-    ToolOutcome,
-)
+from hostler_protocol.tools import ToolCancelNote, ToolFound, ToolInvokeParams, ToolLookupParams, ToolOutcome
 
 
 class Side(Enum):

@@ -44,11 +44,7 @@ AFTER_REQUEST: dict[tuple[State, str], State] = {
     (State.READY, "shutdown"): State.DRAINING,
 }
 """The next state, once a request was sent or received."""
-AFTER_REPLY: dict[tuple[State, str], State] = {
-    (State.INITIALIZING, "initialize"): State.READY,
-}
+AFTER_REPLY: dict[tuple[State, str], State] = {(State.INITIALIZING, "initialize"): State.READY}
 """The next state, once a request was answered with a result."""
-AFTER_REFUSAL: dict[tuple[State, str], State] = {
-    (State.INITIALIZING, "initialize"): State.CONNECTED,
-}
+AFTER_REFUSAL: dict[tuple[State, str], State] = {(State.INITIALIZING, "initialize"): State.CONNECTED}
 """The next state, once a request was answered with an error."""

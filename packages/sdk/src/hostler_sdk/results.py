@@ -122,10 +122,7 @@ def message(
         for ref in artifact_refs
     ]
     whole = Message(
-        role="assistant",
-        content=content_of(content, "message()"),
-        artifact_refs=refs,
-        message_id=message_id,
+        role="assistant", content=content_of(content, "message()"), artifact_refs=refs, message_id=message_id
     )
     return _result(MessageCompleted(message=whole), _usage(usage))
 

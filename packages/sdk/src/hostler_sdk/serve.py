@@ -50,9 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--runner", metavar="FILE.py:CLASS", help="serve one runner of one file")
     what.add_argument("--distribution", metavar="NAME", help="serve the runners of an installed package")
     parser.add_argument(
-        "--connect",
-        metavar="URL",
-        help=f"dial a host at ws:// or wss:// with the token in {TOKEN_VARIABLE}",
+        "--connect", metavar="URL", help=f"dial a host at ws:// or wss:// with the token in {TOKEN_VARIABLE}"
     )
     parser.add_argument(
         "--give-up-after",

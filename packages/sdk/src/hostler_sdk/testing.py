@@ -152,10 +152,7 @@ class ScriptedHost:
         return driven
 
     def drive_sync(
-        self,
-        runner: type[Runner] | Runner,
-        text: str | Input | Mapping[str, Any] | None = "",
-        **options: Any,
+        self, runner: type[Runner] | Runner, text: str | Input | Mapping[str, Any] | None = "", **options: Any
     ) -> Driven:
         """Run a runner once, outside of an event loop. Options are those of `drive`."""
         return asyncio.run(self.drive(runner, text, **options))

@@ -43,11 +43,7 @@ class ToolCalls:
     """The tool calls of one connection. `ended` is called after each answer."""
 
     def __init__(
-        self,
-        tools: Mapping[str, Tool],
-        link: Link,
-        write: Callable[[bytes], None],
-        ended: Callable[[], None],
+        self, tools: Mapping[str, Tool], link: Link, write: Callable[[bytes], None], ended: Callable[[], None]
     ) -> None:
         self._tools = {tool.name: tool for tool in tools.values()}
         self._link = link

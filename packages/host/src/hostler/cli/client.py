@@ -116,11 +116,7 @@ class Api:
         return found[:limit]
 
     async def results(
-        self,
-        run_id: str,
-        after: int = 0,
-        *,
-        on_lost: Callable[[int, str], object] = _ignore,
+        self, run_id: str, after: int = 0, *, on_lost: Callable[[int, str], object] = _ignore
     ) -> AsyncIterator[StoredResult]:
         """Yield the results of a run until the terminal one, each once, also over a restart of the server.
 
@@ -164,12 +160,7 @@ class Api:
             raise self._unreachable(error) from error
 
     async def _json(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any],
-        body: Any = None,
-        seconds: float | None = None,
+        self, method: str, path: str, query: Mapping[str, Any], body: Any = None, seconds: float | None = None
     ) -> Any:
         answer = await self._answer(method, path, query, body, seconds)
         if not answer.body:
@@ -182,12 +173,7 @@ class Api:
             ) from error
 
     async def _answer(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any],
-        body: Any = None,
-        seconds: float | None = None,
+        self, method: str, path: str, query: Mapping[str, Any], body: Any = None, seconds: float | None = None
     ) -> Reply:
         parameters = {name: _plain(value) for name, value in query.items() if value is not None}
         target = f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path

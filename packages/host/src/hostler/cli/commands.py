@@ -27,17 +27,9 @@ COMMANDS: Mapping[str, Entry] = {
         "Chat with an agent: answers stream, you can write meanwhile, and you approve or deny its calls.",
     ),
     "dev": Entry(
-        "dev",
-        "dev",
-        START,
-        "Serve a plugin to a running host while you work on it; each change restarts it.",
+        "dev", "dev", START, "Serve a plugin to a running host while you work on it; each change restarts it."
     ),
-    "test": Entry(
-        "conform",
-        "conform",
-        START,
-        "Run the conformance tests of the protocol against a plugin.",
-    ),
+    "test": Entry("conform", "conform", START, "Run the conformance tests of the protocol against a plugin."),
     "replay": Entry(
         "replay",
         "replay",

@@ -34,8 +34,7 @@ KindArgument = Annotated[
     str, typer.Argument(metavar="KIND", help=f"A key of a configuration file: {', '.join(KINDS)}.")
 ]
 NameArgument = Annotated[
-    str,
-    typer.Argument(metavar="[NAME]", help="The entry's name; not needed for a kind with one entry."),
+    str, typer.Argument(metavar="[NAME]", help="The entry's name; not needed for a kind with one entry.")
 ]
 
 

@@ -32,8 +32,7 @@ def apply(
     file: Annotated[Path, typer.Argument(help="A configuration file, YAML or TOML.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     prune: Annotated[
-        bool,
-        typer.Option("--prune", help="Remove entries that the file does not name."),
+        bool, typer.Option("--prune", help="Remove entries that the file does not name.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -174,8 +173,7 @@ def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
 def export(
     server: Server,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead."),
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -83,11 +83,7 @@ def write_config(folder: Path, *, model: bool) -> Path:
 
     plugins = [bundled("examples", "guide"), bundled("examples", "echo")]
     agents: list[dict[str, Any]] = [
-        {
-            "name": "guide",
-            "runner": "plugin:hostler/guide/default",
-            "config": {"pace": 0.02},
-        },
+        {"name": "guide", "runner": "plugin:hostler/guide/default", "config": {"pace": 0.02}},
         {"name": "echo", "runner": "plugin:acme/echo/default", "event_types": []},
     ]
     config: dict[str, Any] = {}

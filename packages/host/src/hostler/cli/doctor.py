@@ -18,14 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import typer
 
 from hostler.cli.database import StorageLocation, open_storage
-from hostler.cli.options import (
-    DatabaseOption,
-    DataOption,
-    JsonOption,
-    KeyOption,
-    UrlOption,
-    data_directory,
-)
+from hostler.cli.options import DatabaseOption, DataOption, JsonOption, KeyOption, UrlOption, data_directory
 from hostler.cli.output import FAILED, write_json
 from hostler.cli.tables import write_indented
 from hostler_protocol.errors import UnauthorizedError
@@ -159,9 +152,7 @@ def _disk(folder: Path) -> Finding:
     text = f"{free / 1024**3:,.1f} GiB free"
     if free < LOW_DISK_BYTES:
         return Finding(
-            "disk",
-            "wrong",
-            f"{text}: a full disk refuses new events; `hostler gc` deletes expired data",
+            "disk", "wrong", f"{text}: a full disk refuses new events; `hostler gc` deletes expired data"
         )
     return Finding("disk", "ok", text)
 
@@ -176,9 +167,7 @@ async def _sandbox() -> list[Finding]:
     who = "as root" if hasattr(os, "geteuid") and os.geteuid() == 0 else "as an ordinary user"
     findings = [
         Finding(
-            one.mechanism,
-            "ok" if one.works else "note",
-            f"{one.text} ({who})" if one.works else one.text,
+            one.mechanism, "ok" if one.works else "note", f"{one.text} ({who})" if one.works else one.text
         )
         for one in held
     ]

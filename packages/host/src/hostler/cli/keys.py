@@ -37,8 +37,7 @@ def create_key(
     ] = None,
     role: Annotated[list[str] | None, typer.Option("--role", help="A role; repeatable.")] = None,
     plugin: Annotated[
-        str | None,
-        typer.Option("--plugin", metavar="AUTHOR/NAME", help="A token for a remote plugin."),
+        str | None, typer.Option("--plugin", metavar="AUTHOR/NAME", help="A token for a remote plugin.")
     ] = None,
     days: Annotated[float | None, typer.Option("--days", min=0.001, help="Days until it expires.")] = None,
     as_json: JsonOption = False,

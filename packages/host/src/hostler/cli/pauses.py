@@ -59,11 +59,7 @@ def list_pauses(
 
 @app.command("show")
 @server_command
-def show(
-    server: Server,
-    pause: PauseArgument,
-    as_json: JsonOption = False,
-) -> None:
+def show(server: Server, pause: PauseArgument, as_json: JsonOption = False) -> None:
     """Show a pause: its calls with full arguments, their digests and decisions."""
     from hostler.cli.pause_show import show_pause
 
@@ -127,8 +123,7 @@ def answer(
     pause: PauseArgument,
     call: CallArgument = None,
     values: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="A value; JSON if possible."),
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A value; JSON if possible.")
     ] = None,
     button: Annotated[str | None, typer.Option("--action", help="The name of the button to press.")] = None,
     comment: CommentOption = None,
@@ -154,8 +149,7 @@ def result(
     pause: PauseArgument,
     call: CallArgument = None,
     value: Annotated[
-        str | None,
-        typer.Option("--value", metavar="JSON", help="Or text; @FILE; default: standard input."),
+        str | None, typer.Option("--value", metavar="JSON", help="Or text; @FILE; default: standard input.")
     ] = None,
     error: Annotated[
         str | None, typer.Option("--error", metavar="TEXT", help="The tool failed with this error.")
@@ -226,11 +220,7 @@ def resolve(
 
 @app.command("inbox")
 @server_command
-def inbox(
-    server: Server,
-    limit: LimitOption = 50,
-    as_json: JsonOption = False,
-) -> None:
+def inbox(server: Server, limit: LimitOption = 50, as_json: JsonOption = False) -> None:
     """List events of pauses, newest first."""
     write_items(
         server.items("/v1/inbox", limit=limit),

@@ -52,8 +52,7 @@ def replay(
         bool, typer.Option("--effects", help="With --live-after: also make calls with effects.")
     ] = False,
     seconds: Annotated[
-        float,
-        typer.Option("--timeout", metavar="SECONDS", min=1.0, help="The most for one replay."),
+        float, typer.Option("--timeout", metavar="SECONDS", min=1.0, help="The most for one replay.")
     ] = 60.0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object per replay, and nothing else.")

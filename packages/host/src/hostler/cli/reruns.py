@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 VersionOption = Annotated[
-    int | None,
-    typer.Option("--agent-version", metavar="N", min=1, help="Use this version of the agent."),
+    int | None, typer.Option("--agent-version", metavar="N", min=1, help="Use this version of the agent.")
 ]
 WaitOption = Annotated[bool, typer.Option("--wait", help="Follow it to its end, and exit with its status.")]
 MAX_RETRIED = 10_000
@@ -32,8 +31,7 @@ def export(
     server: Server,
     run_id: RunArgument,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead."),
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead.")
     ] = None,
 ) -> None:
     """Write a run as one JSON document, for `hostler replay` and tests."""
@@ -48,11 +46,7 @@ def export(
 
 
 @server_command
-def steps(
-    server: Server,
-    run_id: RunArgument,
-    as_json: JsonOption = False,
-) -> None:
+def steps(server: Server, run_id: RunArgument, as_json: JsonOption = False) -> None:
     """List the steps of a run, with the numbers for replay and fork."""
     from hostler.domain.tapes import decode_tape, read_tape
 
@@ -138,8 +132,7 @@ def fork(
     server: Server,
     run_id: RunArgument,
     at: Annotated[
-        int | None,
-        typer.Option("--at", metavar="STEP", min=0, help="The last step to reuse; default: all."),
+        int | None, typer.Option("--at", metavar="STEP", min=0, help="The last step to reuse; default: all.")
     ] = None,
     text: Annotated[
         str | None, typer.Option("--input", metavar="TEXT", help="The input instead of the recorded message.")

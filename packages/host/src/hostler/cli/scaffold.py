@@ -126,10 +126,7 @@ def new_runner(
 ) -> None:
     """Create a plugin folder with one runner and a test."""
     if not _NAME.fullmatch(name):
-        fail(
-            f"{name!r} is not a plugin name: write a letter, then up to 62 letters, digits, - and _",
-            USAGE,
-        )
+        fail(f"{name!r} is not a plugin name: write a letter, then up to 62 letters, digits, - and _", USAGE)
     target = (folder or Path()) / name
     if target.exists():
         fail(f"{target} already exists: choose another name", USAGE)
@@ -145,12 +142,7 @@ def new_runner(
         "label": " ".join(words).strip().capitalize(),
         "folder": target.name,
     }
-    files = {
-        "hostler.yaml": MANIFEST,
-        f"{module}.py": RUNNER,
-        f"test_{module}.py": TEST,
-        "README.md": README,
-    }
+    files = {"hostler.yaml": MANIFEST, f"{module}.py": RUNNER, f"test_{module}.py": TEST, "README.md": README}
     try:
         target.mkdir(parents=True)
         for path, text in files.items():
@@ -164,8 +156,7 @@ def _author(given: str | None) -> str:
     if given is not None:
         if _NOT_ALLOWED.search(given) or not given[:1].isalnum():
             fail(
-                f"--author {given!r}: write letters, digits, '_', '.' and '-', a letter or digit first",
-                USAGE,
+                f"--author {given!r}: write letters, digits, '_', '.' and '-', a letter or digit first", USAGE
             )
         return given
     try:

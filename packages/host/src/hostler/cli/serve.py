@@ -36,16 +36,14 @@ def serve(
         Path | None, typer.Option("--config", metavar="FILE", help="A configuration file, YAML or TOML.")
     ] = None,
     prune: Annotated[
-        bool,
-        typer.Option("--prune", help="Remove entries that FILE does not name, now and at each reload."),
+        bool, typer.Option("--prune", help="Remove entries that FILE does not name, now and at each reload.")
     ] = False,
     database: DatabaseOption = None,
     max_runs: Annotated[
         int, typer.Option("--max-runs", min=1, help="The most runs at once; others wait.")
     ] = 256,
     max_runs_per_workspace: Annotated[
-        int | None,
-        typer.Option("--max-runs-per-workspace", min=1, help="The most runs of one workspace."),
+        int | None, typer.Option("--max-runs-per-workspace", min=1, help="The most runs of one workspace.")
     ] = None,
     max_runs_per_plugin: Annotated[
         int | None, typer.Option("--max-runs-per-plugin", min=1, help="The most runs of one plugin.")

@@ -56,12 +56,7 @@ def find_server(url: str | None, key: str | None, data_dir: Path) -> Address | N
 
 @asynccontextmanager
 async def reach(
-    url: str | None,
-    key: str | None,
-    data: Path | None,
-    *,
-    running: bool = False,
-    database: str | None = None,
+    url: str | None, key: str | None, data: Path | None, *, running: bool = False, database: str | None = None
 ) -> AsyncIterator[Api]:
     """Enter with the API of the server to use.
 

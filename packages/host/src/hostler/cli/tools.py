@@ -102,8 +102,7 @@ def show_tool(
 def approve_tools(
     server: Server,
     tool: Annotated[
-        str,
-        typer.Argument(metavar="SERVER.TOOL", help="A tool like files.read, or several: 'files.*'."),
+        str, typer.Argument(metavar="SERVER.TOOL", help="A tool like files.read, or several: 'files.*'.")
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve what is shown without asking.")] = False,
     as_json: JsonOption = False,

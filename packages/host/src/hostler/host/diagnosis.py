@@ -53,11 +53,7 @@ def agent_problems(specs: Iterable[AgentSpec], inventory: Inventory) -> list[Con
     """Return the problems of agents."""
     return [
         ConfigProblem(
-            kind="agent",
-            name=spec.name,
-            problem=mistake.text,
-            place=mistake.place,
-            severity=mistake.severity,
+            kind="agent", name=spec.name, problem=mistake.text, place=mistake.place, severity=mistake.severity
         )
         for spec in specs
         if not _is_of_one_run(spec)
@@ -159,8 +155,4 @@ class Diagnosis:
     def _revisions(self) -> tuple[object, ...]:
         """Return the revisions of everything that the review of agents depends on."""
         inventories = self.inventories
-        return (
-            inventories.supervisor.catalog.revision,
-            *inventories.tools.revisions(),
-            inventories.config,
-        )
+        return (inventories.supervisor.catalog.revision, *inventories.tools.revisions(), inventories.config)

@@ -58,10 +58,7 @@ class Workers:
     """All workers of a host. `clock` is monotonic; `back_off`: consecutive failures -> seconds to wait."""
 
     def __init__(
-        self,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        back_off: Callable[[int], float] = restart_wait,
+        self, *, clock: Callable[[], float] = time.monotonic, back_off: Callable[[int], float] = restart_wait
     ) -> None:
         self._clock = clock
         self._back_off = back_off

@@ -22,12 +22,7 @@ from hostler.runs.running_attempt import RunningAttempt
 from hostler.runs.timers import AttemptClock
 from hostler.storage.stores import pauses
 from hostler.storage.stores.run_rows import Run
-from hostler_protocol.errors import (
-    HostlerError,
-    PluginError,
-    RunFailure,
-    UnavailableError,
-)
+from hostler_protocol.errors import HostlerError, PluginError, RunFailure, UnavailableError
 from hostler_protocol.results import RunFailed
 from hostler_protocol.runs import RunStatus
 

@@ -14,14 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hostler.domain.bindings import (
-    Ambiguous,
-    Binding,
-    DisabledAgent,
-    Resolution,
-    Undecided,
-    UnknownAgent,
-)
+from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, Resolution, Undecided, UnknownAgent
 from hostler.domain.events import Caller, Event
 from hostler.domain.ingest import artifact_refs_of, event_of
 from hostler.domain.lanes import lane_of
@@ -40,11 +33,7 @@ from hostler.storage.stores.run_rows import NewRun
 from hostler.storage.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Strict
 from hostler_protocol.content import Message, text_of
-from hostler_protocol.errors import (
-    ConflictError,
-    HostlerError,
-    UnavailableError,
-)
+from hostler_protocol.errors import ConflictError, HostlerError, UnavailableError
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import new_id
 from hostler_protocol.runs import RunStatus
@@ -324,11 +313,7 @@ def not_routed(record: events.StoredEvent) -> UnavailableError:
 
 
 def _new_run(
-    event: Event,
-    binding: Binding,
-    parent_run_id: str | None,
-    deadline_at: int | None,
-    not_before: int | None,
+    event: Event, binding: Binding, parent_run_id: str | None, deadline_at: int | None, not_before: int | None
 ) -> NewRun:
     envelope, agent = event.envelope, binding.agent
     return NewRun(

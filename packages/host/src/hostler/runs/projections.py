@@ -9,13 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from hostler.calls.scope import CallScope
-from hostler.domain.outcomes import (
-    ActionRequest,
-    ArtifactWrite,
-    StateWrite,
-    Stored,
-    TranscriptWrite,
-)
+from hostler.domain.outcomes import ActionRequest, ArtifactWrite, StateWrite, Stored, TranscriptWrite
 from hostler.domain.place import NOWHERE, Place
 from hostler.domain.scopes import area_of
 from hostler.storage.port import Tx

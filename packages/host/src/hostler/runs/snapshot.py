@@ -117,11 +117,7 @@ def _past(tx: Tx, run: Run) -> Past:
 
 
 def _grant(
-    manifest: AgentRunnerManifest,
-    agent: Agent,
-    event: Event,
-    configuration: Configuration,
-    catalog: Catalog,
+    manifest: AgentRunnerManifest, agent: Agent, event: Event, configuration: Configuration, catalog: Catalog
 ) -> Grant:
     """Build the grant; it is frozen with the first attempt."""
     scopes = scopes_for(

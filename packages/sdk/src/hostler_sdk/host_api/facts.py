@@ -6,12 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal
 
 from hostler_protocol.limits import MAX_PAGE_ITEMS
-from hostler_protocol.runs import (
-    AgentEventRecord,
-    HistorySearchResult,
-    Page,
-    TranscriptItem,
-)
+from hostler_protocol.runs import AgentEventRecord, HistorySearchResult, Page, TranscriptItem
 from hostler_sdk.host_api.port import Group, stated
 from hostler_sdk.inputs import SteeringItem, steering_item
 
@@ -95,10 +90,7 @@ class Events(Group):
         return reply
 
     async def page(
-        self,
-        before_cursor: str | None = None,
-        event_types: Sequence[str] | None = None,
-        limit: int = 50,
+        self, before_cursor: str | None = None, event_types: Sequence[str] | None = None, limit: int = 50
     ) -> Page[AgentEventRecord]:
         """Return one page, newest first; `before_cursor` is the `next_cursor` of the page before."""
         reply: Page[AgentEventRecord] = await self._host.call(
