@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,48 @@ async def test_calls_that_come_together_are_answered_in_their_recorded_order(att
         slow, quick = second.begin("knowledge.retrieve"), second.begin("state.get", **STATE)
         await second.runner.answer(slow)
         assert list(second.runner.answers) == [quick, slow]
+
+
+async def test_a_recorded_call_that_is_given_up_before_its_turn_is_not_journalled_again(
+    attempts: Attempts,
+) -> None:
+    async with attempts.attempt() as first:
+        gate = attempts.handbook.gate = Gate()
+        slow = first.begin("knowledge.retrieve")
+        await gate.reached()
+        await first.call("state.get", **STATE)
+        gate.open()
+        await first.runner.answer(slow)
+        recorded = await first.entries()
+    async with attempts.attempt(again=await attempts.lost(first.run), resumed=True) as second:
+        early, other = second.begin("knowledge.retrieve"), second.begin("knowledge.retrieve", query_text="x")
+        second.calls.give_up(other, goes_on=True)
+        await asyncio.sleep(0)
+        second.calls.give_up(early, goes_on=True)
+        await second.idle()
+        assert await second.entries() == recorded
+
+
+async def test_recorded_changes_that_come_together_count_as_effects(attempts: Attempts) -> None:
+    async with attempts.attempt() as first:
+        for value in (1, 2):
+            await first.call("state.set", value=value, **STATE)
+    async with attempts.attempt(again=await attempts.lost(first.run), resumed=True) as second:
+        for call_id in [second.begin("state.set", value=value, **STATE) for value in (1, 2)]:
+            await second.runner.answer(call_id)
+        assert second.calls.had_effects
+        assert second.live == []
+
+
+async def test_the_end_of_the_attempt_ends_a_recorded_call_that_has_no_task(attempts: Attempts) -> None:
+    async with attempts.attempt() as first:
+        await first.call("state.get", **STATE)
+    async with attempts.attempt(again=await attempts.lost(first.run), resumed=True) as second:
+        second.begin("state.get", **STATE)
+        second.calls.stop()
+        await second.idle()
+        await asyncio.sleep(0)
+        assert second.runner.answers == {}
 
 
 async def test_a_call_that_was_given_up_is_not_answered_the_second_time_either(attempts: Attempts) -> None:
