@@ -63,6 +63,15 @@ def test_a_list_asks_its_server_with_few_imports(group: str) -> None:
     assert not others & loaded
 
 
+def test_a_run_through_a_server_opens_no_host_and_one_without_imports_no_server(tmp_path: Path) -> None:
+    through = loaded_by("run", "someone", "hello", "--url", "http://127.0.0.1:1", "--key", "k")
+    assert "hostler.cli.run_once" in through
+    assert not {"hostler.host.host", "hostler.http.app", "hostler.storage.sql.database"} & through
+    alone = loaded_by("run", "someone", "hello", "--data", str(tmp_path))
+    assert "hostler.http.app" in alone  # the API of the host in the command's own process
+    assert not {"uvicorn", "h11", "websockets"} & alone
+
+
 def test_completion_and_help_import_no_command_that_is_not_asked_for() -> None:
     bash = {"COMP_WORDS": "hostler ru", "COMP_CWORD": "1", "_HOSTLER_COMPLETE": "complete_bash"}
     loaded = loaded_by(**bash)

@@ -38,6 +38,7 @@ def test_an_entry_makes_a_configuration_of_it_alone(field: str) -> None:
     data, name = ENTRIES[field]
     entry, source = read_entry(ENTRY_KINDS[field], data)
     assert source.mistakes == ()
+    assert source.entry == (field if name == POLICY else f"{field}[0]")
     config = with_entry(ENTRY_KINDS[field], entry)
     plugins = {one.path: one for one in config.plugins if isinstance(one, PluginEntry)}
     named = {kind: list(entries) for kind, entries in entries_by_kind(config, plugins).items() if entries}

@@ -15,7 +15,6 @@ from typing import Any
 
 from hostler.cli.client import Api
 from hostler.cli.configuration import send_config
-from hostler.cli.in_process import InProcessTransport
 from hostler.cli.options import data_directory
 from hostler.cli.output import CANCELLED, FAILED, INTERRUPTED, PAUSED, STATUS_OF_RUN, note, show_error
 from hostler.cli.pause_show import WAITING, what_next
@@ -25,9 +24,7 @@ from hostler.cli.run_output import Show, follow, interrupts, until_paused
 from hostler.cli.server_address import find_server
 from hostler.cli.target_agent import ServePlugin, target_agent
 from hostler.cli.targets import read_target
-from hostler.host.config import Settings
 from hostler.host.config_file import read_config_file
-from hostler.host.host import Host
 from hostler.host.lock import read_holder
 from hostler.plugins.source import Folder, SingleFile
 from hostler_protocol.errors import UnauthorizedError
@@ -95,6 +92,10 @@ async def run_once(options: RunOptions) -> int:
 @asynccontextmanager
 async def _own_host(data_dir: Path) -> AsyncIterator[tuple[Api, ServePlugin]]:
     """Open a host in this process, with its API and the way to start a plugin in it."""
+    from hostler.cli.in_process import InProcessTransport
+    from hostler.host.config import Settings
+    from hostler.host.host import Host
+
     settings = Settings(
         data_dir=data_dir,
         database=os.environ.get("HOSTLER_DATABASE"),

@@ -12,7 +12,6 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hostler.http.asgi import Scope
 from hostler.http.limits import HEADER_SECONDS, MAX_CONNECTIONS, MAX_CORKED_BYTES
 from hostler.http.problems import PROBLEM_TYPE, RequestTimeoutError, encode_problem, problem_of, status_of
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, UnavailableError
@@ -87,15 +86,6 @@ class BufferedTransport:
 class BoundedConnection(H11Protocol):
     """One connection of a client."""
 
-    @classmethod
-    def of(cls, scope: Scope) -> BoundedConnection | None:
-        """Return the connection of a request if its response may be written in chunks directly, else None.
-
-        h11 keeps no count inside a chunked body, so a stream may bypass it: half the cost per reader.
-        """
-        found = scope.get("state", {}).get("connection")
-        return found if isinstance(found, cls) and scope.get("http_version") == "1.1" else None
-
     header_seconds = HEADER_SECONDS
     max_connections = MAX_CONNECTIONS
     _headers_due: asyncio.TimerHandle | None = None
@@ -103,6 +93,7 @@ class BoundedConnection(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.app_state = {**self.app_state, "connection": self}
+        """The `state` of each request's ASGI scope."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer for the headers; refuse the connection if there are too many."""

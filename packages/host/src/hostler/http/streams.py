@@ -13,9 +13,9 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hostler.http.asgi import Receive, Scope, Send
-from hostler.http.connection import BoundedConnection
 from hostler.http.event_stream import Batches, EventStream
 from hostler.http.limits import STREAM_COMMENT_SECONDS, STREAM_PACE_SECONDS, STREAM_STUCK_SECONDS
 from hostler.http.problems import encode_problem, problem_of
@@ -24,6 +24,9 @@ from hostler.http.sse import COMMENT, EventChunk, chunks_of
 from hostler.journal.feed import BATCH_RESULTS, StoredResult
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.results import TERMINAL_RESULTS
+
+if TYPE_CHECKING:  # it imports uvicorn, which a host inside of one command does not need
+    from hostler.http.connection import BoundedConnection
 
 _STREAM_HEADERS: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -118,7 +121,7 @@ class Streams:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if scope["method"] != "HEAD" and not self._closing:
             now = asyncio.get_running_loop().time()
-            stream = _Stream(answer.run_id, now, send, BoundedConnection.of(scope))
+            stream = _Stream(answer.run_id, now, send, _connection_of(scope))
             await self._serve(stream, answer, receive)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return 200
@@ -282,3 +285,12 @@ async def _disconnected(receive: Receive) -> None:
 async def _close(batches: Batches) -> None:
     if isinstance(batches, AsyncGenerator):
         await batches.aclose()
+
+
+def _connection_of(scope: Scope) -> BoundedConnection | None:
+    """Return the connection of a request if its response may be written in chunks directly, else None.
+
+    h11 keeps no count inside a chunked body, so a stream may bypass it: half the cost per reader.
+    """
+    connection: BoundedConnection | None = scope.get("state", {}).get("connection")
+    return connection if scope.get("http_version") == "1.1" else None
