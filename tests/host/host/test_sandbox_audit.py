@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.host.sandbox_audit import HOUR_SECONDS, MOST_PER_HOUR, AuditedSandboxes
+from hostler.host.sandbox_audit import HOUR_SECONDS, MAX_PER_HOUR, AuditedSandboxes
 from hostler.sandbox.port import Violation
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit
@@ -31,7 +31,7 @@ async def test_one_that_is_refused_much_fills_the_chain_no_further_than_its_boun
 ) -> None:
     now = [0.0]
     sandboxes = AuditedSandboxes(database, WORKSPACE, clock=lambda: now[0])
-    for number in range(MOST_PER_HOUR * 3):
+    for number in range(MAX_PER_HOUR * 3):
         sandboxes.record("plugin acme/echo", refusal(number))
     sandboxes.record("plugin acme/other", refusal(0))
     now[0] = HOUR_SECONDS
@@ -39,7 +39,7 @@ async def test_one_that_is_refused_much_fills_the_chain_no_further_than_its_boun
     await sandboxes.close()
     facts = await database.read(lambda tx: audit.page(tx, WORKSPACE, limit=1000))
     texts = [fact.body["text"] for fact in facts if fact.target == "plugin acme/echo"]
-    assert len(texts) == MOST_PER_HOUR + 2
+    assert len(texts) == MAX_PER_HOUR + 2
     assert texts[0] == refusal(7).text
     assert "more than" in texts[1]
-    assert len(facts) == MOST_PER_HOUR + 3
+    assert len(facts) == MAX_PER_HOUR + 3

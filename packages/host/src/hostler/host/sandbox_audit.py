@@ -1,7 +1,7 @@
 """Audit of refusals by sandboxes, of plugins, MCP servers and commands.
 
-A sandbox reports each refusal once per process. The facts per sandbox and hour are bounded too, since a
-process that restarts again and again would fill the audit log. They are written in the background.
+A sandbox reports each refusal once per process. The refusals audited per sandbox and hour are limited as
+well: a process that restarts again and again would fill the audit log. They are written in the background.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from hostler.storage.port import Database, Tx
 from hostler.storage.stores import audit
 from hostler_protocol.errors import HostError
 
-MOST_PER_HOUR = 120
-"""Facts per sandbox name; the next one states that there are more."""
-MOST_WAITING = 2000
-"""Facts that wait to be written."""
-MOST_NAMES = 4000
+MAX_PER_HOUR = 120
+"""Audited refusals per sandbox name and hour; one more entry says that there were more."""
+MAX_WAITING = 2000
+"""Refusals that wait to be written; the oldest are dropped."""
+MAX_NAMES = 4000
 """Sandbox names with a counter: commands of each conversation have one."""
 HOUR_SECONDS = 3600.0
 ACTOR = "sandbox"
@@ -38,7 +38,7 @@ class AuditedSandboxes:
         self._db = db
         self._workspace = workspace
         self._clock = clock
-        self._waiting: deque[tuple[str, str, str]] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[tuple[str, str, str]] = deque(maxlen=MAX_WAITING)
         self._counts: dict[str, int] = {}
         self._counted_from = clock()
         self._writing: asyncio.Task[None] | None = None
@@ -49,14 +49,14 @@ class AuditedSandboxes:
 
     def record(self, name: str, violation: Violation) -> None:
         """Queue a refusal of the sandbox with this name to be audited."""
-        if self._clock() - self._counted_from >= HOUR_SECONDS or len(self._counts) >= MOST_NAMES:
+        if self._clock() - self._counted_from >= HOUR_SECONDS or len(self._counts) >= MAX_NAMES:
             self._counts.clear()
             self._counted_from = self._clock()
         count = self._counts[name] = self._counts.get(name, 0) + 1
-        if count > MOST_PER_HOUR + 1:
+        if count > MAX_PER_HOUR + 1:
             return
-        if count == MOST_PER_HOUR + 1:
-            text = f"more than {MOST_PER_HOUR} in an hour; the rest is in its log only"
+        if count == MAX_PER_HOUR + 1:
+            text = f"more than {MAX_PER_HOUR} in an hour; the rest is in its log only"
             self._waiting.append((name, violation.kind, text))
         else:
             self._waiting.append((name, violation.kind, violation.text))

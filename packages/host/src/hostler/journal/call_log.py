@@ -1,4 +1,4 @@
-"""Calls on their way into the journal: outcomes, refusals, what was given up; large ones lie in a blob."""
+"""Write the calls of an attempt into the journal; the entry of a large one refers to a blob."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _encoder = msgspec.json.Encoder()
 
 @dataclass(slots=True)
 class CallRecord:
-    """One call that is being made. `effect`: the effect class of the tool that is called."""
+    """One call in progress. `effect`: the effect class of its tool."""
 
     name: CallName
     params: Any
@@ -31,7 +31,7 @@ class CallRecord:
     chunks: list[Any] = field(default_factory=list)
     """Chunks streamed so far."""
     is_written: bool = False
-    """Whether its outcome is on its way already."""
+    """Whether its outcome was queued for the journal."""
 
     def entry(self, reply: Any = None, error: HostlerError | None = None, **more: Any) -> CallEntry:
         """Return the journal entry of the call."""
@@ -49,7 +49,7 @@ class CallRecord:
         )
 
     def outline(self, size: int, whole: CallEntry) -> CallEntry:
-        """Return the journal entry of a call whose whole entry is too large for a row."""
+        """Return the short entry of a call whose whole entry, of `size` bytes, is too large for a row."""
         return CallEntry(
             method=self.name.method,
             digest=self.name.digest,
@@ -70,20 +70,20 @@ class CallLog:
         self._blobs = blobs
 
     def refused(self, refusal: CallEntry) -> None:
-        """A call that the gate did not let through."""
+        """Write a call that the gate refused."""
         data = _encoder.encode(refusal)
         item = Item(entry=Entry("refusal", refusal.method, data), synced=False, size=len(data))
         self._journal.add(item, hurry=False)
 
     def effect(self, record: CallRecord, reply: Any, error: HostlerError | None) -> Entry:
-        """The entry of a call that is carried out in the transaction which writes it."""
+        """Return the entry of a call that is carried out in the transaction that writes the entry."""
         data = _encoder.encode(record.entry(reply, error))
-        if len(data) > MAX_INLINE_BYTES:  # what is large in it is kept by the effect itself
+        if len(data) > MAX_INLINE_BYTES:  # its large values are stored by the effect itself
             data = _encoder.encode(replace(record, params=shown(record.params)).entry(reply, error))
         return Entry("call", record.name.method, data)
 
     def child_intent(self, record: CallRecord, child_run_id: str) -> Entry:
-        """The entry of a call whose child run stands, and whose answer waits for it."""
+        """Return the intent of a call whose child run exists, and whose answer waits for that run."""
         name = record.name
         intent = Intent(
             name.method,
@@ -104,7 +104,7 @@ class CallLog:
         given_up: bool = False,
         settle: Callable[[Tx], None] | None = None,
     ) -> None:
-        """Write an outcome down without waiting for its commit. `settle` is of the same transaction."""
+        """Queue an outcome without waiting for its commit. `settle` runs in the same transaction."""
         whole = record.entry(reply, error, given_up=given_up)
         self._journal.add(self._outcome(record, whole, settle), hurry=False)
 
@@ -115,7 +115,7 @@ class CallLog:
         error: HostlerError | None,
         settle: Callable[[Tx], None] | None = None,
     ) -> None:
-        """Write an outcome down; it is durable when this returns. `settle` is of the same transaction."""
+        """Write an outcome; it is durable when this returns. `settle` runs in the same transaction."""
         item = self._outcome(record, record.entry(reply, error), settle)
         item.synced = True
         await self._journal.commit(item)
@@ -139,10 +139,12 @@ class CallLog:
 
         return Item(before=None if is_small else put, work=work, synced=settle is not None, size=len(data))
 
-    def withdrawn(self, record: CallRecord, settle: Callable[[Tx], None], told: Callable[[], None]) -> None:
-        """Write down that a call was given up before anything of it was done.
+    def withdrawn(
+        self, record: CallRecord, settle: Callable[[Tx], None], durable: Callable[[], None]
+    ) -> None:
+        """Write that the runner gave up a call before any of it was carried out.
 
-        `settle` is of the same transaction, `told` once it is durable.
+        `settle` runs in the same transaction; `durable` is called after the commit.
         """
         record.is_written = True
         entry = replace(record, params=shown(record.params)).entry(given_up=True)
@@ -152,7 +154,7 @@ class CallLog:
             settle(tx)
             return Entry("call", record.name.method, data), None
 
-        self._journal.add(Item(work=work, size=len(data), done=lambda *_: told()))
+        self._journal.add(Item(work=work, size=len(data), done=lambda *_: durable()))
 
 
 def _outlined(tx: Tx, record: CallRecord, blob: Blob, whole: CallEntry) -> Entry:

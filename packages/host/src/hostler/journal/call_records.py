@@ -1,7 +1,7 @@
-"""How calls stand in the journal: what they are known by, their intents and their outcomes.
+"""The journal entries of calls: how calls are identified, their intents and their outcomes.
 
-An `intent` says that a call with an effect outside the host is about to be made, and is durable before it is.
-A `call` says what came of one; a `refusal` is the outcome of a call that the gate did not let through.
+An `intent` announces a call with an effect outside the host, and is durable before the call is made. A `call`
+has the outcome of one; a `refusal` is the outcome of a call that the gate refused.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from hostler_protocol.ids import digest
 from hostler_protocol.limits import KIB
 
 NOT_IN_DIGEST = frozenset({"run_id", "tool_call_id", "upload_id"})
-"""Differ between attempts although the call is the same."""
+"""Parameters that differ between attempts although the call is the same."""
 MAX_SHOWN_BYTES = 8 * KIB
-"""A parameter longer than this is named by its digest where the whole call is too large for the journal."""
+"""In an entry that would be too large, a longer parameter is replaced by its digest."""
 
 _encoder = msgspec.json.Encoder()
 
 
 class CallEntry(msgspec.Struct, omit_defaults=True):
-    """Data of a `call` or `refusal` entry. `chunks`: text of a model, or whole chunks. `ms`: milliseconds.
+    """Data of a `call` or `refusal` entry. `chunks`: texts of a model, or whole chunks. `ms`: milliseconds.
 
-    `effect`: the effect class of the tool that was called. `size_bytes`: the whole lies in a blob; `usage` is
-    then what stands in its reply. `given_up`: the runner did not wait for the end.
+    `effect`: the effect class of the tool. `size_bytes`: set if the whole entry is in a blob; `usage` is then
+    copied from its reply. `given_up`: the runner did not wait for the end.
     """
 
     method: str
@@ -75,9 +75,8 @@ class CallHead(msgspec.Struct):
 class Intent(msgspec.Struct, omit_defaults=True, frozen=True):
     """Data of an `intent` entry.
 
-    `arguments`: what the tool gets, where a person edited what the runner proposed. `resolution` counts how
-    often a person said that the call did not happen.
-    `child_run_id`: of `run.create`, whose run stands although the call has no outcome yet.
+    `arguments`: the tool's arguments, if a person edited those of the runner. `resolution`: how often a
+    person said that the call did not happen. `child_run_id`: the run that `run.create` has created already.
     """
 
     method: str
@@ -100,7 +99,7 @@ class Intent(msgspec.Struct, omit_defaults=True, frozen=True):
 
 
 class JournalledError(HostlerError):
-    """A refusal that already stands in the journal."""
+    """A refusal that is in the journal already."""
 
     def __init__(self, error: HostlerError) -> None:
         super().__init__(error.message)
@@ -128,12 +127,12 @@ def effect_key_of(run_id: str, call_id: str, arguments: Any, resolution: int) ->
 
 
 def fields_of(params: CallParams) -> dict[str, Any]:
-    """The parameters by name."""
+    """Return the parameters by name."""
     return {name: getattr(params, name) for name in params.__struct_fields__}
 
 
 def shown(params: CallParams) -> dict[str, Any]:
-    """The parameters with size and digest in the place of what is large. Whoever needs the whole has it."""
+    """Return the parameters by name, each large one replaced by its size and SHA-256."""
     kept: dict[str, Any] = {}
     for name, value in fields_of(params).items():
         encoded = _encoder.encode(value)
@@ -143,7 +142,7 @@ def shown(params: CallParams) -> dict[str, Any]:
 
 
 def chunk_record(chunk: Any) -> Any:
-    """A chunk for the journal; one of nothing but text as that text, which is what nearly all are."""
+    """Return a chunk as stored in the journal. One with only text, as nearly all are, is stored as text."""
     if isinstance(chunk, ModelChunk):
         delta = chunk.delta
         if isinstance(delta.content, str) and delta.reasoning is None and not delta.tool_calls:
@@ -152,12 +151,12 @@ def chunk_record(chunk: Any) -> Any:
 
 
 def chunk_of(recorded: Any) -> Any:
-    """A chunk as it goes to the runner."""
+    """Return a chunk for the runner from its stored form."""
     return ModelChunk(delta=ModelDelta(content=recorded)) if isinstance(recorded, str) else recorded
 
 
 def head_of(data: str) -> CallHead:
-    """Which call an entry is about."""
+    """Read which call an entry is about."""
     return _heads.decode(data)
 
 
@@ -185,5 +184,5 @@ def usage_of(data: str) -> Usage | None:
 
 
 def answer_of(data: str | bytes) -> RecordedAnswer:
-    """Read what a recorded call is answered with."""
+    """Read the answer in a `call` or `refusal` entry."""
     return _answers.decode(data)

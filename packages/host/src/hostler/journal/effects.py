@@ -1,4 +1,4 @@
-"""Whether attempts of a run, as far as the journal knows, did something that would be done twice."""
+"""Find in the journal whether repeating a run from its beginning would repeat an effect."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hostler.storage.stores import journal
 EFFECT_RESULTS = frozenset(
     {"message.completed", "state.updated", "artifact.created", "action.requested", "run.completed"}
 )
-"""Results that would stand twice if the run began again."""
+"""Types of results that would exist twice if the run began again."""
 
 
 def had_effects(tx: Tx, run_id: str, since_attempt: int) -> bool:
-    """Whether attempts from `since_attempt` on gave out a lasting result, or made a call with an effect.
+    """Return whether attempts since `since_attempt` made a lasting result or a call with an effect.
 
-    A call that was begun counts, whether or not its outcome is known; one that was refused does not.
+    A call with an intent counts even without an outcome; a refused one does not.
     """
     for entry in journal.calls_and_results(tx, run_id, since_attempt):
         if entry.kind == "intent" or entry.type in EFFECT_RESULTS:

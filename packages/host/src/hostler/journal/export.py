@@ -1,4 +1,4 @@
-"""A recorded run as one document: its journal with what lies in the blob folder put back in its place."""
+"""Export a recorded run as one document: its journal, with large data read back from the blob folder."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hostler_protocol.events import AgentRunContext
 from hostler_protocol.limits import MIB
 
 MAX_TAPE_BYTES = 64 * MIB
-"""A journal over it is not exported: the document is made in memory."""
+"""A longer journal is not exported, since the document is built in memory."""
 MAX_BLOB_BYTES = 16 * MIB
-"""Large data of all entries together; what is over stays out, and a replay ends where it is asked for."""
+"""The most large data of all entries together. The rest is left out; a replay ends where it needs it."""
 _PAGE_ENTRIES = 1_000
 
 
@@ -33,7 +33,7 @@ class _Origin(NamedTuple):
 async def tape_of(
     db: Database, blobs: BlobFolder, workspace_id: str, run_id: str, *, host_version: str
 ) -> TapeFile:
-    """The run as a tape. NotFoundError; PayloadTooLargeError for a journal that is too long."""
+    """Return the run as a tape. NotFoundError; PayloadTooLargeError if its journal is too long."""
     run, config = await db.read(lambda tx: _origin(tx, workspace_id, run_id))
     entries: list[TapeEntry] = []
     size, room, after, more = 0, MAX_BLOB_BYTES, 0, True
@@ -101,7 +101,7 @@ class _Outline(msgspec.Struct):
 
 
 def _without_secrets(config: dict[str, object], entries: list[TapeEntry]) -> dict[str, object]:
-    """The stored configuration; a secret that was written out is hidden, as it was from the journal."""
+    """Return the configuration; secrets in plain text are hidden, as they are in the journal."""
     began = next((entry for entry in entries if entry.kind == "context"), None)
     if began is None:
         return {}
@@ -110,7 +110,7 @@ def _without_secrets(config: dict[str, object], entries: list[TapeEntry]) -> dic
 
 
 def _empty_grant(run: Run) -> str:
-    """Of a run that ended before it had one."""
+    """Return a grant for a run that ended before it got one."""
     return Grant(
         workspace_id=run.workspace_id,
         agent_id=run.agent_id,

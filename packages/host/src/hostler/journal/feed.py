@@ -1,8 +1,8 @@
-"""Live fan-out of what was stored.
+"""Live fan-out of committed results.
 
-`publish` is called after the commit, with results already encoded. A watcher holds nothing but its
-cursor: it takes from the run's ring what is still there and reads the rest from the journal, so that
-a slow reader costs no memory and a late one sees the same as an early one.
+`publish` is called after the commit, with encoded results. A watcher keeps only its cursor: it takes recent
+results from the run's ring and reads older ones from the journal. So a slow reader costs no memory, and a
+late one sees the same as an early one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ RING_BYTES = 512 * KIB
 BATCH_RESULTS = 512
 """Results handed to a watcher at once."""
 SHARED_POLL_SECONDS = 1.0
-"""How long a watcher sleeps at most before it looks into the journal, where other hosts may write there."""
+"""The longest wait of a watcher before it reads the journal, if other hosts may write to it."""
 OWN_POLL_SECONDS = 30.0
-"""The same where nobody else does: every change is told, this is only a second rope."""
+"""The same if no other host does. Every change wakes the watchers; this is only a safety net."""
 
 DELTA = "message.delta"
 
@@ -35,7 +35,7 @@ _encoder = msgspec.json.Encoder()
 
 @lru_cache(1024)
 def _head(run_id: str, result_type: str) -> bytes:
-    """How results of a run and type begin, up to their sequence."""
+    """Return the JSON with which the results of a run and type begin, up to their sequence."""
     return _encoder.encode({"run_id": run_id, "type": result_type})[:-1] + b',"sequence":'
 
 
@@ -48,12 +48,12 @@ class StoredResult(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, run_id: str, sequence: int, result_type: str, body: bytes) -> StoredResult:
-        """Join what the journal keeps of a result (`{"data": ...}`) to the whole."""
+        """Build the whole result from its journal entry (`{"data": ...}`)."""
         return cls(sequence, result_type, b"%b%d,%b" % (_head(run_id, result_type), sequence, body[1:]))
 
     @classmethod
     def deltas(cls, run_id: str, first: int, payloads: Sequence[bytes]) -> list[StoredResult]:
-        """Consecutive deltas, of which only the payloads are given: the first has this sequence."""
+        """Build consecutive deltas from their payloads; `first`: sequence of the first."""
         head = _head(run_id, DELTA)
         return [
             cls(sequence, DELTA, b'%b%d,"data":%b}' % (head, sequence, payload))
@@ -62,7 +62,7 @@ class StoredResult(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def terminal(self) -> bool:
-        """Whether nothing follows."""
+        """Whether it ends the run."""
         return self.type in TERMINAL_RESULTS
 
 
@@ -74,18 +74,18 @@ class Seen(NamedTuple):
 
 
 ReadResults = Callable[[str, int, int], Awaitable[Seen]]
-"""(run_id, after sequence, at most) -> what stands in the journal."""
+"""(run_id, after sequence, limit) -> the results in the journal."""
 
 
 class _Channel:
-    """The recent results of one run, and who waits for more."""
+    """The recent results of one run, and its watchers."""
 
     __slots__ = ("base", "bytes", "changed", "closed", "recent", "watchers")
 
     def __init__(self) -> None:
         self.recent: deque[StoredResult] = deque()
         self.base: int | None = None
-        """While the ring is empty: the last sequence that stands in the journal, where that is known."""
+        """The last sequence in the journal, if it is known and the ring is empty."""
         self.bytes = 0
         self.changed = asyncio.Event()
         self.watchers = 0
@@ -107,7 +107,7 @@ class _Channel:
         self.changed = asyncio.Event()
 
     def after(self, sequence: int) -> list[StoredResult] | None:
-        """Results after `sequence` from the ring; None where the ring no longer reaches that far back."""
+        """Return results after `sequence` from the ring, or None if it no longer has the next one."""
         if not self.recent:
             return None if self.base is None or sequence < self.base else []
         if self.recent[0].sequence > sequence + 1:
@@ -123,7 +123,7 @@ class _Channel:
 
 
 class Feed:
-    """All live runs of this process."""
+    """The live results of all runs of this process."""
 
     def __init__(self, read: ReadResults, poll_seconds: float = OWN_POLL_SECONDS) -> None:
         self._poll_seconds = poll_seconds
@@ -132,13 +132,13 @@ class Feed:
 
     @property
     def watchers(self) -> int:
-        """How many watchers there are."""
+        """Number of watchers."""
         return sum(channel.watchers for channel in self._channels.values())
 
     def open(self, run_id: str, sequence: int) -> None:
-        """A run begins to be worked on here: what follows `sequence` will be published.
+        """Announce that this process executes the run and will publish all its results after `sequence`.
 
-        Who watches from there on waits for it, and need not look into the journal.
+        A watcher at that sequence or later waits for them without reading the journal.
         """
         channel = self._channels.get(run_id)
         if channel is None:
@@ -149,7 +149,7 @@ class Feed:
         channel.base = sequence
 
     def publish(self, run_id: str, results: list[StoredResult]) -> None:
-        """Tell what has been committed, in order, without a gap."""
+        """Publish committed results, in order and without a gap."""
         if not results:
             return
         channel = self._channels.get(run_id)
@@ -161,7 +161,7 @@ class Feed:
             self.close(run_id)
 
     def wake(self, run_id: str) -> None:
-        """Something was written for the run besides its own results: its watchers look into the journal."""
+        """Make watchers read the journal, unless this process publishes the run's results."""
         channel = self._channels.get(run_id)
         if channel is not None and channel.closed:
             channel.recent.clear()
@@ -170,7 +170,7 @@ class Feed:
             channel.wake()
 
     def close(self, run_id: str) -> None:
-        """The run has left this process: watchers go on from the journal."""
+        """Announce that this process no longer executes the run: watchers continue from the journal."""
         channel = self._channels.get(run_id)
         if channel is not None:
             channel.closed = True
@@ -183,11 +183,11 @@ class Feed:
             self._channels.pop(run_id, None)
 
     async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[list[StoredResult]]:
-        """Follow a run from after a sequence; each result once, in order; ends after the terminal one."""
+        """Yield the results after a sequence in batches, each once and in order, up to the terminal one."""
         channel = self._channels.get(run_id)
         if channel is None:
             channel = self._channels[run_id] = _Channel()
-            channel.closed = True  # until somebody publishes here it may run elsewhere, or be over
+            channel.closed = True  # until this process publishes, the run may be elsewhere, or over
         channel.watchers += 1
         try:
             async for batch in self._follow(run_id, channel, after):
@@ -203,7 +203,7 @@ class Feed:
             if batch is None:
                 batch, is_over = await self._read(run_id, after, BATCH_RESULTS)
                 if not batch and is_over:
-                    return  # both were read in one snapshot, so nothing can have been missed
+                    return  # both were read in one snapshot, so no result was missed
             if batch:
                 after = batch[-1].sequence
                 yield batch
@@ -215,4 +215,4 @@ class Feed:
                     await changed.wait()
             except TimeoutError:
                 if channel.recent and channel.recent[-1].sequence <= after and channel.closed:
-                    channel.recent.clear()  # what the ring held is old: look into the journal again
+                    channel.recent.clear()  # the ring may be out of date: read the journal

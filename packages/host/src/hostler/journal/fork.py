@@ -1,7 +1,7 @@
 """The recording that a forked run inherits from its source.
 
-Its calls are answered with what its source was told, up to the step that both share, and written down as its
-own. Whatever else it asks is done for real; unless its effects were asked for, nothing outside of it changes.
+Up to the step that both share, its calls get the answers of the source and are recorded as its own. Every
+other call is carried out; unless the fork was requested with effects, nothing outside of it changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OWN_EFFECTS = frozenset({"artifact.upload", "steering.pull"})
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """The recorded calls of a fork's source, and the context that it began with."""
+    """The recorded calls of a fork's source, and the source's first context."""
 
     db: Database
     blobs: BlobFolder
@@ -35,7 +35,7 @@ class Inherited:
     calls: dict[CallName, RecordedCall] = field(default_factory=dict)
 
     def find(self, name: CallName) -> RecordedCall | None:
-        """The call as the source made it, where it was answered before the fork."""
+        """Return the call of the source if it was answered before the fork, else None."""
         call = self.calls.get(name)
         return None if call is None or call.position is None else call
 
@@ -54,7 +54,7 @@ async def inherited_of(db: Database, blobs: BlobFolder, source: Source | None) -
 
 
 def forked_context(fresh: AgentRunContext, inherited: Inherited) -> AgentRunContext:
-    """A fork's context: state and place in the history are those that its source began with."""
+    """Return a fork's context: `fresh` with the state and the place in the history of its source's start."""
     recorded = inherited.context
     if recorded is None:
         return fresh
@@ -65,7 +65,7 @@ def forked_context(fresh: AgentRunContext, inherited: Inherited) -> AgentRunCont
 
 
 def check_effects(method: str, effect_class: str | None, params: Any) -> None:
-    """DeniedError for a call that would change something outside of a run that was forked without effects."""
+    """Raise DeniedError for a call with an effect outside of a run that was forked without effects."""
     if method in OWN_EFFECTS or not is_effect(method, effect_class):
         return
     tool = getattr(params, "tool_name", None)

@@ -1,8 +1,7 @@
-"""One replay: a runner works in its process, and the tape is the only host it has.
+"""One replay: a runner works in its process, and a tape is its only host.
 
-Every Host API call is answered with what was recorded, in the recorded order, and changes nothing. Recorded
-answers wait until the results and outcomes recorded before them were made again, so that parallel calls
-finish as they did.
+Every Host API call gets its recorded answer, in the recorded order, and changes nothing. An answer waits
+until the results and answers recorded before it were repeated, so that parallel calls finish as they did.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from hostler_protocol.limits import CANCEL_GRACE_SECONDS
 from hostler_protocol.methods import RunStartParams
 
 REPLAY_SECONDS = 60.0
-"""How long one replay may take: nothing in it waits for anything but the runner itself."""
+"""The most that one replay may take; it waits for nothing but the runner."""
 SETTLE_SECONDS = 1.0
-"""A runner that has said nothing for so long waits for its answers: those held back for the order go out."""
+"""After so long without a message the runner waits for an answer: the first one is delivered out of order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
     """The outcome of a replay. Without `divergence` it equals the recording.
 
-    `steps` were recorded. `text` is what the runner now says in whole, `recorded_text` what it said. `asked`
-    counts its calls.
+    `steps`: number of recorded steps. `text`, `recorded_text`: all messages of the runner now and in the
+    recording. `asked`: number of its calls.
     """
 
     run_id: str
@@ -64,7 +63,7 @@ class Replayed:
 
 @dataclass(slots=True)
 class Session:
-    """The conversation about one run; what the plugin's connection talks to."""
+    """One replayed run, as the handler of the plugin's connection."""
 
     tape: Tape
     connection: PluginConnection
@@ -99,11 +98,11 @@ class Session:
 
     @property
     def run_id(self) -> str:
-        """The recorded run's id: the runner is told the same."""
+        """The recorded run's id, which the runner gets again."""
         return self.tape.run.run_id
 
     async def run(self) -> Replayed:
-        """Replay it. PluginError where the plugin cannot be started on it."""
+        """Replay the run. PluginError if the plugin cannot start it."""
         began = time.monotonic()
         self._watch()
         silent: Divergence | None = None
@@ -145,38 +144,38 @@ class Session:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- what the plugin says (RunHandler) --------------------------------------------------------
+    # -- messages of the plugin (RunHandler) ------------------------------------------------------
 
     def on_results(self, arrived: Sequence[ResultArrived]) -> None:
-        """Take results."""
+        """Receive results."""
         for item in arrived:
             self.connection.credit(self.run_id, 1, item.size)
             self._take(self._stream.receive(item.result, item.size))
 
     def on_end(self) -> None:
-        """The runner finished."""
+        """End the replay: the runner finished."""
         self._take(self._stream.end())
         self._over.set()
 
     def on_broken(self, code: RunFailure, reason: str) -> None:
-        """The run broke the rules."""
+        """Fail the run, which violated the protocol."""
         self._take(self._stream.fail(code, reason))
         self._over.set()
 
     def on_warning(self, reason: str) -> None:
-        """Something was dropped, as it was when the run was recorded."""
+        """Ignore a warning about a dropped message, as in the recorded run."""
 
     def on_lost(self, error: PluginError) -> None:
-        """The plugin process is gone."""
+        """Fail the run: the plugin's process is gone."""
         self._take(self._stream.fail(error.status_code, error.message))
         self._over.set()
 
     def on_call(self, call_id: MessageId, method: str, params: CallParams) -> None:
-        """A Host API call."""
+        """Answer a Host API call from the tape."""
         self._asked += 1
         found = self._player.find(method, digest_of(params))
         if found is None and self._is_beyond_the_cut():
-            self._watch()  # it was open when the host ended the run: it never had an answer
+            self._watch()  # in the recording it had no answer yet when the host ended the run
             return
         if found is None or not found.known:
             self._leave_the_tape(method, params, found)
@@ -184,7 +183,7 @@ class Session:
         self._spawn(call_id, self._answer(call_id, found))
 
     def on_call_cancelled(self, call_id: MessageId) -> None:
-        """The runner no longer waits for it."""
+        """Stop answering a call that the runner gave up."""
         if (task := self._tasks.get(call_id)) is not None:
             task.cancel()
 
@@ -197,11 +196,11 @@ class Session:
         self._watch()
 
     async def _answer(self, call_id: MessageId, call: TapedCall) -> None:
-        """Give the recorded answer when its turn has come; its pieces at once, for they came before."""
+        """Deliver the recorded answer in its turn; its chunks, which came before it, at once."""
         try:
             for chunk in call.chunks:
                 await self.connection.stream(call_id, chunk_of(msgspec.json.decode(chunk)))
-            if call.given_up:  # what was answered after it waits until the runner gives it up again
+            if call.given_up:  # later answers wait until the runner gives it up again
                 await self._over.wait()
                 return
             await self._answers.wait(call.position)
@@ -223,7 +222,7 @@ class Session:
         return self.tape.ended_by_host and not self._player.unused()
 
     def _leave_the_tape(self, method: str, params: CallParams, found: TapedCall | None) -> None:
-        """A call that the tape cannot answer: the replay ends here."""
+        """End the replay at a call that the tape cannot answer."""
         if self._departed is None:
             self._departed = (
                 left_out(found)
@@ -255,14 +254,14 @@ class Session:
     # -- time -------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Something happened: only a silence that begins now counts."""
+        """Restart the timer: only silence from now on counts."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(self.settle_seconds, self._settled)
 
     def _settled(self) -> None:
         if self._answers.first is not None:
-            self._answers.release_first()  # what was recorded before it does not come
+            self._answers.release_first()  # the steps recorded before it do not come
         elif (
             self.tape.ended_by_host
             and not self._stopping
@@ -272,7 +271,7 @@ class Session:
         self._watch()
 
     def _stop(self) -> None:
-        """The runner waits where the recorded one was ended: end this one as well."""
+        """End the run where the host ended the recorded one."""
         self._stopping = True
         timeout = self.tape.run.status == "timeout"
         self._stream.stopping("timeout" if timeout else "cancelled", "the recording ends here")
@@ -292,7 +291,7 @@ def _uploaded(tape: Tape) -> dict[str, Uploaded]:
 
 
 def _text(results: Any) -> str:
-    """The whole messages among results."""
+    """Return the texts of the completed messages, joined by line breaks."""
     found: list[str] = []
     for result in results:
         message = result.data.get("message") if isinstance(result.data, dict) else None

@@ -1,4 +1,4 @@
-"""Runs plugins for replays: real processes, cut off from every network, with tapes as their only hosts."""
+"""Replay recorded runs: plugins in real processes without network, whose only host is a tape."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PROBE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who is to play: a plugin and which of its runners; None: its only one, or the recorded one's name."""
+    """The plugin of a replay and its runner; None: the one with the recorded name, or the only one."""
 
     source: Folder | SingleFile
     runner: str | None = None
@@ -40,7 +40,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes to the recording: a whole configuration, and single values over it."""
+    """Changes of the recorded configuration: another one as a whole, and single values."""
 
     config: Mapping[str, Any] | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Changes:
 
 @dataclass(slots=True)
 class Replayer:
-    """Replays tapes, one after the other. `network` is None where plugins are cut off, else why not."""
+    """Replays tapes, one after the other. `network`: why plugins still have network access, or None."""
 
     supervisor: Supervisor
     network: str | None
@@ -56,7 +56,7 @@ class Replayer:
     @classmethod
     @asynccontextmanager
     async def open(cls, environments: Path | None = None) -> AsyncIterator[Replayer]:
-        """A replayer; its processes are gone after the block. `environments`: where built ones lie."""
+        """Open a replayer for a block, which ends its processes. `environments`: folder of built ones."""
         network = await why_not_cut_off()
         prefix = () if network is not None else _CUT_OFF
         with tempfile.TemporaryDirectory(prefix="hostler-replay-") as folder:
@@ -69,7 +69,7 @@ class Replayer:
     async def replay(
         self, tape: Tape, cast: Cast, changes: Changes | None = None, *, seconds: float = REPLAY_SECONDS
     ) -> Replayed:
-        """Replay one run. InvalidArgumentError, NotFoundError for what cannot be played; PluginStartError."""
+        """Replay one run. InvalidArgumentError, NotFoundError or PluginStartError if that is impossible."""
         connection = await self._connection(cast)
         manifest = _runner(tape, cast, connection)
         start = RunStartParams(
@@ -90,7 +90,7 @@ class Replayer:
 
 
 async def why_not_cut_off() -> str | None:
-    """Why plugins of replays keep the network on this system; None: they have none."""
+    """Return why plugins of replays keep network access on this system, or None if it is blocked."""
     process = await asyncio.create_subprocess_exec(
         *_CUT_OFF, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
     )
@@ -119,9 +119,9 @@ def _runner(tape: Tape, cast: Cast, connection: PluginConnection) -> AgentRunner
 
 
 def _context(tape: Tape, manifest: AgentRunnerManifest, changes: Changes) -> Any:
-    """The recorded context with the configuration of now, and as much time as the run had then.
+    """Return the recorded context with the changed configuration and as much time as the run had.
 
-    Secrets stay the references they are: nothing of a replay reaches a service that would ask for one.
+    Secrets stay references: no replay reaches a service that needs one.
     """
     known = {item.name for item in manifest.config_schema} | {"timeout"}
     stored = tape.run.config if changes.config is None else changes.config

@@ -1,4 +1,4 @@
-"""Going on where an attempt was lost: its journal is read, and recorded answers wait for their turn."""
+"""Resume a run where an attempt was lost: read its journal, and answer from it what the runner repeats."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from hostler_protocol.limits import MIB
 from hostler_protocol.results import MessageCompleted
 
 MAX_KEPT_BYTES = 16 * MIB
-"""Recorded answers kept in memory by one attempt; what is over is read again when it is asked for."""
+"""Recorded answers kept in memory by one attempt; the others are read again when they are needed."""
 _PAGE_ENTRIES = 1_000
 _LATEST_ENTRIES = 20
-"""Entries looked at once for the last work: between it and the end stand some changes of status."""
+"""Page size for finding the last work of a run: only a few changes of status follow it."""
 _WORKING = frozenset({"result", "call", "intent", "refusal", "context", "warning"})
 """Kinds of entries that an attempt under way writes: the deadline counts the time between them."""
 
@@ -57,9 +57,9 @@ _resumed = msgspec.json.Decoder(Resumed)
 
 @dataclass(slots=True)
 class Loaded:
-    """The journal of a run's attempts since `base_attempt`, read page by page up to `until`.
+    """The recording of a run's attempts since `base_attempt`, read page by page up to position `until`.
 
-    `context`: what the first of them began with, None where it never did. `more`: whether pages are left.
+    `context`: the context of the first of them, None if it never began. `more`: whether pages are left.
     """
 
     run_id: str
@@ -69,8 +69,9 @@ class Loaded:
     context: AgentRunContext | None = None
     more: bool = True
     _position: int = 0
-    """Of the last entry read."""
+    """The position of the last entry read."""
     _room: int = MAX_KEPT_BYTES
+    """Bytes left for answers in memory."""
 
     def read_page(self, tx: Tx) -> None:
         """Read the next page."""
@@ -85,7 +86,7 @@ class Loaded:
                 self._add(entry)
 
     async def read_rest(self, db: Database) -> None:
-        """Read the pages that are left."""
+        """Read the remaining pages."""
         while self.more:
             await db.read(self.read_page)
 
@@ -121,7 +122,7 @@ class Loaded:
 
     def _add_call(self, entry: StoredEntry) -> None:
         head = head_of(entry.data)
-        if not head.digest:  # refused before anybody looked at what it was, or not made by the runner
+        if not head.digest:  # refused before its parameters were decoded, or a guest call
             return
         kept = entry.data if entry.blob is None and len(entry.data) <= self._room else None
         self._room -= 0 if kept is None else len(kept)
@@ -130,14 +131,14 @@ class Loaded:
 
 
 def _counts(entry: StoredEntry) -> bool:
-    """Whether somebody worked on the run until then, or it went on from a pause: its deadline stood still."""
+    """Whether the run was worked on at this entry, or left a pause, in which its deadline stood still."""
     if entry.kind == "lifecycle" and entry.type == "queued":
         return _queued.decode(entry.data).before == "paused"
     return entry.kind in _WORKING
 
 
 def last_worked_at(tx: Tx, run_id: str, position: int) -> int | None:
-    """When somebody worked on a run last, before a position of its journal (UTC epoch milliseconds)."""
+    """Return when a run was last worked on before a position of its journal (UTC epoch ms), or None."""
     more = True
     while more:
         page = journal.page_backward(tx, run_id, position, _LATEST_ENTRIES)
@@ -165,21 +166,24 @@ async def read_answer(db: Database, blobs: BlobFolder, run_id: str, call: Record
 def resumed_context(
     recorded: AgentRunContext, attempt: int, config: dict[str, Any], deadline_at: float | None
 ) -> AgentRunContext:
-    """The context that the first attempt had; its secrets, which no journal holds, are resolved again."""
+    """Return the context of the first attempt with another attempt, deadline and resolved configuration.
+
+    `config`: the configuration with its secrets, which no journal has.
+    """
     runtime = msgspec.structs.replace(recorded.runtime, deadline_at=deadline_at)
     return msgspec.structs.replace(recorded, attempt=attempt, config=config, runtime=runtime)
 
 
 def artifact_id_of(run_id: str, base_attempt: int, nth: int) -> str:
-    """The id of the n-th artifact that the host names for a run: the same whenever the attempt goes on."""
+    """Return the id of the n-th artifact that the host names for a run: the same in every resumed attempt."""
     return str(uuid.uuid5(uuid.UUID(run_id), f"artifact {base_attempt} {nth}"))
 
 
 class Resumption:
-    """An attempt that goes on from a recording: what its calls and results ask.
+    """The recording as one resumed attempt uses it: for its calls and its results.
 
-    `live` is told once, before anything new is done or stored, with the sequence of the last recorded result
-    that was made again; `diverged` with the sentence that names the difference.
+    `live` is called once, before anything new is done or stored, with the sequence of the last recorded
+    result that was repeated; `diverged` with a sentence about a difference.
     """
 
     def __init__(
@@ -205,37 +209,40 @@ class Resumption:
         return found
 
     def look(self, name: CallName) -> RecordedCall | None:
-        """The recorded outcome of a call that the runner has not made yet."""
+        """Return a call with a recorded outcome, or None; this does not count as the runner's call."""
         return self._forward.look(name)
 
     def may_answer(self, call: RecordedCall) -> bool:
-        """Whether a recorded answer may go out now. Tell `answered` once it has."""
+        """Whether a recorded answer may be delivered now. Call `answered` afterwards."""
         return call.position is None or self._forward.may_answer(call.position)
 
     async def read(self, call: RecordedCall) -> RecordedAnswer:
-        """Return the recorded answer. Its chunks may be sent at once, the reply in its `turn`."""
+        """Return the recorded answer. Its chunks may be sent at once, its reply after `turn`."""
         return await self._read(call)
 
     async def turn(self, call: RecordedCall) -> None:
-        """Wait until a recorded answer may go out. Tell `answered` once it has."""
+        """Wait until a recorded answer may be delivered. Call `answered` afterwards."""
         if call.position is not None:
             await self._turns.wait(call.position)
 
     def answered(self, call: RecordedCall) -> None:
-        """The answer went out, or nobody waits for it any more."""
+        """Note that the answer was delivered, or that the runner no longer waits for it."""
         self._forward.answered(call)
         self._turns.progressed()
 
     async def begin(self, method: str, effect: bool, recorded: RecordedCall | None) -> None:
-        """A call is to be made for real. With an effect that is not recorded it waits for those that are."""
+        """Go live for a call without a recorded outcome.
+
+        A new call with an effect first waits until all recorded ones were requested.
+        """
         if recorded is None and effect:
             await self._turns.may_begin(method)
         self.go_live()
 
     def take(self, result_type: str, data: bytes) -> bool:
-        """Whether a result is not to be stored: it was made again, or is where the attempt diverged.
+        """Return whether a result must not be stored: it was repeated, or the attempt diverged there.
 
-        False: it is new, and the attempt is live from here on.
+        Otherwise it is new, and the attempt is live.
         """
         verdict = self._forward.take(result_type, data)
         if verdict == "moved":
@@ -251,7 +258,7 @@ class Resumption:
         return False
 
     def new_ones(self, stream: ResultStream, steps: list[Step], kept: int) -> list[Step]:
-        """The steps that do not stand in the journal yet. `kept`: the last completed message before them."""
+        """Return the steps not in the journal yet. `kept`: sequence of the last completed message."""
         new: list[Step] = []
         for step in steps:
             if isinstance(step, Warned):
@@ -267,14 +274,14 @@ class Resumption:
         return new
 
     def end(self) -> bool:
-        """Whether the runner may end here; it diverged otherwise."""
+        """Return whether the runner may end here; otherwise the attempt diverged."""
         why = self._forward.end_diverges()
         if why is not None:
             self._diverged(why)
         return why is None
 
     def go_live(self) -> None:
-        """From here on the attempt does what no recording holds."""
+        """Note that the attempt does something not recorded; call `live` the first time."""
         if not self._forward.live:
             frontier = self._forward.frontier
             self._forward.go_live()
@@ -283,16 +290,16 @@ class Resumption:
 
     @property
     def is_live(self) -> bool:
-        """Whether it does so already."""
+        """Whether the attempt is beyond the recording."""
         return self._forward.live
 
     @property
     def is_over(self) -> bool:
-        """Whether the recording has nothing more to say."""
+        """Whether the recording is used up."""
         return self._forward.is_over
 
     def close(self) -> None:
-        """The attempt is over: call it no more, and let go of it, which refers to this."""
+        """End the attempt: no callback is called any more; they are released, since they refer to this."""
         self._turns.close()
         self._live = lambda _: None
         self._diverged = self._turns.stalled = lambda _: None

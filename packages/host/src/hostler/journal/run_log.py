@@ -1,8 +1,8 @@
-"""The journal of one active run, in order: committed in batches, told after the commit.
+"""Write the journal of one active run, in order: committed in batches, published after the commit.
 
-Whatever a run does goes through its `RunLog`. One batch is on its way to the database at a time; what comes
-meanwhile is the next batch. So a quiet run commits at once and a busy one in large groups. What nobody waits
-for, such as the outcome of a read, goes with what comes next.
+Everything that a run stores goes through its `RunLog`, which writes one batch at a time; items that come
+meanwhile are the next batch. So a quiet run commits at once and a busy one in large groups. An item without a
+waiter, such as the outcome of a read, is written with the next one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LINGER_SECONDS = 0.005
 """The longest time that an item without a waiter stays unwritten; usually the next item takes it along."""
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
-"""Back-off while the database takes nothing (disk full, connection lost): the run waits, nothing is lost."""
+"""Back-off while the database cannot write (disk full, connection lost). The run waits, losing nothing."""
 
 
 Move = Callable[[Tx, Entries], Moved | Fenced]
@@ -38,12 +38,12 @@ Move = Callable[[Tx, Entries], Moved | Fenced]
 
 @dataclass(slots=True)
 class Item:
-    """One thing to write down.
+    """One item of the journal.
 
-    `entry` is known, or made by `work` inside the transaction, together with an answer for `done` (None:
-    nothing is to be journalled). `move` changes the run's status and journals what it is given with it: the
-    entries of the batch so far, this item's own last, in one update of the run. `before` awaits what must be
-    on disk first (blobs); `after` writes what follows from the entry, before the effects of later items.
+    `entry` is known, or made by `work` inside the transaction, together with an answer for `done` (None: no
+    entry). `move` changes the run's status and stores the entries it gets with that, in one update of the
+    run: those of the batch so far, this item's last. `before` is awaited first, to store blobs; `after`
+    writes the consequences of the entry, before the effects of later items.
     """
 
     entry: Entry | Deltas | None = None
@@ -55,18 +55,18 @@ class Item:
     synced: bool = True
     size: int = 0
     last: bool = False
-    """The attempt ends with it: what is added later is not written."""
+    """It ends the attempt: items added later are not written."""
     done: Callable[[Any, HostlerError | None], None] | None = None
-    """Told on the loop once it is durable (answer, None), or that it never will be (None, error)."""
+    """Called on the loop: with (answer, None) once it is durable, with (None, error) if it never will be."""
 
     @property
     def is_visible(self) -> bool:
-        """Whether a call that looks at other things than runs may see it: neither entries nor a status."""
+        """Whether it may write more than entries and a status, so that calls that read no runs can see it."""
         return bool(self.work or self.after or self.published)
 
 
 class FencedError(CancelledCallError):
-    """Another attempt of this run exists, or it has ended: nothing of this one is written any more."""
+    """Another attempt of the run exists, or the run has ended: this attempt writes nothing more."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"this attempt was superseded: {why}")
@@ -74,7 +74,7 @@ class FencedError(CancelledCallError):
 
 @dataclass(slots=True)
 class RunLog:
-    """One attempt's way into the journal. `member`: who claimed it; nothing is written once that is over."""
+    """Writes the journal of one attempt, while its host is the `member` that claimed it."""
 
     db: Database
     feed: Feed
@@ -86,7 +86,7 @@ class RunLog:
     _added: int = 0
     _written: int = 0
     _visible: int = 0
-    """How many were added up to the last one that is visible."""
+    """Number of items up to the last visible one."""
     _linger: asyncio.TimerHandle | None = None
     _waiting: list[tuple[int, int, asyncio.Future[None]]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -95,10 +95,10 @@ class RunLog:
     _closing: bool = False
 
     def add(self, item: Item, *, hurry: bool = True) -> None:
-        """Queue an item. Its order among all items of the run is that of the calls.
+        """Queue an item; items are written in the order in which they are added.
 
-        After the last one of the attempt nothing is taken: it would be fenced, and undo its whole batch.
-        Without `hurry` it is written with the next item, at the latest after LINGER_SECONDS.
+        Items after the `last` one fail at once: they would be fenced and undo their whole batch. Without
+        `hurry` the item is written with the next one, at the latest after LINGER_SECONDS.
         """
         if self._lost is not None or self._sealed:
             if item.done is not None:
@@ -119,20 +119,20 @@ class RunLog:
         work: Callable[[Tx], tuple[Entry | None, Any]],
         settled: Callable[[Any, HostlerError | None], None] | None = None,
     ) -> Any:
-        """Run `work` inside the run's order and return its answer once it is durable.
+        """Run `work` in the order of the run's items and return its answer once it is durable.
 
-        `settled` is told the same, also where the caller was cancelled: `work` is done nevertheless.
+        `settled` is called with the same, also if the caller was cancelled: `work` is done nevertheless.
         """
         return await self.commit(Item(work=work, done=settled))
 
     async def commit(self, item: Item) -> Any:
-        """Queue an item and return its answer once it is durable; its own `done` is told as well."""
+        """Queue an item and return its answer once it is durable; its own `done` is called as well."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        resolve, told = _resolving(future), item.done
+        resolve, called = _resolving(future), item.done
 
         def done(answer: Any, error: HostlerError | None) -> None:
-            if told is not None:
-                told(answer, error)
+            if called is not None:
+                called(answer, error)
             resolve(answer, error)
 
         item.done = done
@@ -141,15 +141,15 @@ class RunLog:
 
     @property
     def is_writing(self) -> bool:
-        """Whether anything that was added is not committed yet."""
+        """Whether an item is not committed yet."""
         return self._written < self._added and self._lost is None
 
     async def settled(self) -> None:
-        """Wait until all that was added before is committed, or never will be."""
+        """Wait until each item added before is committed or has failed."""
         await self._until(self._added)
 
     async def seen(self) -> None:
-        """Wait until what was added before is committed, as far as calls see it that look at no runs."""
+        """Wait until each visible item added before is committed or has failed."""
         await self._until(self._visible)
 
     async def _until(self, added: int) -> None:
@@ -160,7 +160,7 @@ class RunLog:
             await future
 
     def entries_first(self, move: Callable[[Tx], Moved | Fenced]) -> Move:
-        """A `move` that writes more than the change itself, all of it after what was queued before."""
+        """Return a `move` that first appends the batch's entries, then makes a change that writes more."""
 
         def moved(tx: Tx, entries: Entries) -> Moved | Fenced:
             _append(tx, self.run_id, self.attempt, entries)
@@ -169,12 +169,12 @@ class RunLog:
         return moved
 
     def close(self) -> None:
-        """Nothing more will be added; `pump` ends when the queue is empty."""
+        """Let `pump` end when the queue is empty. No item may be added any more."""
         self._closing = True
         self._changed.set()
 
     def abandon(self, error: HostlerError) -> None:
-        """Write nothing more: what is queued fails with `error`."""
+        """Write nothing more: queued items fail with `error`."""
         if self._lost is None:
             self._lost = error
         queued, self._queue = list(self._queue), deque()
@@ -186,13 +186,13 @@ class RunLog:
         self._changed.set()
 
     async def pump(self, on_fenced: Callable[[FencedError], None]) -> None:
-        """Write until closed. Runs as a task of the run; owns the queue.
+        """Write batches until closed. Runs as a task of the run and owns the queue.
 
         `on_fenced` is called when a write finds that the attempt no longer owns its run.
         """
         while True:
             await self._changed.wait()
-            await asyncio.sleep(0)  # what is added in this turn of the loop goes into the same batch
+            await asyncio.sleep(0)  # items added in this turn of the loop go into the same batch
             self._changed.clear()
             while self._queue and self._lost is None:
                 await self._write_batch(self._take_batch(), on_fenced)
@@ -249,10 +249,10 @@ class RunLog:
         self._wake()
 
     def _store(self, tx: Tx, batch: list[Item]) -> list[Any]:
-        """Write a batch in one transaction: effects and entries, and what follows from each, in their order.
+        """Write a batch in one transaction: effects, entries and their consequences, in the items' order.
 
-        What follows from a result precedes the effects of later calls and the end of the run, so that a
-        conversation holds what was said in the order in which it was.
+        The consequences of a result precede the effects of later calls and the end of the run, so that a
+        conversation has its messages in the order in which they were sent.
         """
         check_lease(tx, self.member)
         entries: list[Entry | Deltas] = []
@@ -278,7 +278,7 @@ class RunLog:
 
 
 def check_lease(tx: Tx, member: Membership) -> None:
-    """Raise FencedError where the host that claimed an attempt is no member of the database any more."""
+    """Raise FencedError if the host that claimed an attempt is no longer a member of the database."""
     if not hosts.holds(tx, member):
         raise FencedError("the lease of its host is over")
 
@@ -290,14 +290,14 @@ def _append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> None:
 
 def _unfenced(outcome: Appended | Moved | Fenced) -> None:
     if isinstance(outcome, Fenced):
-        # raised, so that all that stands in this transaction is undone
+        # raised, so that the whole transaction is undone
         raise FencedError(f"the run is {outcome.status}, attempt {outcome.attempt}")
 
 
 def _resolving(future: asyncio.Future[Any]) -> Callable[[Any, HostlerError | None], None]:
     def done(answer: Any, error: HostlerError | None) -> None:
         if future.done():
-            return  # whoever waited was cancelled
+            return  # the waiter was cancelled
         if error is None:
             future.set_result(answer)
         else:
