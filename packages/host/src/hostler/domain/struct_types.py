@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from weakref import WeakSet
 
 import msgspec
 
+_learned: WeakSet[type[msgspec.Struct]] = WeakSet()
+
 
 def learn_struct_types() -> None:
-    """Prepare every struct type of the project that is imported so far. Cheap if already done."""
+    """Prepare every struct type of the project that is imported so far; skip those already prepared."""
     for kind in _subclasses(msgspec.Struct):
-        if kind.__module__.startswith("hostler"):
+        if kind.__module__.startswith("hostler") and kind not in _learned:
             with contextlib.suppress(TypeError, NameError):  # a type that is only encoded
                 msgspec.json.Decoder(kind)
+            _learned.add(kind)
 
 
 def _subclasses(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
