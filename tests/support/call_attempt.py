@@ -53,8 +53,16 @@ from support.grants import FORM, StatePolicy, agent_of, catalog_of, event_of, gr
 
 HOST = Membership("h1")
 TOOLS = ("search", "book")
-CLAIM = parse(
-    "-- name: claim\nUPDATE runs SET status = 'claimed', host_id = 'h1' WHERE run_id = :run_id", "t"
+SQL = parse(
+    """
+-- name: claim
+UPDATE runs SET status = 'claimed', host_id = 'h1' WHERE run_id = :run_id
+-- name: expire_pause
+UPDATE pauses SET expires_at = 1 WHERE pause_id = :pause_id
+-- name: expire_calls
+UPDATE pause_calls SET expires_at = 1 WHERE pause_id = :pause_id
+""",
+    "t",
 )
 
 
@@ -338,6 +346,13 @@ class CallAttempt:
         """Where people decide; the attempt learns of it."""
         return PauseService(self.world.db, on_changed=lambda _: self.held.changed())
 
+    async def expire(self) -> None:
+        """Let the time pass in which the latest pause can be decided."""
+        pause, _ = await self.pause()
+        await self.world.db.write(lambda tx: tx.run(SQL.expire_pause, pause_id=pause.pause_id))
+        await self.world.db.write(lambda tx: tx.run(SQL.expire_calls, pause_id=pause.pause_id))
+        await self.desk().sweep()
+
     async def decide(self, person: Person, *actions: Action) -> ActionAnswer:
         """Decide about calls of the latest pause."""
         pause, _ = await self.pause()
@@ -456,7 +471,7 @@ class Attempts:
 
         def work(tx: Tx) -> Run:
             runs.transition(tx, run.run_id, None, "queued", cause="lost", actor="h1", restart=False)
-            tx.run(CLAIM.claim, run_id=run.run_id)
+            tx.run(SQL.claim, run_id=run.run_id)
             runs.transition(tx, run.run_id, None, "running", cause="test", actor="h1")
             return runs.get(tx, "main", run.run_id)
 

@@ -16,6 +16,7 @@ from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler.tools.port import Found
 from hostler_protocol.errors import (
     DeniedError,
+    ExpiredError,
     HostlerError,
     InvalidArgumentError,
     RemoteFaultError,
@@ -218,6 +219,27 @@ async def test_a_question_is_answered_with_the_decision(attempts: Attempts) -> N
         )
         (entry,) = await attempt.entries()
         assert data_of(entry)["reply"]["decision"] == "answered"
+
+
+async def test_a_question_that_nobody_answers_in_time_is_refused_and_journalled(attempts: Attempts) -> None:
+    async with attempts.attempt() as attempt:
+        call_id = attempt.begin("interaction.request", kind="confirmation", title="Go on?")
+        await attempt.asked()
+        await attempt.expire()
+        with pytest.raises(ExpiredError):
+            await attempt.runner.answer(call_id)
+        (entry,) = await attempt.entries()
+        assert data_of(entry)["error"]["code"] == "expired"
+        pause, (settled,) = await attempt.pause()
+        assert (pause.status, settled.handed_over) == ("resumed", True)
+
+
+async def test_an_agent_that_may_ask_no_questions_is_refused_them(attempts: Attempts) -> None:
+    grant = msgspec.structs.replace(attempt_grant(), questions=False)
+    async with attempts.attempt(grant) as attempt:
+        with pytest.raises(DeniedError, match="Go on"):
+            await attempt.call("interaction.request", kind="confirmation", title="Go on?")
+        assert attempt.requested == []
 
 
 # -- guests -----------------------------------------------------------------------------------------------

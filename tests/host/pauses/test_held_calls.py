@@ -14,7 +14,6 @@ from hostler.domain.pauses import MAX_CALLS
 from hostler.domain.recording import CallName
 from hostler.pauses.question import Question, Verdict
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import parse
 from hostler.storage.stores import run_endings
 from hostler_protocol.calls import InteractionParams
 from hostler_protocol.errors import CancelledCallError, ConflictError, HostError, PayloadTooLargeError
@@ -22,15 +21,6 @@ from support.call_attempt import Attempts, CallAttempt, ada, attempts_on
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 APPROVAL = Question("approval", CallName("tool.call", "d", 1), {}, tool_name="search")
-EXPIRE = parse(
-    """
--- name: pause
-UPDATE pauses SET expires_at = 1 WHERE pause_id = :pause_id
--- name: calls
-UPDATE pause_calls SET expires_at = 1 WHERE pause_id = :pause_id
-""",
-    "t",
-)
 
 
 @pytest.fixture
@@ -147,10 +137,7 @@ async def test_a_question_that_nobody_answers_in_time_expires(attempts: Attempts
     async with attempts.attempt() as attempt:
         (asked,) = ask(attempt, 1)
         await attempt.asked(1)
-        pause, _ = await attempt.pause()
-        await attempt.world.db.write(lambda tx: tx.run(EXPIRE.pause, pause_id=pause.pause_id))
-        await attempt.world.db.write(lambda tx: tx.run(EXPIRE.calls, pause_id=pause.pause_id))
-        await attempt.desk().sweep()
+        await attempt.expire()
         assert (await asked).outcome == "expired"
 
 
