@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hostler.domain.recording import guest_call_number
-from hostler.domain.tapes import Player, Tape, TapeEntry, TapeFile, TapeRun, inherit, read_tape
+from hostler.domain.tapes import Player, Tape, TapeEntry, TapeFile, TapeRun, decode_tape, inherit, read_tape
 from hostler_protocol.errors import InvalidArgumentError
 
 CONTEXT = {"run_id": "r"}
@@ -169,3 +169,29 @@ def test_a_fork_inherits_the_calls_up_to_a_step() -> None:
     for wrong in (-1, 5):
         with pytest.raises(InvalidArgumentError, match="steps 1 to 4"):
             inherit(tape, wrong)
+
+
+def test_an_exported_run_that_is_none_is_refused_with_the_reason() -> None:
+    with pytest.raises(InvalidArgumentError, match="hostler runs export"):
+        decode_tape(b'{"format": "something"}')
+    run_of = TapeRun(
+        run_id="r",
+        agent="a",
+        agent_version=1,
+        runner_id="plugin:a/b/c",
+        status="failed",
+        created_at=0,
+    )
+    empty = TapeFile(
+        format="hostler.tape",
+        version=1,
+        host_version="1",
+        run=run_of,
+        grant=msgspec.Raw(b"{}"),
+        entries=[],
+    )
+    with pytest.raises(InvalidArgumentError, match="no recorded start"):
+        read_tape(empty)
+    later = msgspec.json.encode(msgspec.structs.replace(empty, version=2))
+    with pytest.raises(InvalidArgumentError, match="version 2"):
+        decode_tape(later)

@@ -14,14 +14,13 @@ import pytest
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry
-from hostler.domain.tapes import Tape, TapedResult, TapeFile, TapeRun, decode_tape, read_tape
+from hostler.domain.tapes import Tape, TapedResult, decode_tape, read_tape
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.journal.export import tape_of
 from hostler.journal.replayer import Cast, Changes, Replayer
 from hostler.plugins.source import Folder, SingleFile, identity_of
 from hostler.storage.stores import agents
-from hostler_protocol.errors import InvalidArgumentError
 from support.command_line import WIRE
 from support.http_host import Served, serving
 from support.local_agents import FOLDER as LOCAL_AGENT
@@ -30,124 +29,13 @@ from support.trust import plugin_entry
 
 pytestmark = pytest.mark.timeout(240)
 TOOLBOX = Path(__file__).parents[2] / "support" / "plugins" / "toolbox"
+PLAIN = TOOLBOX.with_name("plain")
 KINDS = {"chat": 20, "wire": 15, "plain": 15}
-MANIFEST = """
-plugin: {author: test, name: plain, version: 1.0.0}
-runners:
-  - {name: default, entry: "plain:Plain"}
-  - {name: odd, entry: "plain:Odd"}
-  - {name: parallel, entry: "plain:Parallel"}
-  - {name: waits, entry: "plain:Waits"}
-  - {name: crashes, entry: "plain:Crashes"}
-  - {name: impatient, entry: "plain:Impatient"}
-"""
-PLAIN = '''
-import asyncio
-import os
-import socket
-import uuid
-
-from hostler_sdk import Runner, artifact, delta, log, message, state_updated, tool_started
-
-
-class Plain(Runner):
-    """Plain"""
-
-    async def run(self, ctx):
-        n = await ctx.states.get("conversation", "n", 0)
-        await ctx.states.set("conversation", "n", n + 1)
-        return f"{ctx.input.text}, number {n + 1}"
-
-
-class Odd(Runner):
-    """Everything a runner can give out, with ids of its own making."""
-
-    async def run(self, ctx):
-        yield log("begun")
-        yield delta("pie", message_id=str(uuid.uuid4()))
-        yield tool_started(str(uuid.uuid4()), "look", {})
-        made = await ctx.artifacts.upload(b"some bytes", name="a.txt")
-        yield artifact("file", content=b"more", name="b.txt")
-        yield state_updated("conversation", "k", {"a": [1, None]})
-        try:
-            await ctx.history.page(conversation_id="somebody else's")
-        except Exception as error:
-            yield log(type(error).__name__)
-        yield message("done " + str(bool(made)))
-
-
-class Parallel(Runner):
-    """Several calls at once; what they answer is told in the order in which it came."""
-
-    permissions = {"history": ["page"]}
-
-    async def run(self, ctx):
-        order = []
-
-        async def ask(n):
-            await ctx.states.set("conversation", f"k{n}", n)
-            order.append(n)
-
-        await asyncio.gather(*(ask(n) for n in range(8)))
-        yield message(repr(sorted(order)))
-
-
-class Impatient(Runner):
-    """Gives a model up after two pieces, and asks for something else only then."""
-
-    permissions = {"models": ["stream"]}
-    config = [{"name": "model", "type": "model-fallback-selector"}]
-
-    async def run(self, ctx):
-        heard = []
-        asked = asyncio.Event()
-
-        async def listen():
-            messages = [{"role": "user", "content": ctx.input.text}]
-            pieces = aiter(ctx.models.stream(ctx.config["model"]["primary"], messages))
-            for _ in range(2):
-                heard.append((await anext(pieces)).delta.content)
-            asked.set()
-            try:
-                async with asyncio.timeout(0.05):
-                    heard.append(await anext(pieces, "the end"))
-            except TimeoutError:
-                heard.append("nothing")
-
-        listening = asyncio.create_task(listen())
-        await asked.wait()
-        await ctx.states.get("conversation", "k")
-        await listening
-        await ctx.states.set("conversation", "k", 1)
-        yield message(" ".join(map(str, heard)))
-
-
-class Waits(Runner):
-    """Waits"""
-
-    async def run(self, ctx):
-        yield message("waiting")
-        await ctx.states.get("conversation", "k")
-        await asyncio.Event().wait()
-
-
-class Crashes(Runner):
-    """Crashes"""
-
-    async def run(self, ctx):
-        yield message("going")
-        await ctx.states.get("conversation", "k")
-        os.kill(os.getpid(), 9)
-'''
 
 
 @contextlib.asynccontextmanager
 async def host(tmp_path: Path) -> AsyncIterator[tuple[Served, ModelServer]]:
     """A host with local-agent on a scripted model and tools, the plugin without an SDK, and plain runners."""
-    plain = tmp_path / "plain"
-    plain.mkdir(exist_ok=True)
-    (plain / "hostler.yaml").write_text(MANIFEST)
-    (plain / "plain.py").write_text(PLAIN)
     async with ModelServer() as server, serving(tmp_path / "data", agent=False) as served:
         server.always(think)
         model = ModelEntry(id="main", base_url=server.base_url, model="m", api_key="k", max_retries=0)
@@ -170,7 +58,7 @@ async def host(tmp_path: Path) -> AsyncIterator[tuple[Served, ModelServer]]:
             *({"name": name, "runner": runner} for name, runner in others.items()),
         ]
         config = ConfigFile(
-            plugins=[str(LOCAL_AGENT), str(WIRE), plugin_entry(TOOLBOX), str(plain)],
+            plugins=[str(LOCAL_AGENT), str(WIRE), plugin_entry(TOOLBOX), str(PLAIN)],
             models=[model],
             agents=[convert({**spec, "event_types": []}, AgentSpec, str(spec["name"])) for spec in specs],
         )
@@ -208,7 +96,7 @@ async def record(served: Served, agent: str, text: str, **fields: Any) -> Tape:
     return await taped(served, said["run_id"])
 
 
-def cast(tmp_path: Path, agent: str) -> Cast:
+def cast(agent: str) -> Cast:
     """The runner of an agent of this host."""
     match agent:
         case "chat":
@@ -216,8 +104,8 @@ def cast(tmp_path: Path, agent: str) -> Cast:
         case "wire":
             return Cast(Folder(WIRE), "default")
         case "plain":
-            return Cast(Folder(tmp_path / "plain"), "default")
-    return Cast(Folder(tmp_path / "plain"), agent)
+            return Cast(Folder(PLAIN), "default")
+    return Cast(Folder(PLAIN), agent)
 
 
 async def test_fifty_recorded_runs_are_the_same_again_without_a_network(tmp_path: Path) -> None:
@@ -233,7 +121,7 @@ async def test_fifty_recorded_runs_are_the_same_again_without_a_network(tmp_path
     async with Replayer.open() as replayer:
         assert replayer.network is None
         for tape in tapes:
-            replayed = await replayer.replay(tape, cast(tmp_path, tape.run.agent))
+            replayed = await replayer.replay(tape, cast(tape.run.agent))
             assert replayed.divergence is None, replayed.divergence
             assert replayed.text == replayed.recorded_text != ""
             assert replayed.asked == len(tape.calls) > 0
@@ -249,8 +137,8 @@ async def test_a_changed_prompt_is_named_as_the_first_step_that_differs(tmp_path
     (asked,) = [call.step for call in tape.calls if call.method == "model.stream"][:1]
     prompt = [{"role": "system", "content": "You are an assistant who rhymes."}]
     async with Replayer.open() as replayer:
-        replayed = await replayer.replay(tape, cast(tmp_path, "chat"), Changes(values={"prompt": prompt}))
-        again = await replayer.replay(tape, cast(tmp_path, "chat"), Changes(values={"prompt": prompt}))
+        replayed = await replayer.replay(tape, cast("chat"), Changes(values={"prompt": prompt}))
+        again = await replayer.replay(tape, cast("chat"), Changes(values={"prompt": prompt}))
     found = replayed.divergence
     assert found is not None
     assert (found.step, found.kind) == (asked, "call")
@@ -267,7 +155,7 @@ async def test_ids_and_files_of_its_own_making_are_no_difference(tmp_path: Path,
         tape = await record(served, agent, "x", conversation_id="c")
     assert tape.run.status == "completed"
     async with Replayer.open() as replayer:
-        replayed = await replayer.replay(tape, cast(tmp_path, agent))
+        replayed = await replayer.replay(tape, cast(agent))
     assert replayed.divergence is None, replayed.divergence
 
 
@@ -277,7 +165,7 @@ async def test_a_call_that_the_runner_gave_up_has_no_answer_again(tmp_path: Path
         tape = await record(served, "impatient", "x", conversation_id="c")
     assert [call.given_up for call in tape.calls if call.method == "model.stream"] == [True]
     async with Replayer.open() as replayer:
-        replayed = await replayer.replay(tape, cast(tmp_path, "impatient"))
+        replayed = await replayer.replay(tape, cast("impatient"))
     assert replayed.divergence is None, replayed.divergence
     assert replayed.text == "one two nothing"
 
@@ -296,7 +184,7 @@ async def test_a_run_that_the_host_ended_is_compared_up_to_there(tmp_path: Path)
     assert (crashed.run.status_code, cancelled.run.status) == ("runner.crashed", "cancelled")
     async with Replayer.open() as replayer:
         for tape in (crashed, cancelled, crashed):
-            replayed = await replayer.replay(tape, cast(tmp_path, tape.run.agent))
+            replayed = await replayer.replay(tape, cast(tape.run.agent))
             assert replayed.divergence is None, replayed.divergence
             assert "compared up to there" in replayed.notes[0]
 
@@ -329,7 +217,7 @@ async def test_what_a_runner_leaves_out_adds_or_says_otherwise_is_named(tmp_path
     ]
     async with Replayer.open() as replayer:
         for changed, kind, words in cases:
-            found = (await replayer.replay(changed, cast(tmp_path, "plain"))).divergence
+            found = (await replayer.replay(changed, cast("plain"))).divergence
             assert found is not None
             assert (found.kind, words in found.title) == (kind, True), found
             assert found.lines
@@ -384,29 +272,3 @@ async def _agent_of(served: Served, source: SingleFile) -> str:
     await served.host.db.write(lambda tx: agents.apply(tx, "default", spec))
     served.host.event_router.changed("default")
     return spec.name
-
-
-def test_an_exported_run_that_is_none_is_refused_with_the_reason() -> None:
-    with pytest.raises(InvalidArgumentError, match="hostler runs export"):
-        decode_tape(b'{"format": "something"}')
-    run_of = TapeRun(
-        run_id="r",
-        agent="a",
-        agent_version=1,
-        runner_id="plugin:a/b/c",
-        status="failed",
-        created_at=0,
-    )
-    empty = TapeFile(
-        format="hostler.tape",
-        version=1,
-        host_version="1",
-        run=run_of,
-        grant=msgspec.Raw(b"{}"),
-        entries=[],
-    )
-    with pytest.raises(InvalidArgumentError, match="no recorded start"):
-        read_tape(empty)
-    later = msgspec.json.encode(msgspec.structs.replace(empty, version=2))
-    with pytest.raises(InvalidArgumentError, match="version 2"):
-        decode_tape(later)
