@@ -29,7 +29,8 @@ map: generate
 
 # the fault tests and the properties in their long form: many more kills, steers and examples
 soak *args:
-    HOSTLER_SOAK=1 uv run pytest tests/faults tests/properties tests/journeys/test_http_fuzzed.py -m "soak or not soak" {{args}}
+    HOSTLER_SOAK=1 uv run pytest tests/faults tests/properties tests/journeys/test_http_fuzzed.py \
+        tests/host/http/test_http_fuzz.py tests/conformance/test_store_runs_model.py -m "soak or not soak" {{args}}
 
 # measure, and write docs/performance.md
 bench *args:

@@ -20,6 +20,7 @@ from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.runs import Appended, Fenced, Moved, NewRun
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import read, write
+from support.examples import examples
 
 CLEAR = [Query("t.clear", *[f"DELETE FROM {table}"] * 2) for table in ("runs", "journal", "heads")]
 KINDS = {
@@ -65,8 +66,7 @@ class RunsMachine(RuleBasedStateMachine):
 
     @initialize()
     def empty(self) -> None:
-        for query in CLEAR:
-            write(self.database, lambda tx, q=query: tx.run(q))  # type: ignore[misc]
+        write(self.database, lambda tx: [tx.run(query) for query in CLEAR])
 
     def pick(self, number: int) -> ModelRun | None:
         return list(self.model.values())[number % len(self.model)] if self.model else None
@@ -171,8 +171,9 @@ class RunsMachine(RuleBasedStateMachine):
 
     @invariant()
     def as_the_model_says(self) -> None:
+        stored = read(self.database, lambda tx: {run_id: runs.by_id(tx, run_id) for run_id in self.model})
         for one in self.model.values():
-            run = read(self.database, lambda tx, r=one.run_id: runs.by_id(tx, r))  # type: ignore[misc]
+            run = stored[one.run_id]
             assert run is not None
             assert (run.status, run.attempt, run.position, run.sequence, run.kept_sequence) == (
                 one.status,
@@ -190,8 +191,12 @@ class RunsMachine(RuleBasedStateMachine):
             assert len(holders) <= 1
 
     def teardown(self) -> None:
+        pages = read(
+            self.database,
+            lambda tx: {run_id: journal.page(tx, run_id, limit=10_000) for run_id in self.model},
+        )
         for one in self.model.values():
-            entries = read(self.database, lambda tx, r=one.run_id: journal.page(tx, r, limit=10_000)).items  # type: ignore[misc]
+            entries = pages[one.run_id].items
             assert [entry.position for entry in entries] == list(range(1, len(one.entries) + 1))
             kinds = {"message.delta": "delta", "message.completed": "message", "state.get": "call"}
             assert [kinds.get(entry.type, entry.kind) for entry in entries] == one.entries
@@ -209,7 +214,7 @@ def test_runs_behave_like_the_model(database: SqlDatabase) -> None:
     run_state_machine_as_test(
         OnDatabase,
         settings=settings(
-            max_examples=50,
+            max_examples=examples(25, 300),
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -17,6 +17,7 @@ from hostler.domain.bindings import (
     resolve,
 )
 from hostler.domain.events import Event
+from support.examples import examples
 from support.grants import agent_of, event_of
 
 ids = st.sampled_from([None, "a", "b"])
@@ -66,7 +67,7 @@ def fits(event: Event, agent: Agent) -> bool:
 
 
 @given(events(), agents_of())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(130, 2_000), deadline=None)
 def test_resolution(event: Event, agents: list[Agent]) -> None:
     resolution = resolve(event, agents, OUTCOMES.__getitem__)
     shuffled = sorted(agents, key=lambda agent: agent.name, reverse=True)
@@ -96,7 +97,7 @@ MAYBE = FilterOutcome.not_evaluated("it took too long")
 
 
 @given(events(), agents_of())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(130, 2_000), deadline=None)
 def test_a_filter_that_could_not_be_evaluated_never_changes_who_gets_an_event(
     event: Event, agents: list[Agent]
 ) -> None:

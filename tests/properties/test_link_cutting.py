@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hostler_protocol import Limits, Link, Side
 from hostler_protocol.incoming import Incoming
 from hostler_protocol.methods import NoParams
+from support.examples import examples
 from support.links import Pair, initialize, line, result, start
 
 LIMITS = Limits(max_message_bytes=3_000, max_result_bytes=600)
@@ -93,7 +94,7 @@ SAID = {Side.HOST: said_by_a_plugin(), Side.PLUGIN: said_by_a_host()}
 
 
 @given(st.sampled_from(Side), st.lists(st.integers(0, 20_000), max_size=60))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(80, 2_000))
 def test_any_cutting_gives_the_same_events_and_answers(side: Side, cuts: list[int]) -> None:
     said = SAID[side]
     edges = [0, *sorted(cut % len(said) for cut in cuts), len(said)]
@@ -113,7 +114,7 @@ RESULTS = st.fixed_dictionaries(
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), RESULTS), max_size=25))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(80, 2_000))
 def test_results_are_taken_alike_however_their_json_is_written(sent: list[tuple[int, Any]]) -> None:
     next_one = {"r1": 0, "r2": 0, "r9": 0}
     messages = []

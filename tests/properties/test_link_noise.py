@@ -13,6 +13,7 @@ from hostler_protocol import METHODS, Limits, Link, Side
 from hostler_protocol.incoming import Broken, Incoming, Refused, RunBroken, Warned
 from hostler_protocol.limits import MAX_REASON_CHARS, MAX_UNSENT_ANSWER_BYTES
 from hostler_protocol.methods import NoParams
+from support.examples import examples
 from support.links import Pair
 from support.samples import JSON, values
 
@@ -90,7 +91,7 @@ def test_noise(side: Side, pieces: list[bytes]) -> None:
 
 
 @given(SIDES, st.lists(SHAPES, max_size=6))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(100, 2_000))
 def test_json_of_the_wrong_shape(side: Side, messages: list[Any]) -> None:
     link = talking(side)
     for message in messages:
@@ -98,7 +99,7 @@ def test_json_of_the_wrong_shape(side: Side, messages: list[Any]) -> None:
 
 
 @given(SIDES, st.data())
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(100, 2_000))
 def test_valid_messages_in_any_order(side: Side, data: st.DataObject) -> None:
     """Each message is right in itself; nothing says that it fits here."""
     link = talking(side)

@@ -20,6 +20,7 @@ from hostler.storage.stores import state_values
 from hostler_protocol.events import Actor, EventEnvelope, Input, Subject
 from hostler_protocol.grants import STATE_SCOPES, StateScope
 from support.databases import TEST_SECONDS
+from support.examples import examples
 
 # Pieces that forge separators, JSON, escapes, other spellings of the same letters, and directions of writing.
 PIECES = [
@@ -189,7 +190,7 @@ def test_an_event_of_nobody_has_runner_state_only(event: EventEnvelope) -> None:
 
 
 @settings(
-    max_examples=25,
+    max_examples=examples(10, 100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

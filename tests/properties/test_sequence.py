@@ -26,6 +26,7 @@ from hostler_protocol.content import Usage
 from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.manifest import Capabilities
 from hostler_protocol.results import RESULT_TYPES, TERMINAL_RESULTS, AgentRunResult, decode_data
+from support.examples import examples
 from support.grants import grant_of, manifest_of
 
 GRANT = grant_of()
@@ -142,7 +143,7 @@ def play(stream: ResultStream, script: list[AgentRunResult | str]) -> list[Step]
 
 
 @given(scripts, st.booleans())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(200, 3_000), deadline=None)
 def test_any_order_gives_one_gapless_sequence_and_at_most_one_ending(
     script: list[AgentRunResult | str], continues: bool
 ) -> None:
@@ -174,7 +175,7 @@ def test_any_order_gives_one_gapless_sequence_and_at_most_one_ending(
 
 
 @given(scripts)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(200, 3_000), deadline=None)
 def test_what_is_stored_is_valid_and_what_it_projects_is_within_the_grant(
     script: list[AgentRunResult | str],
 ) -> None:
@@ -205,7 +206,7 @@ def test_what_is_stored_is_valid_and_what_it_projects_is_within_the_grant(
 
 
 @given(st.lists(results() | plain_deltas, max_size=25))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 1_500), deadline=None)
 def test_deltas_taken_many_at_once_are_stored_as_one_by_one(script: list[AgentRunResult]) -> None:
     arrived = [ResultArrived(each, len(bytes(each.data))) for each in script]
     one_by_one, together = (ResultStream("r1", GRANT, artifact_id=lambda: "new") for _ in range(2))
@@ -227,7 +228,7 @@ def test_deltas_taken_many_at_once_are_stored_as_one_by_one(script: list[AgentRu
 
 
 @given(scripts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 1_500), deadline=None)
 def test_without_streaming_all_but_the_deltas_is_stored_as_with_it(
     script: list[AgentRunResult | str],
 ) -> None:
@@ -247,7 +248,7 @@ def _shown(step: Step) -> Any:
 
 
 @given(scripts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, 1_500), deadline=None)
 def test_cutting_a_run_into_attempts_keeps_one_sequence(script: list[AgentRunResult | str]) -> None:
     first = ResultStream("r1", GRANT)
     steps = play(first, script[: len(script) // 2])

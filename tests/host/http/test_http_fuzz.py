@@ -13,6 +13,7 @@ import pytest
 from hostler.host.config import ConfigFile
 from hostler.http import openapi
 from hostler.http.app import ENDPOINTS
+from support.examples import examples
 from support.http_host import PUPPET, Served, serving
 from support.trust import plugin_entry
 
@@ -35,7 +36,7 @@ TEXTS = [
     *("plugin:test/puppet/default", "test/puppet", "puppet", "2026-01-01", "OR", 'NEAR("a")'),
     *("\ufeff", "\ud800"),
 ]
-PER_ROUTE = 25
+PER_ROUTE = examples(10, 50)
 
 
 def value(dice: random.Random, depth: int = 0) -> Any:
