@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from hostler.plugins.connection_monitor import ConnectionMonitor
 from hostler.plugins.connection_runs import ConnectionRun, ConnectionRuns
 from hostler.plugins.handler import RunHandler
 from hostler.plugins.handshake import shake_hands
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
 from hostler.plugins.lingering_runs import LingeringRuns, RunLingersError
-from hostler.plugins.liveness import Liveness
 from hostler.plugins.open_calls import OpenCalls
 from hostler.plugins.pending_requests import PendingRequests
+from hostler.plugins.read_pause import ReadPause
 from hostler.plugins.send_queue import SendQueue
 from hostler.plugins.tool_calls import ToolCalls
 from hostler.plugins.transport import Transport
@@ -60,8 +61,10 @@ _log = logging.getLogger(__name__)
 
 
 class PluginConnection:
-    """The connection to one plugin process. Call `open` first; `closed` is done, with the reason, when it is
-    gone."""
+    """The connection to one plugin process.
+
+    Call `open` first. `closed` is done, with the reason, when the connection is lost.
+    """
 
     def __init__(
         self,
@@ -86,11 +89,9 @@ class PluginConnection:
         self._requests = PendingRequests(self.link, self._send)
         self._leaving = LingeringRuns()
         self.tool_calls = ToolCalls(self._requests, lambda: self.is_ready, self._notify, limits)
-        self._paused = False
         self._delivering = False
-        self._liveness = Liveness(limits)
-        self._watcher: asyncio.Task[None] | None = None
-        self._bad_messages = 0
+        self._reading = ReadPause(limits.held_result_bytes)
+        self._monitor = ConnectionMonitor(limits, self._out, self._reading, self._ping, self._fail)
 
     @property
     def version(self) -> str:
@@ -117,29 +118,21 @@ class PluginConnection:
     async def open(self, transport: Transport) -> None:
         """Do the handshake and learn the runners. Raises PluginStartError with the reason, and kills the
         peer."""
-        self._transport = self._out.transport = transport
+        self._transport = self._out.transport = self._reading.transport = transport
+        seconds = self.limits.handshake_seconds
         try:
-            async with asyncio.timeout(self.limits.handshake_seconds):
-                said = await shake_hands(self._requests.ask, self.expected_key, self.link.limits)
-        except TimeoutError:
-            seconds = self.limits.handshake_seconds
-            text = f"it did not finish its handshake within {seconds:g} s"
-            self._fail(PluginStartError(text))
-            # lasting: it may have used a processor all that time, and must not be restarted soon
-            raise PluginStartError(text, lasting=True) from None
-        except HostlerError as error:
-            details = error.details if isinstance(error, PluginError) else {}
-            start_error = PluginStartError(error.message, **details)
-            self._fail(start_error)
-            raise start_error from error
+            offer = await shake_hands(self._requests.ask, self.expected_key, self.link.limits, seconds)
+        except PluginStartError as error:
+            self._fail(error)
+            raise
         except asyncio.CancelledError:
             self._fail(PluginStartError("the start was given up"))
             raise
-        self.identity, self.warnings = said.identity, said.warnings
-        self.runners, self.tools = said.runners, said.tools
+        self.identity, self.warnings = offer.identity, offer.warnings
+        self.runners, self.tools = offer.runners, offer.tools
         for warning in self.warnings:
             _log.warning("plugin %s: %s", self.expected_key, warning)
-        self._watcher = asyncio.get_running_loop().create_task(self._watch())
+        self._monitor.start()
 
     # -- runs -------------------------------------------------------------------------------------
 
@@ -301,7 +294,7 @@ class PluginConnection:
         self._finish(error)
 
     def _take(self, incoming: Iterable[Incoming]) -> None:
-        self._liveness.heard()
+        self._monitor.heard()
         results: list[ResultArrived] = []
         for item in incoming:
             if isinstance(item, ResultArrived):
@@ -356,11 +349,9 @@ class PluginConnection:
             self._deliver_calls()
 
     def _take_warning(self, item: Warned) -> None:
-        self._bad_messages += 1
-        if self._bad_messages > self.limits.bad_messages_per_minute:
-            reason = f"{self._bad_messages} messages within a minute broke the rules, the last: {item.reason}"
-            self._fail(PluginProtocolError(reason))
-        elif item.run_id is not None and not item.foreign and item.run_id in self._runs:
+        if not self._monitor.bad_message(item.reason):
+            return
+        if item.run_id is not None and not item.foreign and item.run_id in self._runs:
             self._runs.warned(item.run_id, item.reason)
         else:
             _log.debug("plugin %s: %s", self.expected_key, item.reason)
@@ -384,33 +375,14 @@ class PluginConnection:
             self._fail(PluginCrashedError(reason))
 
     def _regulate(self) -> None:
-        """Pause reading while too many bytes of results wait to be committed."""
-        if self._transport is None or self.closed.done():
-            return
-        if not self._paused and self._runs.held_bytes > self.limits.held_result_bytes:
-            self._paused = True
-            self._transport.pause_reading()
-        elif self._paused and self._runs.held_bytes <= self.limits.held_result_bytes // 2:
-            self._paused = False
-            self._transport.resume_reading()
+        if not self.closed.done():
+            self._reading.regulate(self._runs.held_bytes)
 
-    async def _watch(self) -> None:
-        """Send pings; end a process that neither answers nor reads."""
-        ticks = 0
-        while True:
-            await asyncio.sleep(self._liveness.tick_seconds)
-            ticks += 1
-            if ticks * self._liveness.tick_seconds >= 60.0:
-                ticks = self._bad_messages = 0
-            wrong = self._liveness.tick(
-                reading=not self._paused, sent=self._out.sent_bytes, unsent=self._out.transport_bytes
-            )
-            if wrong is not None:
-                self._fail(PluginCrashedError(wrong))
-                return
-            if self._liveness.ping_is_due and self.link.state in (State.READY, State.DRAINING):
-                self._liveness.pinged()
-                self._requests.ask_in_passing("ping", NoParams(), self._liveness.answered)
+    def _ping(self, answered: Callable[[], None]) -> bool:
+        if self.link.state not in (State.READY, State.DRAINING):
+            return False
+        self._requests.ask_in_passing("ping", NoParams(), answered)
+        return True
 
     async def shut_down(self) -> None:
         """Ask the plugin to finish its runs and exit; return once it has agreed or is gone.
@@ -440,8 +412,7 @@ class PluginConnection:
         self.closed.set_result(error)
         for _ in self.link.close(error.message):
             pass
-        if self._watcher is not None and self._watcher is not asyncio.current_task():
-            self._watcher.cancel()
+        self._monitor.stop()
         self._requests.close(error)
         self._runs.lost(error)
         self._leaving.clear()

@@ -27,32 +27,45 @@ class PluginOffer:
     warnings: list[str]
 
 
-async def shake_hands(
-    request: Callable[[str, Any], Awaitable[Any]], expected_key: str, limits: Limits
-) -> PluginOffer:
+Ask = Callable[[str, Any], Awaitable[Any]]
+"""Sends a request and returns its answer."""
+
+
+async def shake_hands(ask: Ask, expected_key: str, limits: Limits, seconds: float) -> PluginOffer:
     """Initialize, check the identity against the expected key, and list runners and tools.
 
-    Raises PluginStartError if the plugin refuses, or has another identity.
+    Raises PluginStartError if the plugin refuses, ends, has another identity, or takes longer than `seconds`.
     """
+    try:
+        async with asyncio.timeout(seconds):
+            return await _offer(ask, expected_key, limits)
+    except TimeoutError:
+        # lasting: it may have used a processor all that time, and must not be restarted soon
+        text = f"it did not finish its handshake within {seconds:g} s"
+        raise PluginStartError(text, lasting=True) from None
+    except PluginStartError:
+        raise
+    except PluginError as error:
+        raise PluginStartError(error.message, **error.details) from error
+    except HostlerError as error:
+        raise PluginStartError(f"it refused the handshake: {error.message}", lasting=True) from error
+
+
+async def _offer(ask: Ask, expected_key: str, limits: Limits) -> PluginOffer:
     params = InitializeParams(
         protocol=VersionRange(min=PROTOCOL_VERSION, max=PROTOCOL_VERSION),
         host=HostIdentity(name="hostler", version=version("hostler")),
         limits=limits,
     )
-    try:
-        reply: InitializeReply = await request("initialize", params)
-        if reply.plugin.key != expected_key:
-            raise PluginStartError(
-                f"it says that it is {reply.plugin.key}, but {expected_key} was expected: "
-                "author and name must be those of its manifest",
-                lasting=True,
-            )
-        listed: RunnerList = await request("runners/list", NoParams())
-        offered: ToolList = await request("tools/list", NoParams()) if reply.tools else ToolList(tools=[])
-    except PluginError:
-        raise
-    except HostlerError as error:
-        raise PluginStartError(f"it refused the handshake: {error.message}", lasting=True) from error
+    reply: InitializeReply = await ask("initialize", params)
+    if reply.plugin.key != expected_key:
+        raise PluginStartError(
+            f"it says that it is {reply.plugin.key}, but {expected_key} was expected: "
+            "author and name must be those of its manifest",
+            lasting=True,
+        )
+    listed: RunnerList = await ask("runners/list", NoParams())
+    offered: ToolList = await ask("tools/list", NoParams()) if reply.tools else ToolList(tools=[])
     runners, warnings = read_runners(reply.plugin, listed)
     # in a thread: hostile schemas take many seconds
     tools, more = await asyncio.to_thread(read_tools, offered) if offered.tools else ({}, [])
