@@ -1,9 +1,10 @@
 """Count the files that an event, a host call and a result pass in the host: `path_files.py [--functions]`.
 
 Opens a host in this process (SQLite, the ASGI application without a server, a real plugin process), does one
-run to warm up, and profiles a second one. A file of `packages/host` or `packages/protocol` is on a path if a
+run to warm up, and profiles further ones. A file of `packages/host` or `packages/protocol` is on a path if a
 function of it is entered, on any thread, between the first and the last step of the path (see `PATHS`).
-Nothing else is under way meanwhile: client and runner wait QUIET_SECONDS before each thing they do.
+Nothing else is under way meanwhile: client and runner wait QUIET_SECONDS before each thing they do, and of
+all runs the one with the fewest calls counts, in which no worker of the host happened to wake up.
 
 Files marked with `>` call a function of another file on the path; the others only answer.
 """
@@ -30,8 +31,8 @@ from hostler.http.app import App, make_app
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = tuple(f"{ROOT}/packages/{package}/src/" for package in ("host", "protocol"))
 KEY = "the key of this script"
-RUNS = 2
-"""The last is counted; the first fills caches and starts the plugin process."""
+RUNS = 4
+"""The first fills caches and starts the plugin process; it does not count."""
 QUIET_SECONDS = 0.2
 TIMEOUT_SECONDS = 60.0
 MANIFEST = """
@@ -194,15 +195,15 @@ async def post_event(app: App) -> None:
         raise RuntimeError(f"the run did not complete: {bytes(reader.received)!r}")
 
 
-async def record(folder: Path) -> Recorder:
-    """Do RUNS runs and record the last."""
+async def record(folder: Path) -> list[Trace]:
+    """Do RUNS runs and return the trace of each path. RuntimeError if a path was not seen."""
     plugin = folder / "plugin"
     plugin.mkdir()
     (plugin / "hostler.yaml").write_text(MANIFEST)
     (plugin / "worker.py").write_text(RUNNER)
     agent = AgentSpec(name="worker", runner="plugin:paths/paths/default")
     config = ConfigFile(plugins=[PluginEntry(path=str(plugin))], agents=[agent])
-    recorder = Recorder()
+    recorder, runs = Recorder(), []
     # before the host starts its threads
     threading.setprofile(recorder)
     sys.setprofile(recorder)
@@ -213,12 +214,17 @@ async def record(folder: Path) -> Recorder:
             app = make_app(host)
             for _ in range(RUNS):
                 await asyncio.sleep(QUIET_SECONDS)
-                recorder.traces.clear()
+                recorder.traces = []
                 await post_event(app)
+                runs.append(recorder.traces)
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return recorder
+    missing = PATHS[min(map(len, runs)) :]
+    if missing:
+        names = ", ".join((missing[0].first, missing[0].through, missing[0].last))
+        raise RuntimeError(f"{missing[0].title}: not seen; was one of {names} renamed?")
+    return [min(traces, key=lambda trace: trace.calls) for traces in zip(*runs[1:], strict=True)]
 
 
 def lines_of(traces: list[Trace], *, functions: bool) -> Iterator[str]:
@@ -232,18 +238,14 @@ def lines_of(traces: list[Trace], *, functions: bool) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print the three paths. RuntimeError if one was not seen."""
+    """Print the three paths."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--functions", action="store_true", help="with the functions entered in each file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        traces = asyncio.run(record(Path(folder))).traces
-    if len(traces) < len(PATHS):
-        path = PATHS[len(traces)]
-        names = ", ".join((path.first, path.through, path.last))
-        raise RuntimeError(f"{path.title}: not seen; was one of {names} renamed?")
+        traces = asyncio.run(record(Path(folder)))
     sys.stdout.writelines(f"{line}\n" for line in lines_of(traces, functions=arguments.functions))
 
 
