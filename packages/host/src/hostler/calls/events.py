@@ -10,6 +10,7 @@ import msgspec
 from hostler.calls.cursors import Cursors, ScopedCursors
 from hostler.calls.pages import MAX_SCANNED, PAGE_ROOM_BYTES, capped, scan
 from hostler.calls.scope import CallScope
+from hostler.domain.epoch import seconds
 from hostler.domain.grants import Grant
 from hostler.domain.place import Place
 from hostler.domain.same_fields import with_fields_of
@@ -92,7 +93,7 @@ def event_record(stored: StoredEvent, cursors: ScopedCursors) -> AgentEventRecor
     return with_fields_of(
         stored,
         AgentEventRecord,
-        event_time=None if stored.event_time is None else stored.event_time / 1000,
+        event_time=seconds(stored.event_time),
         input_ref=None,
         raw_ref=None if envelope is None else envelope.raw_ref,
         cursor=cursors.issue(stored.seq),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostler.domain.approvers import BLIND_RIGHTS, Vote, refusal, tally
+from hostler.domain.epoch import seconds
 from hostler.domain.events import Caller
 from hostler.domain.forms import check_values
 from hostler.domain.pause_actions import (
@@ -188,7 +189,7 @@ def already_decided(call: PausedCall, decision: str, by: str | None) -> AlreadyD
         call_id=call.call_id,
         decision=decision,
         decided_by=by,
-        decided_at=None if call.decided_at is None else call.decided_at / 1000,
+        decided_at=seconds(call.decided_at),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.approvers import qualifies
+from hostler.domain.epoch import seconds
 from hostler.domain.events import Caller
 from hostler.domain.pause_values import CastVote, Pause, PausedCall
 from hostler.domain.pauses import is_settled
@@ -104,9 +105,9 @@ def view_of(
         conversation_id=pause.conversation_id,
         requester=pause.requester,
         created_at=pause.created_at / 1000,
-        expires_at=None if pause.status == "needs_review" else _seconds(pause.expires_at),
+        expires_at=None if pause.status == "needs_review" else seconds(pause.expires_at),
         calls=[_call(pause, call, caller, now, votes.get(call.call_id, ())) for call in calls],
-        settled_at=_seconds(pause.settled_at),
+        settled_at=seconds(pause.settled_at),
     )
 
 
@@ -128,7 +129,7 @@ def _call(pause: Pause, call: PausedCall, caller: Caller, now: int, votes: Seque
         may_decide=_is_open(pause, call, now) and qualifies(asked.rule, caller, pause.requester),
         decision=call.decision,
         execution=call.execution,
-        expires_at=None if call.review == "in_doubt" else _seconds(call.expires_at),
+        expires_at=None if call.review == "in_doubt" else seconds(call.expires_at),
         approvals_needed=asked.rule.min_approvals,
         votes=[VoteView(subject=vote.subject, vote=vote.vote, at=vote.at / 1000) for vote in votes],
         proposed_args=asked.arguments if call.edited_by is not None else None,
@@ -139,7 +140,7 @@ def _call(pause: Pause, call: PausedCall, caller: Caller, now: int, votes: Seque
         fallback_text=asked.fallback_text,
         tool_call_id=asked.tool_call_id,
         decided_by=call.decided_by,
-        decided_at=_seconds(call.decided_at),
+        decided_at=seconds(call.decided_at),
         comment=given.comment,
         result=given.result,
         is_error=given.is_error,
@@ -157,7 +158,3 @@ def _is_open(pause: Pause, call: PausedCall, now: int) -> bool:
         return True
     late = pause.status == "open" and call.expires_at is not None and call.expires_at <= now
     return call.decision == "undecided" and not late
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

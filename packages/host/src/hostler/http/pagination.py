@@ -54,8 +54,3 @@ def listing(
         next_cursor=cursors.issue(position(shown[-1])) if more and shown else None,
         has_more=more,
     )
-
-
-def seconds(ms: int | None) -> float | None:
-    """Convert milliseconds of the database to seconds of the API."""
-    return None if ms is None else ms / 1000

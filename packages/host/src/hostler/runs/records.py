@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hostler.domain.epoch import seconds
 from hostler.domain.same_fields import with_fields_of
 from hostler.storage.port import Tx
 from hostler.storage.stores import run_sources as sources
@@ -32,10 +33,10 @@ def record_of(run: Run, said: RunOutput | None = None, source: Source | None = N
         RunRecord,
         agent=run.agent_name,
         created_at=run.created_at / 1000,
-        started_at=_seconds(run.started_at),
-        finished_at=_seconds(run.finished_at),
-        deadline_at=_seconds(run.deadline_at),
-        cancel_requested_at=_seconds(run.cancel_requested_at),
+        started_at=seconds(run.started_at),
+        finished_at=seconds(run.finished_at),
+        deadline_at=seconds(run.deadline_at),
+        cancel_requested_at=seconds(run.cancel_requested_at),
         cost=None if run.cost is None else float(run.cost),
         output=said,
         retry_of=of.get("retry"),
@@ -57,7 +58,3 @@ def output(tx: Tx, run: Run) -> RunOutput:
         messages.append(message)
     text = "\n".join(text for message in messages if (text := text_of(message.content)))
     return RunOutput(text=text, messages=messages)
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000

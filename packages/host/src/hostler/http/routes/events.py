@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hostler.domain.epoch import seconds
 from hostler.domain.same_fields import with_fields_of
 from hostler.http.auth import require_right
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import EventStream
 from hostler.http.limits import MAX_WAIT_SECONDS
-from hostler.http.pagination import PageQuery, list_cursors, listing, seconds
+from hostler.http.pagination import PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json, Listing
 from hostler.http.routes.runs import open_stream

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hostler.domain.epoch import seconds
 from hostler.domain.same_fields import with_fields_of
 from hostler.http.auth import ADMIN_KEY_ID, Right, has_right, require_right
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import Moment, PageQuery, list_cursors, listing, seconds
+from hostler.http.pagination import Moment, PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Json, Listing
 from hostler.storage.port import Tx

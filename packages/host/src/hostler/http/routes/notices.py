@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from hostler.domain.epoch import seconds
 from hostler.domain.same_fields import with_fields_of
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import PageQuery, list_cursors, listing, seconds
+from hostler.http.pagination import PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.port import Tx

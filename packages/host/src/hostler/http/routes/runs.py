@@ -8,12 +8,13 @@ from typing import Annotated
 
 import msgspec
 
+from hostler.domain.epoch import seconds
 from hostler.domain.same_fields import with_fields_of
 from hostler.domain.steering import SteerStatus
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import Batches, EventStream
 from hostler.http.journal_page import journal_page
-from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors, listing, seconds
+from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Listing
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM, last_event_id

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.epoch import seconds
 from hostler.domain.place import NOWHERE, Place
 from hostler.domain.same_fields import from_row, with_fields_of
 from hostler.storage.port import Row, Tx
@@ -94,7 +95,7 @@ class StoredArtifact:
             ArtifactMetadata,
             conversation_id=self.place.conversation_id,
             created_at=self.created_at / 1000,
-            expires_at=None if self.expires_at is None else self.expires_at / 1000,
+            expires_at=seconds(self.expires_at),
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.epoch import seconds
 from hostler.domain.pause_values import Pause, nobody_was_asked
 from hostler.domain.pauses import MAX_CALLS, ROWS_KEPT_SECONDS, PauseStatus
 from hostler.domain.same_fields import from_row
@@ -273,7 +274,7 @@ def _body(tx: Tx, pause: Pause, event: NoticeEvent, notice_id: str) -> dict[str,
             "segment": pause.segment,
             "revision": pause.revision,
             "status": pause.status,
-            "expires_at": None if pause.expires_at is None else pause.expires_at / 1000,
+            "expires_at": seconds(pause.expires_at),
             "url": f"/v1/pauses/{pause.pause_id}",
             "calls": [dict(call) for call in calls],
         },
