@@ -10,7 +10,7 @@ from hostler.domain.events import Caller
 from hostler.runs.orchestrator import Orchestrator
 from hostler.runs.records import record, record_of
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import runs
+from hostler.storage.stores import run_notes, runs
 from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
 from hostler_protocol.calls import RunCreateParams
 from hostler_protocol.errors import (
@@ -91,7 +91,8 @@ class RunController:
 
         def work(tx: Tx) -> Any:
             # a cancellation locks the same row: either this is refused, or the cancellation reaches the child
-            if runs.hold(tx, parent.workspace_id, parent.run_id).cancel_reason is not None:
+            own = run_notes.hold(tx, parent.run_id)
+            if own is None or own.cancel_reason is not None:
                 return CancelledCallError("this run is being cancelled: it begins no further children")
             return pending.work(tx)
 

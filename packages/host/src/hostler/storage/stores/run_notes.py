@@ -1,4 +1,4 @@
-"""Journal entries written by others than the owner of a run's attempt: by people who decide, by the clock.
+"""Journal entries that others than the run's attempt write: people who decide, the clock, steered messages.
 
 `hold` is also the one lock for a run's pauses: decisions, sweeper, attempts and recovery lock the run's row
 first, so that they run one after the other and cannot deadlock.
@@ -23,11 +23,14 @@ def hold(tx: Tx, run_id: str) -> Run | None:
     return None if row is None else run_of(row)
 
 
-def note(tx: Tx, run_id: str, entries: Sequence[Entry]) -> bool:
-    """Journal entries other than results, for any attempt; return False if the run has ended."""
+def note(tx: Tx, run_id: str, entries: Sequence[Entry], *, even_ended: bool = False) -> bool:
+    """Journal entries other than results, for any attempt.
+
+    Return False, with nothing written, if the run has ended; `even_ended` writes nevertheless.
+    """
     if any(entry.kind == "result" for entry in entries):
         raise ValueError("only the attempt that owns the run writes results")
-    row = tx.one(_q.advance, run_id=run_id, entries=len(entries))
+    row = tx.one(_q.advance, run_id=run_id, entries=len(entries), ended=int(even_ended))
     if row is None:
         return False
     position = row["position"] - len(entries)

@@ -5,7 +5,7 @@
 SELECT * FROM runs WHERE run_id = :run_id [postgres FOR UPDATE]
 
 -- name: advance
--- Reserves positions, but none for an ended run: its last entry is its ending.
+-- Reserves positions; for an ended run, whose last entry is otherwise its ending, only if :ended is 1.
 UPDATE runs SET position = position + :entries
-WHERE run_id = :run_id AND finished_at IS NULL
+WHERE run_id = :run_id AND (finished_at IS NULL OR CAST(:ended AS bigint) = 1)
 RETURNING workspace_id, attempt, position, sequence

@@ -7,7 +7,7 @@ nothing. Refusals are return values, since they are expected; exceptions are fau
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -177,30 +177,6 @@ def request_cancel(
         now=tx.now,
     )
     return None if row is None else run_of(row)
-
-
-def annotate(tx: Tx, workspace_id: str, run_id: str, entries: Sequence[Entry]) -> None:
-    """Journal `entries`, none of them results, for a run in any status, ended ones included."""
-    row = tx.one(_q.annotate, workspace_id=workspace_id, run_id=run_id, entries=len(entries))
-    if row is None:
-        raise NotFoundError(f"there is no run {run_id!r}")
-    journal.append(
-        tx,
-        workspace_id,
-        run_id,
-        row["attempt"],
-        entries,
-        position=row["position"] - len(entries),
-        sequence=row["sequence"],
-    )
-
-
-def hold(tx: Tx, workspace_id: str, run_id: str) -> Run:
-    """Return the run, locked until the transaction ends. NotFoundError."""
-    row = tx.one(_q.hold, workspace_id=workspace_id, run_id=run_id)
-    if row is None:
-        raise NotFoundError(f"there is no run {run_id!r}")
-    return run_of(row)
 
 
 def rebase(tx: Tx, run_id: str) -> None:

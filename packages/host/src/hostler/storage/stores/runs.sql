@@ -141,16 +141,6 @@ WHERE workspace_id = :workspace_id AND lane = :lane AND status = 'queued' AND pa
   AND (not_before IS NULL OR not_before <= :now OR attempt > 1)
 ORDER BY ordinal LIMIT 1
 
--- name: annotate
--- Reserves positions for entries of a run in any status.
-UPDATE runs SET position = position + :entries WHERE workspace_id = :workspace_id AND run_id = :run_id
-RETURNING position, sequence, attempt
-
--- name: hold
--- Reads the row and locks it until the transaction ends.
-UPDATE runs SET position = position WHERE workspace_id = :workspace_id AND run_id = :run_id
-RETURNING *
-
 -- name: count_queued
 -- All queued runs, counted up to :limit.
 SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE status = 'queued' LIMIT :limit) AS some_of_them

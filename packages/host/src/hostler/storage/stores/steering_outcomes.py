@@ -14,7 +14,7 @@ from hostler.domain.agents import Agent
 from hostler.domain.events import Event
 from hostler.domain.steering import claim_record
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, audit, events, runs, steering
+from hostler.storage.stores import agents, audit, events, run_notes, runs, steering
 from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.run_rows import Fenced, Run, new_run_after
@@ -32,7 +32,7 @@ def absorb(tx: Tx, run: Run, event: Event) -> bool:
     record = claim_record(run.run_id, claimed.runner_id, tx.now)
     events.set_steering(tx, run.workspace_id, event.event_id, record)
     entry = _entry("steering.queued", event.event_id, place=claimed.position)
-    runs.annotate(tx, run.workspace_id, run.run_id, [entry])
+    run_notes.note(tx, run.run_id, [entry])
     return True
 
 
@@ -90,7 +90,7 @@ def settle(tx: Tx, run_id: str) -> None:
     else:
         next_run = _open_next(tx, run, agent, left)
         entries = [_entry("steering.requeued", one.event_id, next_run_id=next_run) for one in left]
-    runs.annotate(tx, run.workspace_id, run_id, entries)
+    run_notes.note(tx, run_id, entries, even_ended=True)
 
 
 def give_back(tx: Tx, run_id: str) -> None:
@@ -101,7 +101,7 @@ def give_back(tx: Tx, run_id: str) -> None:
     pulled = steering.give_back(tx, run.workspace_id, run_id)
     if pulled:
         entries = [_entry("steering.queued", one.event_id, place=one.position) for one in pulled]
-        runs.annotate(tx, run.workspace_id, run_id, entries)
+        run_notes.note(tx, run_id, entries, even_ended=True)
         waiting.take_back(tx, run.workspace_id, [one.event_id for one in pulled])
     for one in pulled:
         record = claim_record(run_id, run.runner_id, one.claimed_at)
