@@ -25,7 +25,7 @@ from hostler.domain.place import Place
 from hostler.domain.tool_pins import ToolPin
 from hostler.journal.feed import Feed
 from hostler.journal.fork import Inherited
-from hostler.journal.resume import Loaded, Resumption, read_answer
+from hostler.journal.resume import RecordingReader, Resumption, read_answer
 from hostler.journal.run_log import FencedError, Item, RunLog
 from hostler.models.port import ModelProvider, ModelRequest
 from hostler.pauses.held_calls import HeldCalls
@@ -259,7 +259,7 @@ class CallAttempt:
         )
         resumption = None
         if self.resumed:
-            loaded = Loaded(run.run_id, run.base_attempt)
+            loaded = RecordingReader(run.run_id, run.base_attempt)
             await loaded.read_rest(world.db)
             resumption = Resumption(
                 loaded.recording,

@@ -12,7 +12,7 @@ import pytest
 
 from hostler.domain.recording import CallName
 from hostler.journal.fork import Inherited
-from hostler.journal.resume import Loaded
+from hostler.journal.resume import RecordingReader
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores.run_sources import Source
 from hostler_protocol.errors import DeniedError, NotFoundError
@@ -184,7 +184,7 @@ async def test_recorded_chunks_are_sent_again_before_the_answer(attempts: Attemp
 
 
 async def inherited_from(attempts: Attempts, source: CallAttempt) -> Inherited:
-    loaded = Loaded(source.run.run_id, 1)
+    loaded = RecordingReader(source.run.run_id, 1)
     await loaded.read_rest(attempts.world.db)
     run_id = source.run.run_id
     kept = Source(run_id="fork", source_run_id=run_id, kind="fork", until_position=1_000_000)

@@ -213,7 +213,7 @@ class CallExecutor:
 
     def _turn_away(self, call: CallInProgress, name: CallName, error: HostlerError) -> None:
         """Journal and send a refusal of the gate."""
-        self._log.refused(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))
+        self._log.write_refusal(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))
         call.requester.refuse(call.call_id, error)
 
     def _refuse(self, call: CallInProgress, record: CallRecord, error: HostlerError) -> None:
@@ -253,7 +253,7 @@ class CallExecutor:
         elif asked and self._held is not None and record.name.method in LEDGER_CALLS:
             call_id, held = record.name.call_id, self._held
             held.give_up(call_id)
-            self._log.withdrawn(record, lambda tx: held.withdraw(tx, call_id), held.changed)
+            self._log.write_withdrawn(record, lambda tx: held.withdraw(tx, call_id), held.changed)
 
     # -- from the recording -----------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class CallExecutor:
         if self._resumption is None or self._resumption.is_over or method in STREAM_FUNCTIONS:
             return None
         digest = digest_of(params)
-        recorded = self._resumption.look(CallName(method, digest, self._seen[method, digest] + 1))
+        recorded = self._resumption.peek(CallName(method, digest, self._seen[method, digest] + 1))
         return None if recorded is None or recorded.data is None else digest
 
     def _answer_lone(self) -> None:
@@ -272,7 +272,7 @@ class CallExecutor:
             return
         self._lone = None
         call, digest, _ = lone
-        recorded = resumption.look(CallName(call.method, digest, self._seen[call.method, digest] + 1))
+        recorded = resumption.peek(CallName(call.method, digest, self._seen[call.method, digest] + 1))
         if recorded is None or recorded.data is None or not resumption.may_answer(recorded):
             self._start(call)
             return
@@ -344,10 +344,10 @@ class CallExecutor:
         def work(tx: Tx) -> tuple[Entry, Any]:
             reply = effect.work(tx)
             if isinstance(reply, HostlerError):
-                return self._log.effect(record, None, reply), reply
+                return self._log.effect_entry(record, None, reply), reply
             if effect.child is not None and (child := effect.child(reply)) is not None:
                 return self._log.child_intent(record, child), reply
-            return self._log.effect(record, reply, None), reply
+            return self._log.effect_entry(record, reply, None), reply
 
         reply = await self._journal.write(work, effect.settled)
         if isinstance(reply, HostlerError):

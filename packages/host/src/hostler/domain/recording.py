@@ -242,8 +242,8 @@ class FastForward:
 
     # -- calls ------------------------------------------------------------------------------------
 
-    def look(self, name: CallName) -> RecordedCall | None:
-        """The recorded outcome of a call, which is not asked for by that."""
+    def peek(self, name: CallName) -> RecordedCall | None:
+        """Return a call with a recorded outcome, or None; this does not count as the runner's call."""
         call = self._recording.calls.get(name)
         return None if call is None or call.position is None else call
 

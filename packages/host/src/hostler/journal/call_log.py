@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.recording import CallName
-from hostler.journal.call_records import CallEntry, Intent, shown
+from hostler.journal.call_records import CallEntry, Intent, abridged
 from hostler.journal.run_log import Item, RunLog
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import Blob, BlobFolder, reference
@@ -69,17 +69,17 @@ class CallLog:
         self._journal = journal
         self._blobs = blobs
 
-    def refused(self, refusal: CallEntry) -> None:
+    def write_refusal(self, refusal: CallEntry) -> None:
         """Write a call that the gate refused."""
         data = _encoder.encode(refusal)
         item = Item(entry=Entry("refusal", refusal.method, data), synced=False, size=len(data))
         self._journal.add(item, hurry=False)
 
-    def effect(self, record: CallRecord, reply: Any, error: HostlerError | None) -> Entry:
+    def effect_entry(self, record: CallRecord, reply: Any, error: HostlerError | None) -> Entry:
         """Return the entry of a call that is carried out in the transaction that writes the entry."""
         data = _encoder.encode(record.entry(reply, error))
         if len(data) > MAX_INLINE_BYTES:  # its large values are stored by the effect itself
-            data = _encoder.encode(replace(record, params=shown(record.params)).entry(reply, error))
+            data = _encoder.encode(replace(record, params=abridged(record.params)).entry(reply, error))
         return Entry("call", record.name.method, data)
 
     def child_intent(self, record: CallRecord, child_run_id: str) -> Entry:
@@ -90,7 +90,7 @@ class CallLog:
             name.digest,
             name.nth,
             name.call_id,
-            params=shown(record.params),
+            params=abridged(record.params),
             child_run_id=child_run_id,
         )
         return Entry("intent", name.method, _encoder.encode(intent))
@@ -139,7 +139,7 @@ class CallLog:
 
         return Item(before=None if is_small else put, work=work, synced=settle is not None, size=len(data))
 
-    def withdrawn(
+    def write_withdrawn(
         self, record: CallRecord, settle: Callable[[Tx], None], durable: Callable[[], None]
     ) -> None:
         """Write that the runner gave up a call before any of it was carried out.
@@ -147,7 +147,7 @@ class CallLog:
         `settle` runs in the same transaction; `durable` is called after the commit.
         """
         record.is_written = True
-        entry = replace(record, params=shown(record.params)).entry(given_up=True)
+        entry = replace(record, params=abridged(record.params)).entry(given_up=True)
         data = _encoder.encode(entry)
 
         def work(tx: Tx) -> tuple[Entry, None]:

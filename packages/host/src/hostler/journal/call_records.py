@@ -131,7 +131,7 @@ def fields_of(params: CallParams) -> dict[str, Any]:
     return {name: getattr(params, name) for name in params.__struct_fields__}
 
 
-def shown(params: CallParams) -> dict[str, Any]:
+def abridged(params: CallParams) -> dict[str, Any]:
     """Return the parameters by name, each large one replaced by its size and SHA-256."""
     kept: dict[str, Any] = {}
     for name, value in fields_of(params).items():

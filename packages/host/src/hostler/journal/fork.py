@@ -13,7 +13,7 @@ import msgspec
 
 from hostler.domain.recording import CallName, RecordedCall, is_effect
 from hostler.journal.call_records import RecordedAnswer
-from hostler.journal.resume import Loaded, read_answer
+from hostler.journal.resume import RecordingReader, read_answer
 from hostler.storage.port import Database
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.run_sources import Source
@@ -48,7 +48,7 @@ async def inherited_of(db: Database, blobs: BlobFolder, source: Source | None) -
     """Return the recording that a fork inherits, or None if the run is no fork."""
     if source is None or source.kind != "fork":
         return None
-    loaded = Loaded(source.source_run_id, source.base_attempt, source.until_position)
+    loaded = RecordingReader(source.source_run_id, source.base_attempt, source.until_position)
     await loaded.read_rest(db)
     return Inherited(db, blobs, source, loaded.context, loaded.recording.calls)
 

@@ -56,7 +56,7 @@ _resumed = msgspec.json.Decoder(Resumed)
 
 
 @dataclass(slots=True)
-class Loaded:
+class RecordingReader:
     """The recording of a run's attempts since `base_attempt`, read page by page up to position `until`.
 
     `context`: the context of the first of them, None if it never began. `more`: whether pages are left.
@@ -208,9 +208,9 @@ class Resumption:
             self._turns.progressed()
         return found
 
-    def look(self, name: CallName) -> RecordedCall | None:
+    def peek(self, name: CallName) -> RecordedCall | None:
         """Return a call with a recorded outcome, or None; this does not count as the runner's call."""
-        return self._forward.look(name)
+        return self._forward.peek(name)
 
     def may_answer(self, call: RecordedCall) -> bool:
         """Whether a recorded answer may be delivered now. Call `answered` afterwards."""
@@ -257,7 +257,7 @@ class Resumption:
         self.go_live()
         return False
 
-    def new_ones(self, stream: ResultStream, steps: list[Step], kept: int) -> list[Step]:
+    def new_steps(self, stream: ResultStream, steps: list[Step], kept: int) -> list[Step]:
         """Return the steps not in the journal yet. `kept`: sequence of the last completed message."""
         new: list[Step] = []
         for step in steps:

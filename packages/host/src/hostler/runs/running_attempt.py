@@ -183,7 +183,7 @@ class RunningAttempt:
         steps = self._stream.receive(result, size)
         if resumption is not None:
             made, was_live = len(steps), resumption.is_live
-            steps = resumption.new_ones(self._stream, steps, kept)
+            steps = resumption.new_steps(self._stream, steps, kept)
             if not steps and (made or not was_live):  # its usage counted when it was first received
                 state.usage = used
         last = next((step for step in reversed(steps) if isinstance(step, Stored)), None)

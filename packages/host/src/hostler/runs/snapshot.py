@@ -16,7 +16,7 @@ from hostler.domain.message_ids import MAX_MESSAGES_PER_RUN
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.scopes import scopes_for
 from hostler.journal.effects import had_effects
-from hostler.journal.resume import Loaded, last_worked_at
+from hostler.journal.resume import RecordingReader, last_worked_at
 from hostler.pauses.explicit import OwnPause, own_pause
 from hostler.runs.debounce import whole
 from hostler.storage.port import Tx
@@ -65,7 +65,7 @@ class Past(msgspec.Struct, frozen=True):
 
     cause: str = ""
     """Why there is another attempt; empty for the first."""
-    loaded: Loaded | None = None
+    loaded: RecordingReader | None = None
     """The first page of the recording that it resumes from; None if it starts from nothing."""
     own_pause: OwnPause | None = None
     last_worked_at: int | None = None
@@ -104,7 +104,7 @@ def _past(tx: Tx, run: Run) -> Past:
     loaded = None
     goes_on = run.base_attempt < run.attempt
     if goes_on:
-        loaded = Loaded(run.run_id, run.base_attempt)
+        loaded = RecordingReader(run.run_id, run.base_attempt)
         loaded.read_page(tx)
     own = own_pause(tx, run)
     return Past(
