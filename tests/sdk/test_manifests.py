@@ -1,4 +1,4 @@
-"""What a class and hostler.yaml state becomes the manifest."""
+"""Manifests, built from a class and hostler.yaml."""
 
 from __future__ import annotations
 

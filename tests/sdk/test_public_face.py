@@ -1,4 +1,4 @@
-"""What importing the SDK costs and offers."""
+"""Public names of the SDK, and the cost of its import."""
 
 from __future__ import annotations
 

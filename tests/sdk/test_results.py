@@ -1,4 +1,4 @@
-"""What each result function puts on the wire."""
+"""The wire form of each result function."""
 
 from __future__ import annotations
 

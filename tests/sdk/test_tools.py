@@ -1,4 +1,4 @@
-"""What `@tool` makes of a function."""
+"""`@tool`: the manifest, schema and calls of a function."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from hostler_sdk.types import ContentElement, ModelMessage, text_of
 from local_agent.files import files_of, name_of
 from local_agent.models import Models
 from local_agent.prompt import Turn
+from local_agent.run_errors import ends_the_run
 from local_agent.truncation import shortened
 
 KEY: Final = "runner.compaction.checkpoint"
@@ -26,7 +27,6 @@ MAX_SUMMARY_CHARS = 50_000
 MAX_TOLD_CHARS = 6_000
 """Length of one message in the request for a summary."""
 CHARACTERS_PER_TOKEN = 4
-_ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
 _ORDER = (
     "You keep the notes of a conversation between a user and an assistant, for an assistant who goes on "
     "with it and sees only your notes of what came before. Keep what it needs: who the user is and what "
@@ -54,7 +54,7 @@ async def load(ctx: RunContext) -> tuple[Checkpoint | None, bool]:
     try:
         value: Any = await ctx.states.get("conversation", KEY)
     except HostError as error:
-        if error.code in _ENDS_THE_RUN:
+        if ends_the_run(error):
             raise
         return None, False  # the agent's state policy does not enable the conversation's state
     try:
@@ -81,7 +81,7 @@ async def save(
     try:
         await ctx.states.set("conversation", KEY, msgspec.to_builtins(checkpoint))
     except HostError as error:
-        if error.code in _ENDS_THE_RUN:
+        if ends_the_run(error):
             raise
         await ctx.emit(log(f"the summary could not be kept: {error.message}", "warning"))
 

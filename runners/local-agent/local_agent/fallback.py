@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import ErrorCode, ModelResource
-
-_ENDS_THE_RUN: frozenset[ErrorCode] = frozenset({"deadline_exceeded", "cancelled"})
+from local_agent.run_errors import ENDS_THE_RUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def candidates(wanted: Sequence[str], granted: Sequence[ModelResource]) -> tuple
 
 def may_fall_back(failed: Attempt, *, shown: bool) -> bool:
     """Whether to try the next model: only if nothing of an answer was shown."""
-    return not shown and failed.code not in _ENDS_THE_RUN
+    return not shown and failed.code not in ENDS_THE_RUN
 
 
 def is_overflow(error: HostError) -> bool:

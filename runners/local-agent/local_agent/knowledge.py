@@ -9,11 +9,11 @@ import msgspec
 from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import Content, KnowledgeItem, ModelMessage, TextElement
+from local_agent.run_errors import ends_the_run
 from local_agent.settings import MAX_RERANKED, Settings
 
 MAX_PASSAGE_CHARS = 8_000
 MAX_QUERY_CHARS = 4_000
-_ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
 _HEAD = "Passages from the knowledge base, best first. Use what answers the message below; leave the rest."
 _NAMES = ("title", "source", "file_name", "document_name", "name")
 
@@ -75,6 +75,6 @@ def _named(item: KnowledgeItem) -> str:
 
 
 async def _warn(ctx: RunContext, what: str, error: HostError) -> None:
-    if error.code in _ENDS_THE_RUN:
+    if ends_the_run(error):
         raise error
     await ctx.emit(log(f"{what}: {error.message}", "warning"))

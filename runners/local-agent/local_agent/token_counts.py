@@ -11,10 +11,10 @@ from hostler_sdk.types import FunctionSpec, ModelMessage
 from local_agent.budget import most_tokens, most_tokens_of_tools, shares
 from local_agent.fallback import Candidate
 from local_agent.prompt import Prompt, Turn, with_notes
+from local_agent.run_errors import ends_the_run
 
 BYTES_PER_TOKEN = 3
 """Used if no model counts. English has four to five, other languages fewer: too high an estimate is safer."""
-_ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
 
 
 class Counter:
@@ -69,7 +69,7 @@ class Counter:
                     self._candidate.model_id, messages, list(tools) or None
                 )
             except HostError as error:
-                if error.code in _ENDS_THE_RUN:
+                if ends_the_run(error):
                     raise
             else:
                 return counted.input_tokens

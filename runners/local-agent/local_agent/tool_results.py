@@ -11,6 +11,7 @@ from hostler_sdk import RunContext, artifact, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import ModelMessage
 from local_agent.requested_calls import RequestedCall
+from local_agent.run_errors import ends_the_run
 from local_agent.stored_results import StoredResults
 from local_agent.truncation import shortened
 
@@ -76,7 +77,7 @@ async def _file_report(
             text.encode("utf-8", "replace"), artifact_type="tool_result", name=name, mime_type=kind
         )
     except HostError as error:
-        if error.code in ("deadline_exceeded", "cancelled"):
+        if ends_the_run(error):
             raise
         await ctx.emit(
             log(

@@ -10,6 +10,7 @@ from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import FunctionSpec
 from local_agent.parameter_names import offered_names, own_names
+from local_agent.run_errors import ends_the_run
 from local_agent.schemas import MAX_DESCRIPTION_CHARS, offered_schema
 from local_agent.stored_results import READ_RESULT, function_of
 from local_agent.truncation import shortened
@@ -23,7 +24,6 @@ ROOM_FOR_MARK = 64
 MAX_NAME_CHARS = 64
 """A function's name, a limit of common services."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
-_ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
 
 
 class Toolbox:
@@ -98,7 +98,7 @@ async def open_toolbox(ctx: RunContext) -> Toolbox:
         try:
             detail = await ctx.tools.detail(tool.tool_name)
         except HostError as error:
-            if error.code in _ENDS_THE_RUN:
+            if ends_the_run(error):
                 raise
             await ctx.emit(log(f"tool {tool.tool_name!r} was left out: {error.message}", "warning"))
             continue

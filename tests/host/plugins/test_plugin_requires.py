@@ -1,4 +1,4 @@
-"""What plugins require: names of packages, installed as wheels; nothing of them is executed on the way."""
+"""Requirements of plugins: packages by name, installed as wheels; no code of theirs runs on the way."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def refused(tmp_path: Path, requires: list[str], **options: object) -> str
 
 
 def modules(environment: Path) -> set[str]:
-    """What is installed, without asking the environment's interpreter."""
+    """The installed packages, read without the environment's interpreter."""
     site_packages = next((environment / "lib").glob("python*/site-packages"))
     return {path.name for path in site_packages.iterdir()}
 

@@ -1,4 +1,4 @@
-"""What the sandbox of a plugin is made of, from its manifest and its entry in the configuration."""
+"""The sandbox of a plugin, built from its manifest and its entry in the configuration."""
 
 from __future__ import annotations
 

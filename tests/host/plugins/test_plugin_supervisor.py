@@ -39,7 +39,7 @@ class Clock:
 
 
 class Notices(list[tuple[str, str, str]]):
-    """What the supervisor tells, with a way to wait for it."""
+    """The supervisor's reports, with a way to wait for them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What plugins say of their tools: one bad manifest hides no other."""
+"""Manifests of plugins' tools: an invalid one does not hide the others."""
 
 from __future__ import annotations
 
