@@ -19,6 +19,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = frozenset({"description", "summary", "title", "examples"})
+TABLES_OF_TEXTS = frozenset({"run_failures"})
+"""Of these, the names count."""
 SHOWN_CHARS = 200
 """Of each side of a difference."""
 
@@ -148,6 +150,8 @@ def differences(before: Any, after: Any, place: str) -> Iterator[str]:
                 yield f"{place}/{key}: gone, was {shown(before[key])}"
             elif key not in before:
                 yield f"{place}/{key}: new, {shown(after[key])}"
+            elif key in TABLES_OF_TEXTS:
+                yield from differences(sorted(before[key]), sorted(after[key]), f"{place}/{key}")
             else:
                 yield from differences(before[key], after[key], f"{place}/{key}")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
