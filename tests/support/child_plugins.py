@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hostler_sdk.conformance.process import Candidate
+from hostler_protocol.results import decode_data
+from hostler_sdk.conformance.process import Candidate, PluginProcess
+from hostler_sdk.scripted import ObservedRun
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVE = [sys.executable, "-m", "hostler_sdk.serve"]
@@ -43,3 +45,15 @@ def within(seconds: float, body: Callable[[], Awaitable[Any]]) -> Any:
             return await body()
 
     return asyncio.run(bounded())
+
+
+def texts(run: ObservedRun) -> list[str]:
+    """The completed messages of a run."""
+    found: list[Any] = [decode_data(r.type, r.data) for r in run.results if r.type == "message.completed"]
+    return [data.message.content for data in found]
+
+
+async def one_run(plugin: PluginProcess, **context: Any) -> ObservedRun:
+    run = await plugin.start_run((await plugin.runners())[0], **context)
+    await plugin.ended(run)
+    return run
