@@ -1,4 +1,4 @@
-"""The end of an attempt: who has asked for it, whether it has come, and the last item of its journal.
+"""The end of an attempt: whether it was requested, whether it has come, and the last item of its journal.
 
 The last item also decides how the run goes on: it is finished, queued again, or parked.
 """

@@ -60,7 +60,7 @@ class Equipment:
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """What one attempt works with. None of it refers back to the attempt."""
+    """The parts of one attempt that do not refer back to it."""
 
     run: Run
     prepared: Prepared

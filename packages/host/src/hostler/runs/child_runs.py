@@ -47,15 +47,15 @@ class RunController:
     def cancel(self, workspace_id: str, run_id: str, reason: str, actor: str) -> Effect:
         """Cancel a run; the reply is its RunRecord."""
 
-        asked: list[RequestedEnd] = []
+        requested: list[RequestedEnd] = []
 
         def work(tx: Tx) -> RunRecord:
-            asked[:] = request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
+            requested[:] = request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
             return record_of(runs.get(tx, workspace_id, run_id))
 
         def settled(_record: RunRecord, error: HostlerError | None) -> None:
             if error is None:
-                self._orchestrator.cancelled(asked)
+                self._orchestrator.cancelled(requested)
 
         return Effect(work, settled=settled)
 

@@ -190,9 +190,7 @@ class Dispatcher:
             execution.cancel(reason, grace)
 
     def _launch(self, run: Run) -> None:
-        if (
-            run.member != self._member()
-        ):  # the lease was lost since the claim: whoever takes over settles the run
+        if run.member != self._member():  # the lease was lost since the claim: its successor settles the run
             self._left(_run_slot(run))
             return
         if run.steers:

@@ -45,7 +45,7 @@ class FilterProcessError(Exception):
 @dataclass(slots=True, eq=False)
 class _Worker:
     process: asyncio.subprocess.Process
-    asked: int = 0
+    evaluated: int = 0
     """Filters that it has evaluated."""
 
     @property
@@ -86,16 +86,16 @@ class FilterProcesses:
         for worker in idle:
             await _ended(worker.process)
 
-    async def _ask_all(self, view: msgspec.Raw, asked: Sequence[str]) -> dict[str, FilterOutcome]:
+    async def _ask_all(self, view: msgspec.Raw, filters: Sequence[str]) -> dict[str, FilterOutcome]:
         """Evaluate filters in one process; if one of them kills it, a new process goes on with the next."""
         outcomes: dict[str, FilterOutcome] = {}
-        while len(outcomes) < len(asked):
-            rest = asked[len(outcomes) :]
+        while len(outcomes) < len(filters):
+            rest = filters[len(outcomes) :]
             try:
                 worker = await self._worker()
             except FilterProcessError as error:
                 return outcomes | dict.fromkeys(rest, FilterOutcome.not_evaluated(str(error)))
-            used_before = worker.asked > 0
+            used_before = worker.evaluated > 0
             answered, status = await self._ask(worker, view, rest)
             outcomes.update(zip(rest, answered, strict=False))
             if status is None:
@@ -115,7 +115,7 @@ class FilterProcesses:
         try:
             await _ask(worker.process, job, len(filters), answered)
         finally:
-            worker.asked += len(answered)
+            worker.evaluated += len(answered)
             if len(answered) == len(filters) and not self._closed:
                 self._idle.append(worker)
             else:

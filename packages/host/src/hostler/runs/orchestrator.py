@@ -293,21 +293,21 @@ class Orchestrator:
 
         await self._to_its_end(carry())
 
-    def cancelled(self, asked: list[RequestedEnd]) -> None:
+    def cancelled(self, requested: list[RequestedEnd]) -> None:
         """Cancel those of these runs that are under way here; their cancellation is durable."""
-        for run_id, reason, grace in asked:
+        for run_id, reason, grace in requested:
             self._dispatcher.cancel(run_id, reason, grace)
             self._feed.wake(run_id)
-        if asked:
+        if requested:
             self._dispatcher.look()  # messages they absorbed may have become another run
 
 
 def not_routed(record: events.StoredEvent) -> UnavailableError:
     """Return the error for an event that failed."""
-    told = [f"{one['agent']}: {one['error']}" for one in record.routing.get("filter_errors", ())]
+    errors = [f"{one['agent']}: {one['error']}" for one in record.routing.get("filter_errors", ())]
     return UnavailableError(
         f"event {record.event_id!r} was given to no agent: filters that it depends on could not be evaluated "
-        f"({'; '.join(told) or 'its content was deleted'}); mend them, then send it again",
+        f"({'; '.join(errors) or 'its content was deleted'}); mend them, then send it again",
         event_id=record.event_id,
     )
 

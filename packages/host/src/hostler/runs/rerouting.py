@@ -102,8 +102,8 @@ class Rerouter:
     async def _again(self, event: Event, resolution: Undecided, tries: int) -> None:
         ws, event_id, delay = event.workspace_id, event.event_id, next_delay(tries)
         if delay is None:
-            told = f"filters could not be evaluated in {tries} tries: {resolution.summary()}"
-            await self._fail(ws, event_id, {**resolution.record(), "tries": tries}, told)
+            why = f"filters could not be evaluated in {tries} tries: {resolution.summary()}"
+            await self._fail(ws, event_id, {**resolution.record(), "tries": tries}, why)
             return
         log.warning("event %s: its filters could not be evaluated: %s", event_id, resolution.summary())
         await self.db.write(lambda tx: deferred.retry(tx, ws, event_id, delay))

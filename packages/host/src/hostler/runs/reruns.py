@@ -101,8 +101,8 @@ class Reruns:
                 input=edited,
             )
             _open(tx, run, new, source)
-            told = {"run_id": new.run_id, "step": inherited.step, "effects": effects}
-            audit.record(tx, workspace_id, actor, "run.forked", run_id, told)
+            body = {"run_id": new.run_id, "step": inherited.step, "effects": effects}
+            audit.record(tx, workspace_id, actor, "run.forked", run_id, body)
             return new.run_id
 
         return await self._open(work)
