@@ -141,15 +141,20 @@ async def test_a_question_that_nobody_answers_in_time_expires(attempts: Attempts
         assert (await asked).outcome == "expired"
 
 
-async def test_a_cancelled_pause_cancels_its_calls(attempts: Attempts) -> None:
+async def test_a_pause_that_is_cancelled_refuses_its_calls_and_they_are_not_asked_again(
+    attempts: Attempts,
+) -> None:
     person = await ada(attempts.world, "admin")
     async with attempts.attempt() as attempt:
-        ask(attempt, 1)
+        (asked,) = ask(attempt, 1)
         await attempt.asked(1)
         pause, _ = await attempt.pause()
         await attempt.desk().cancel(person, pause.pause_id)
-        _, (call,) = await attempt.pause()
-        assert call.decision == "cancelled"
+        with pytest.raises(CancelledCallError, match="the run is being cancelled"):
+            await asked
+        latest, (call,) = await attempt.pause()
+        assert (latest.pause_id, latest.status, call.decision) == (pause.pause_id, "cancelled", "cancelled")
+        assert len(attempt.requested) == 1
 
 
 async def test_a_decision_is_found_although_nobody_tells_of_it(

@@ -44,11 +44,11 @@ log = logging.getLogger(__name__)
 
 
 class _Entered(NamedTuple):
-    """The result of a step: verdicts by call id, calls that people have to decide, calls without room."""
+    """The result of a step: verdicts by call id, calls that people have to decide, calls that are refused."""
 
     verdicts: dict[str, Verdict]
     asked: list[PausedCall]
-    too_many: list[str]
+    refused: dict[str, HostlerError]
     pause: Pause | None
 
 
@@ -177,8 +177,8 @@ class HeldCalls:
     def _tell(self, waiting: dict[str, _Waiting], entered: _Entered) -> None:
         for one in waiting.values():
             one.is_asked = True
-        most = f"more than {MAX_CALLS} calls would wait together"
-        self._refuse(entered.too_many, PayloadTooLargeError(most, limit=MAX_CALLS))
+        for call_id, error in entered.refused.items():
+            self._refuse([call_id], error)
         for call_id, verdict in entered.verdicts.items():
             one = waiting[call_id]
             self._waiting.pop(call_id, None)
@@ -253,7 +253,8 @@ class HeldCalls:
         new = [] if _blocks(pause) else [calls[one.call_id] for one in unknown]
         joins = pause is not None and pause.status in {"open", "needs_review"}
         room = MAX_CALLS - (len(pause_calls.of_pause(tx, pause)) if joins and pause is not None else 0)
-        new, too_many = new[:room], [call.call_id for call in new[room:]]
+        room = 0 if run.cancel_requested_at is not None else room
+        new, refused = new[:room], {call.call_id: _refusal(run) for call in new[room:]}
         if new and (pause is None or pause.status == "resuming"):
             fresh = NewPause(pause_id=new_id(), run_id=run.run_id, calls=new, on_message=self.on_message)
             pause = pauses.open(tx, fresh, cause="calls wait for people", actor=run.runner_id)
@@ -262,7 +263,7 @@ class HeldCalls:
         mine = {question.call_id for question in questions}
         calls_now = [] if pause is None else pause_calls.of_pause(tx, pause)
         asked = [call for call in calls_now if call.call_id in mine and not call.settled]
-        return _Entered(verdicts, asked, too_many, pause)
+        return _Entered(verdicts, asked, refused, pause)
 
     # -- the hold time ----------------------------------------------------------------------------
 
@@ -285,6 +286,13 @@ class HeldCalls:
 def _request_of(call: PausedCall) -> tuple[str, int, str | None, int]:
     """Return the identity of a request to people: equal for repeated ones."""
     return call.call_id, call.revision, call.review, call.resolution
+
+
+def _refusal(run: Run) -> HostlerError:
+    """Return why people cannot be asked about one more call."""
+    if run.cancel_requested_at is not None:
+        return CancelledCallError("the run is being cancelled: nobody is asked any more")
+    return PayloadTooLargeError(f"more than {MAX_CALLS} calls would wait together", limit=MAX_CALLS)
 
 
 def _blocks(pause: Pause | None) -> bool:
