@@ -164,6 +164,13 @@ async def test_a_call_that_needs_a_yes_is_held_and_made_once_it_is_given(attempt
         assert (pause.status, settled.execution) == ("resumed", "succeeded")
 
 
+async def test_who_waits_for_quiet_learns_that_a_call_has_begun_to_wait(attempts: Attempts) -> None:
+    async with attempts.attempt(attempt_grant(**ASKS)) as attempt:
+        attempt.begin("tool.call")
+        await attempt.calls.quiet()
+        assert attempt.held.waiting == 1
+
+
 async def test_a_call_that_is_denied_is_not_made(attempts: Attempts) -> None:
     person = await ada(attempts.world)
     async with attempts.attempt(attempt_grant(**ASKS)) as attempt:

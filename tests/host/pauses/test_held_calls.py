@@ -61,11 +61,14 @@ async def test_a_later_question_joins_the_open_pause(attempts: Attempts) -> None
         ask(attempt, 1)
         await attempt.asked(1)
         first, _ = await attempt.pause()
+        timer = attempt.held._hold_timer
         ask(attempt, 2)
         await attempt.asked(2)
         pause, calls = await attempt.pause()
         assert (pause.pause_id, len(calls)) == (first.pause_id, 2)
-        assert len({call.call_id for call in attempt.requested}) == 2, "each is shown once"
+        shown = [call.call_id for call in attempt.requested]
+        assert shown == [question(attempt, n).call_id for n in (1, 2)], "each is shown once"
+        assert attempt.held._hold_timer is not timer, "they are held from the last question on"
 
 
 async def test_more_questions_than_a_pause_holds_are_refused(attempts: Attempts) -> None:
