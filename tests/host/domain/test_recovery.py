@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.domain.agents import OnCrash, Recovery
-from hostler.domain.recovery import MAX_DELAY_SECONDS, Settlement, failure_of, postpone, settle
+from hostler.domain.recovery import MAX_DELAY_SECONDS, Settlement, postpone, settle
 from hostler_protocol.errors import (
     HostError,
     InvalidArgumentError,
@@ -104,7 +104,7 @@ def test_an_attempt_that_could_not_be_started_is_retried_and_is_no_recovery(
 
 def test_the_failure_of_an_attempt_that_could_not_be_started_names_who_is_to_blame() -> None:
     started = PluginStartError("no such file")
-    assert failure_of(started) == started.status_code
-    assert failure_of(HostError("broken")) == "host.error"
-    assert failure_of(PayloadTooLargeError("large")) == "payload_too_large"
-    assert failure_of(InvalidArgumentError("config")) == "runner.config_invalid"
+    assert started.status_code == "runner.crashed"
+    assert HostError("broken").status_code == "host.error"
+    assert PayloadTooLargeError("large").status_code == "payload_too_large"
+    assert InvalidArgumentError("config").status_code == "runner.config_invalid"

@@ -76,6 +76,8 @@ class HostlerError(Exception):
 
     code: ClassVar[str] = "runtime_error"
     retryable: ClassVar[bool] = False
+    status_code: ClassVar[RunFailure] = "runner.config_invalid"
+    """How a run ends that could not be started because of it."""
 
     def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message)
@@ -115,6 +117,7 @@ class PayloadTooLargeError(CallerError):
     """A value is over its limit; the message names the limit."""
 
     code = "payload_too_large"
+    status_code: ClassVar[RunFailure] = "payload_too_large"
 
 
 class RateLimitedError(CallerError):
@@ -178,6 +181,8 @@ class PluginStartError(PluginError):
 
 class HostError(HostlerError):
     """The host failed."""
+
+    status_code: ClassVar[RunFailure] = "host.error"
 
 
 class StorageError(HostError):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from hostler.domain.agents import OnCrash, Recovery
 from hostler.domain.back_off import back_off
-from hostler_protocol.errors import HostError, HostlerError, PayloadTooLargeError, PluginError, RunFailure
+from hostler_protocol.errors import RunFailure
 
 Cause = Literal["plugin", "host"]
 Action = Literal["resume", "restart", "repeat", "fail", "cancel"]
@@ -111,15 +111,3 @@ def postpone(why: str, code: RunFailure, *, own_pause: bool, by_plugin: bool) ->
     """
     again = f"it could not be started, and is retried: {why}"
     return Settlement("resume", again, code, undone=own_pause and by_plugin, begun=False)
-
-
-def failure_of(error: HostlerError) -> RunFailure:
-    """Return the failure of a run whose attempt could not be started."""
-    code: RunFailure = "runner.config_invalid"
-    if isinstance(error, PluginError):
-        code = error.status_code
-    elif isinstance(error, HostError):
-        code = "host.error"
-    elif isinstance(error, PayloadTooLargeError):
-        code = "payload_too_large"
-    return code

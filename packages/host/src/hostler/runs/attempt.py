@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from hostler.domain.outcomes import Ending, StreamState
-from hostler.domain.recovery import failure_of, postpone
+from hostler.domain.recovery import postpone
 from hostler.journal.run_log import FencedError, RunLog
 from hostler.pauses.parking import Used
 from hostler.runs.attempt_end import AttemptEnd, result_item
@@ -176,10 +176,10 @@ class StartingAttempt:
         by_plugin = isinstance(error, PluginError)
         if pause is not None and pause.status == "ready" and not end.ended:
             own_pause = pause.form == "explicit"
-            later = postpone(error.message, failure_of(error), own_pause=own_pause, by_plugin=by_plugin)
+            later = postpone(error.message, error.status_code, own_pause=own_pause, by_plugin=by_plugin)
             end.requeue(later, self._used(), crashed=True)
         else:
-            self._finish("failed", failure_of(error), error.message)
+            self._finish("failed", error.status_code, error.message)
 
     def cancel(self, reason: str, grace: float, *, first: bool) -> None:
         """End a wait for the plugin; the attempt goes no further."""

@@ -13,7 +13,7 @@ from typing import Any
 from hostler.calls.executor import CallExecutor
 from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import PausedCall
-from hostler.domain.recovery import Settlement, failure_of, settle
+from hostler.domain.recovery import Settlement, settle
 from hostler.journal.resume import Resumption, read_answer
 from hostler.journal.run_log import Item
 from hostler.pauses.held_calls import HeldCalls
@@ -139,7 +139,7 @@ class RunningAttempt:
         elif isinstance(error, PluginError) and not isinstance(error, PluginStartError):
             self.on_lost(error)
         else:
-            self._results.write(self._stream.fail(failure_of(error), error.message))
+            self._results.write(self._stream.fail(error.status_code, error.message))
 
     def close(self) -> None:
         """End everything that is under way; afterwards nothing refers to the attempt."""
