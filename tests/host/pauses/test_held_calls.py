@@ -12,6 +12,7 @@ import pytest
 from hostler.domain.pause_actions import Action, AlreadyDecidedError
 from hostler.domain.pauses import MAX_CALLS
 from hostler.domain.recording import CallName
+from hostler.pauses import held_calls
 from hostler.pauses.question import Question, Verdict
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import run_endings
@@ -94,7 +95,11 @@ async def test_a_question_that_cannot_be_asked_is_refused_alone(attempts: Attemp
 # -- decided ----------------------------------------------------------------------------------------------
 
 
-async def test_a_decision_is_the_verdict_of_its_call_alone(attempts: Attempts) -> None:
+async def test_a_decision_is_the_verdict_of_its_call_alone(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seconds in ("LOOK_SECONDS", "SHARED_LOOK_SECONDS"):  # they are woken, and look once
+        monkeypatch.setattr(held_calls, seconds, 3600.0)
     person = await ada(attempts.world)
     async with attempts.attempt() as attempt:
         first, second = ask(attempt, 1, 2)
@@ -163,7 +168,7 @@ async def test_a_pause_that_is_cancelled_refuses_its_calls_and_they_are_not_aske
 async def test_a_decision_is_found_although_nobody_tells_of_it(
     attempts: Attempts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hostler.pauses.held_calls.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(held_calls, "LOOK_SECONDS", 0.01)
     person = await ada(attempts.world)
     async with attempts.attempt() as attempt:
         (asked,) = ask(attempt, 1)
@@ -234,16 +239,15 @@ async def test_an_unexpected_error_refuses_those_that_wait_and_the_next_are_aske
 
 
 async def test_closing_ends_the_worker_and_answers_nobody(attempts: Attempts) -> None:
-    async with attempts.attempt(hold_seconds=0.0) as attempt:
+    async with attempts.attempt() as attempt:
         (asked,) = ask(attempt, 1)
         await attempt.asked(1)
-        await attempt.parking()
+        worker, timer = attempt.held._worker, attempt.held._hold_timer
+        assert worker is not None
+        assert timer is not None
         attempt.held.close()
-        attempt.parked = 0
-        attempt.held.changed()
-        ask(attempt, 2)
-        await attempt.idle()
-        assert not asked.done()
+        await asyncio.wait([worker])
+        assert (worker.cancelled(), timer.cancelled(), asked.done()) == (True, True, False)
 
 
 # -- parking ----------------------------------------------------------------------------------------------

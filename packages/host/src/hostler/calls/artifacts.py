@@ -29,7 +29,7 @@ from hostler_protocol.runs import ArtifactMetadata, ArtifactReadResult
 
 
 async def metadata(scope: CallScope, params: ArtifactMetadataParams) -> ArtifactMetadata:
-    """`artifact.metadata`: what is known of it, never where it lies."""
+    """`artifact.metadata`: the metadata of an artifact, without its place in storage."""
     return (await _artifact(scope, params.artifact_id)).record()
 
 

@@ -191,7 +191,7 @@ class CallExecutor:
                 self._give_up(record, asked=call.given_up == "goes on" and not begun)
             raise
         except Exception:
-            # The top of a call's worker: the run is told, the log has the traceback.
+            # the top of a call's worker: the run gets a refusal, the log the traceback
             log.exception("run %s: %s failed", self._scope.run_id, call.method)
             self._refuse(call, record, HostlerError(f"the host failed to carry out {call.method}"))
 
@@ -266,7 +266,7 @@ class CallExecutor:
         return None if recorded is None or recorded.data is None else digest
 
     def _answer_lone(self) -> None:
-        """Answer one recorded call without a task of its own: a thousand of them make up a resume."""
+        """Answer one recorded call without a task: a resume may consist of a thousand of them."""
         lone, resumption = self._lone, self._resumption
         if lone is None or resumption is None:
             return

@@ -21,7 +21,7 @@ def capped(limit: int) -> int:
 
 
 def scan(read: Callable[[Any, int], list[R]], start: Any, position: Callable[[R], Any]) -> Iterator[R]:
-    """Rows from `start` on, read in batches, at most MAX_SCANNED; `position` says where a row stands."""
+    """Rows from `start` on, read in batches, at most MAX_SCANNED; `position` is called with a row."""
     seen = 0
     while seen < MAX_SCANNED:
         rows = read(start, MAX_PAGE_ITEMS)

@@ -34,9 +34,9 @@ class Effect:
     work: Callable[[Tx], Any]
     then: Callable[[Any], Awaitable[Any]] | None = None
     settled: Callable[[Any, HostlerError | None], None] | None = None
-    """Told of the outcome, also where nobody waits for the answer any more: (reply, None), or why not."""
+    """Called with the outcome, (reply, None) or (None, error), even if the call was given up."""
     child: Callable[[Any], str | None] | None = None
-    """The run that the reply stands for and that `then` waits for: a later attempt can wait for it again."""
+    """Returns the id of the run that `then` waits for, so that a later attempt can wait for it again."""
 
 
 Reply = Any
@@ -143,5 +143,5 @@ class CallScope:
 
     @property
     def workspace_id(self) -> str:
-        """The workspace that everything of this run lies in."""
+        """The workspace of the run."""
         return self.grant.workspace_id

@@ -28,7 +28,7 @@ from hostler_protocol.grants import StateScope
 
 
 async def get(scope: CallScope, params: StateGetParams) -> StateGetReply:
-    """`state.get`. The conversation's own id stands under `external.conversation_id` until it is set."""
+    """`state.get`. Until it is set, `external.conversation_id` is the conversation's own id."""
     scope_key, key = scope.grant.state_keys[params.scope], state_key_of(params.key)
     stored = await scope.services.db.read(
         lambda tx: state_values.get(tx, scope.workspace_id, scope_key, key), brief=True

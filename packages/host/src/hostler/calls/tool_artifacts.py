@@ -60,7 +60,7 @@ class CallArtifacts:
         return await self._keep(content, name, mime_type, "file")
 
     async def within_limit(self, result: Any) -> Any:
-        """The result, or what stands for it where it is too large. PayloadTooLargeError past all limits."""
+        """Return the result, as an artifact if it is too large. PayloadTooLargeError past all limits."""
         encoded = msgspec.json.encode(result)
         if len(encoded) <= MAX_RESULT_BYTES:
             return result

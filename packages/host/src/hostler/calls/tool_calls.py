@@ -134,12 +134,12 @@ class ToolCalls:
             await self._idle.wait()
 
     def stop(self) -> None:
-        """The attempt is over: whoever is asked is told so, and nothing more is written down."""
+        """End with the attempt: cancel the tools at work, and write nothing more."""
         for task in list(self._tasks):
             task.cancel()
 
     async def _to_its_end(self, name: CallName, work: Coroutine[Any, Any, ToolCallReply]) -> ToolCallReply:
-        """Do it all, although the runner gives up: what a tool did must not stay unknown for that."""
+        """Finish the work even if the runner gives up, so that the outcome becomes known."""
         self.begun.add(name)
         task = asyncio.create_task(work)
         self._tasks.add(task)
@@ -168,7 +168,7 @@ class ToolCalls:
         return await self._settle(replace(call, verdict=verdict), verdict.result, error)
 
     async def _approved(self, call: _Call, rule: ToolApprovalPolicy) -> _Call:
-        """The call as people let it go on."""
+        """Return the call as people approved it."""
         verdict = await self._ask("approval", call, rule=rule)
         call = _decided(call, verdict)
         if verdict.arguments is None or verdict.arguments == call.arguments:
@@ -217,7 +217,7 @@ class ToolCalls:
     # -- the ledger -------------------------------------------------------------------------------
 
     async def _go_on(self, call: _Call, intent: Intent) -> ToolCallReply:
-        """A call that was begun by an attempt which was lost before it knew what came of it."""
+        """Continue a call of an earlier attempt that was lost before it knew the outcome."""
         arguments = call.arguments if intent.arguments is None else intent.arguments
         call = replace(call, arguments=arguments, resolution=intent.resolution)
         again = call.pin.effect in _REPEATABLE or call.pin.effect == "reconcilable"
@@ -313,7 +313,7 @@ class ToolCalls:
         return None
 
     async def _doubt(self, call: _Call, reason: str) -> ToolCallReply:
-        """Nobody here knows what came of it: a person says."""
+        """Ask a person for an outcome that the host does not know."""
         while True:
             self._busy -= 1  # while people are asked nothing is under way
             self._idle.set()

@@ -38,7 +38,7 @@ from hostler_protocol.ids import new_id
 SHARED_LOOK_SECONDS = 0.5
 """How often decisions are looked for that another host on the same database took."""
 LOOK_SECONDS = 5.0
-"""How often they are looked for where nobody else decides: what was not told is found after this long."""
+"""How often they are looked for if this host is alone, in case a notification was missed."""
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class _Waiting:
     question: Question
     answer: asyncio.Future[Verdict]
     is_asked: bool = False
-    """Whether a step has looked for it: it stands in a pause, or waits until the one before it is over."""
+    """Whether a step has handled it: it is in a pause, or waits for the end of the previous one."""
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ class HeldCalls:
     _requested: set[tuple[str, int, str | None, int]] = field(default_factory=set)
     """Requests shown to people: call id, revision, and how often the effect was in doubt."""
     _given_up: set[str] = field(default_factory=set)
-    """Calls that the runner waits for no more."""
+    """Calls that the runner gave up."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _worker: asyncio.Task[None] | None = None
     _hold_timer: asyncio.TimerHandle | None = None
@@ -146,7 +146,7 @@ class HeldCalls:
             except HostlerError as error:
                 self._refuse(self._waiting, error)
             except Exception:
-                # The top of a worker: those that wait are told, the log has the traceback.
+                # the top of a worker: waiting calls get a refusal, the log the traceback
                 log.exception("run %s: its calls could not be put to people", self.run.run_id)
                 self._refuse(self._waiting, HostError("the host failed to ask people"))
 
@@ -193,7 +193,7 @@ class HeldCalls:
         self.looked()
 
     async def _wait(self, entered: _Entered) -> None:
-        """Wait until something changes, or it is time to look for what nobody told."""
+        """Wait until something changes, at most until it is time to look without a notification."""
         if entered.pause is not None and entered.pause.status == "needs_review":
             self._stop_timer()
             if self.park is not None:

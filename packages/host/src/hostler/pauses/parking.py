@@ -1,4 +1,4 @@
-"""A run that waits for people without a process: parked, and put back into its queue when they have decided.
+"""Park runs that wait for people, so that they need no process, and queue them once people have decided.
 
 Also what becomes of a pause whose attempt is lost, in the transaction that settles the run.
 """
@@ -48,7 +48,7 @@ def park(
 ) -> Parked | Fenced:
     """End the attempt: `running` becomes `paused`. What was decided or cancelled meanwhile takes effect.
 
-    Its deadline stands still from now on, or `since` a time before (UTC epoch milliseconds).
+    Its deadline is suspended from now on, or `since` a time before (UTC epoch milliseconds).
     """
     run_notes.hold(tx, run.run_id)
     moved = runs.transition(

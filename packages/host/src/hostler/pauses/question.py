@@ -24,7 +24,7 @@ VerdictOutcome = Literal["approved", "denied", "answered", "expired", "cancelled
 class Question:
     """One call that waits. `parameters`: the arguments as the runner proposed them.
 
-    `rule`: who may decide; None for what has no rule of its own. `resolution`: how often a person has said of
+    `rule`: who may decide; None for the default rule. `resolution`: how often a person has said of
     this call that it did not happen. `form`: of an `interaction.request`.
     """
 
@@ -40,7 +40,7 @@ class Question:
     begun_under: str | None = None
     """The effect key under which an attempt before began the call, where this one is to finish it."""
     reason: str | None = None
-    """In doubt: why nobody here knows what came of the call."""
+    """For a call in doubt: why the host does not know its outcome."""
 
     @property
     def call_id(self) -> str:

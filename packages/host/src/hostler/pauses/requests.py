@@ -24,7 +24,7 @@ class Questions:
     tools: ToolService | None
 
     async def call_of(self, question: Question) -> NewCall:
-        """The call as it is shown. PayloadTooLargeError, InvalidArgumentError: nobody is asked this."""
+        """Return the call as it is shown. PayloadTooLargeError or InvalidArgumentError if it cannot be."""
         if question.form is not None:
             call = NewCall(call_id=question.call_id, kind="question", asked=_form(question.form))
         else:

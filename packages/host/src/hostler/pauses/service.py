@@ -46,7 +46,7 @@ MAX_PAGES_LOOKED_AT = 20
 MAX_SWEEP_STEPS = 100
 """Steps of one sweep; what is left is for the next one."""
 SWEEP_SECONDS = 5.0
-"""At least so often the sweeper looks, whoever may have opened pauses at other hosts."""
+"""Longest interval between two sweeps, since other hosts may have opened pauses."""
 SHORTEST_SWEEP_SECONDS = 0.05
 """So long at least between two sweeps."""
 
@@ -196,7 +196,7 @@ class PauseService:
     # -- the clock --------------------------------------------------------------------------------
 
     async def sweep(self) -> int:
-        """Expire what nobody answered in time, and set going what was left behind; how many changed."""
+        """Expire calls that were not answered in time and continue ready pauses. Return how many changed."""
         changed = 0
         for _ in range(MAX_SWEEP_STEPS):
             due = await self._db.read(lambda tx: [*pauses.due(tx), *pauses.left_behind(tx)])

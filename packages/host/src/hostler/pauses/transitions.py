@@ -121,7 +121,7 @@ def _take(tx: Tx, run: Run, pause: Pause, step: Step, caller: Caller) -> None:
 def _approve_ahead(  # noqa: PLR0917
     tx: Tx, run: Run, pause: Pause, call: PausedCall, step: Step, caller: Caller
 ) -> None:
-    """Let an approval stand for further calls, and at once for those that wait beside it."""
+    """Extend an approval to similar calls: later ones, and at once those that wait in the same pause."""
     similar, tool, pin = step.similar, call.asked.tool_name, call.asked.pin
     if similar is None or tool is None or pin is None:
         return
@@ -248,7 +248,7 @@ def tool_is_back(tx: Tx, waiting: PausedCall, pin: ToolPin) -> Done | None:
 
 
 def sweep(tx: Tx, workspace_id: str, pause_id: str) -> Done | None:
-    """Expire what nobody answered in time, and set a ready pause going. None: somebody was faster."""
+    """Expire calls that were not answered in time, or continue a ready pause. None: nothing to do."""
     run, pause = hold(tx, workspace_id, pause_id)
     if pause.status == "ready" and run.status == "paused":
         return Done(go_on(tx, pause, "clock"))
@@ -283,7 +283,7 @@ def _cancel(tx: Tx, pause: Pause, *, cause: str, actor: str) -> Done:
 def supersede(tx: Tx, run_id: str, *, cause: str, actor: str) -> Done | None:
     """A new message takes the place of an open pause: its calls are closed and its run ends, all at once.
 
-    None: the run has no open pause. `asked`: it was under way, and is to be stopped by whoever works on it.
+    None: the run has no open pause. `asked`: it was under way, and the host that executes it has to stop it.
     """
     run = run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
@@ -316,7 +316,7 @@ def go_on(tx: Tx, pause: Pause, actor: str) -> Pause:
 
 
 def hold(tx: Tx, workspace_id: str, pause_id: str) -> tuple[Run, Pause]:
-    """The pause and its run, which nobody else changes before this transaction ends. NotFoundError."""
+    """Lock the pause and its run until this transaction ends, and return them. NotFoundError."""
     found = pauses.get(tx, workspace_id, pause_id)
     run = run_notes.hold(tx, found.run_id)
     if run is None:

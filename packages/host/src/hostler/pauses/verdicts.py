@@ -16,13 +16,13 @@ from hostler.tools.port import ToolService
 from hostler_protocol.errors import CancelledCallError, HostlerError
 
 Found = Verdict | Literal["waits"] | None
-"""`waits`: it stands in the pause, and somebody has yet to say something. None: it stands in none."""
+"""`waits`: the call is in the pause and undecided. None: it is in no pause."""
 
 
 def find_verdict(
     tx: Tx, run: Run, pause: Pause | None, question: Question, tools: ToolService | None
 ) -> Found:
-    """Look a call up in the run's unsettled pause, or among the approvals that stand for it.
+    """Look a call up in the run's unsettled pause, or among the standing approvals.
 
     What no longer holds (a tool that changed, an effect that is in doubt) is written down here, and asked.
     """
@@ -80,7 +80,7 @@ def _call(tx: Tx, pause: Pause, question: Question) -> PausedCall | None:
 
 
 def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
-    """Somebody approved calls like this one ahead, and may still do so."""
+    """Return the verdict of an approval for similar calls whose approver may still approve."""
     if question.kind != "approval" or question.pin is None or question.rule is None:
         return None
     rule = rule_of(question.rule)
@@ -144,7 +144,7 @@ def _doubtful(run: Run, call: PausedCall) -> Verdict:
 
 
 def _changed(tx: Tx, run: Run, call: PausedCall, tools: ToolService | None) -> bool:
-    """Whether the tool is another one than was approved; then it is asked again, or somebody looks at it."""
+    """Whether the tool changed after the approval; if so, the call is asked again or needs a review."""
     name, pin = call.asked.tool_name, call.asked.pin
     current = None if tools is None or name is None else tools.pin(run.workspace_id, name)
     if pin is None or current == pin:
