@@ -51,6 +51,7 @@ async def test_a_run_that_is_being_cancelled_says_so_and_who_asked(tmp_path: Pat
     ):
         run_id = await host.start([["gate", latch.path], ["say", "wound up"]], **PLACE)
         await latch.reached()
+        await host.running(run_id)
         before = await host.host.runs.record(WORKSPACE, run_id)
         assert (before.cancel_requested_at, before.cancel_requested_by) == (None, None)
         shown = await host.host.cancel(WORKSPACE, run_id, reason="enough", actor="ada")

@@ -140,6 +140,12 @@ class Stage:
                     return
         raise AssertionError(f"run {run_id} ended without that many {type_}")
 
+    async def running(self, run_id: str) -> None:
+        """Wait until a run is stored as running, which may be a moment after its runner began."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while (await self.host.runs.record(WORKSPACE, run_id)).status != "running":
+                await asyncio.sleep(0.005)
+
     async def cancel(self, run_id: str, reason: str = "enough") -> None:
         """Ask for the end of a run."""
         await self.host.cancel(WORKSPACE, run_id, reason=reason, actor="test")

@@ -51,10 +51,14 @@ class StdioTransport:
         self._asked_to_end = False
         self._received = 0
         self._stdout_over = asyncio.Event()
+        self._opened = asyncio.Event()
 
     @classmethod
     async def open(cls, process: PluginProcess, receiver: Receiver) -> StdioTransport:
-        """Take over the pipes of a newly started process."""
+        """Take over the pipes of a newly started process.
+
+        The process may end before both are taken over; its end is reported afterwards.
+        """
         transport = cls(process, receiver)
         loop = asyncio.get_running_loop()
         transport._stdin, _ = await loop.connect_write_pipe(
@@ -64,6 +68,7 @@ class StdioTransport:
         transport._stdout, _ = await loop.connect_read_pipe(
             lambda: _Stdout(transport), process.take_pipe(1, "rb")
         )
+        transport._opened.set()
         return transport
 
     @property
@@ -115,6 +120,7 @@ class StdioTransport:
 
     async def _tell_end(self) -> None:
         """Report the end, with the exit status if it is known soon."""
+        await self._opened.wait()
         self._abort_stdin()
         try:
             async with asyncio.timeout(self.process.limits.status_seconds):
