@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from hostler_protocol.read_pipe import connect_read_pipe
+
 HERE = Path(__file__)
 BARE_CHILD = """
 import asyncio, sys, msgspec
@@ -20,7 +22,8 @@ import asyncio, sys, msgspec
 async def main():
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    pipe.max_size = 65536
     writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
     decoder, encoder = msgspec.json.Decoder(), msgspec.json.Encoder()
     while line := await reader.readline():
@@ -36,7 +39,8 @@ import asyncio, sys, msgspec
 async def main():
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    pipe.max_size = 65536
     writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
     decoder, encoder = msgspec.json.Decoder(), msgspec.json.Encoder()
     while line := await reader.readline():
@@ -59,60 +63,62 @@ FRAME = {
 class BarePipe:
     """A child that answers one line by so many frames: msgspec and asyncio alone."""
 
-    def __init__(self, child: asyncio.subprocess.Process) -> None:
-        self._child = child
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.WriteTransport) -> None:
+        self._reader = reader
+        self._writer = writer
         self._decoder = msgspec.json.Decoder()
 
     async def frames(self, count: int) -> None:
         """Ask for so many frames and read them."""
-        stdin, stdout = self._child.stdin, self._child.stdout
-        assert stdin is not None
-        assert stdout is not None
         context = {"about": "what a run's context weighs " * 60}
-        stdin.write(msgspec.json.encode({"frames": count, "frame": FRAME, "context": context}) + b"\n")
+        self._writer.write(msgspec.json.encode({"frames": count, "frame": FRAME, "context": context}) + b"\n")
         for _ in range(count):
-            self._decoder.decode(await stdout.readline())
+            self._decoder.decode(await self._reader.readline())
 
 
 @contextlib.asynccontextmanager
 async def bare_echo() -> AsyncIterator[Callable[[int], Awaitable[float]]]:
     """Start a child that sends each message back; the function returns the seconds of one of so many."""
-    pipe = asyncio.subprocess.PIPE
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", ECHO, stdin=pipe, stdout=pipe)
-    stdin, stdout = child.stdin, child.stdout
-    assert stdin is not None
-    assert stdout is not None
     encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
     params = {"run_id": "6f1c5cbe-9d0c-4e55-b54f-1d8a3a6c8f10", "scope": "actor", "key": "name"}
     message = {"jsonrpc": "2.0", "id": "c1", "method": "host/state.get", "params": params}
+    async with _child(ECHO) as (reader, writer):
 
-    async def echo(times: int) -> float:
-        began = time.perf_counter()
-        for _ in range(times):
-            stdin.write(encoder.encode(message) + b"\n")
-            decoder.decode(await stdout.readline())
-        return (time.perf_counter() - began) / times
+        async def echo(times: int) -> float:
+            began = time.perf_counter()
+            for _ in range(times):
+                writer.write(encoder.encode(message) + b"\n")
+                decoder.decode(await reader.readline())
+            return (time.perf_counter() - began) / times
 
-    try:
         yield echo
-    finally:
-        stdin.close()
-        await child.wait()
 
 
 @contextlib.asynccontextmanager
 async def bare_pipe() -> AsyncIterator[BarePipe]:
     """Start the child; it is gone at the end."""
-    pipe = asyncio.subprocess.PIPE
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", BARE_CHILD, stdin=pipe, stdout=pipe, limit=2**22
-    )
+    async with _child(BARE_CHILD) as (reader, writer):
+        yield BarePipe(reader, writer)
+
+
+@contextlib.asynccontextmanager
+async def _child(code: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.WriteTransport]]:
+    # Both ends read with 64 KiB at a time, as the host does: asyncio's 256 KiB would cost more than the rest
+    # in some processes and nothing in others, by what malloc has seen before.
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=2**22)
+    reading, _ = await connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+    writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
     try:
-        yield BarePipe(child)
+        yield reader, writer
     finally:
-        assert child.stdin is not None
-        child.stdin.close()
-        await child.wait()
+        writer.close()
+        await reader.read()
+        reading.close()
+        process.wait()
 
 
 @contextlib.contextmanager

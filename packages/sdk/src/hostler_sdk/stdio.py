@@ -9,13 +9,13 @@ import stat
 import sys
 from typing import NamedTuple
 
+from hostler_protocol.read_pipe import connect_read_pipe
 from hostler_sdk.client import PluginConnection
 from hostler_sdk.loading import PluginLoadError
 from hostler_sdk.plugin import Plugin
 
 WRITE_BUFFER_BYTES = 256 * 1024
 """Bytes that may wait for a host that does not read, before runners have to wait."""
-READ_BYTES = 256 * 1024
 STOP_SECONDS = 1.0
 """Time for the code of runs to clean up, once the host is gone."""
 FLUSH_SECONDS = 5.0
@@ -110,7 +110,7 @@ async def serve_stdio(plugin: Plugin, wires: Wires) -> bool:
     writer.transport = transport
     connection = PluginConnection(plugin, writer)
     writer.connection = reader.connection = connection
-    reading, _ = await loop.connect_read_pipe(lambda: reader, os.fdopen(wires.read, "rb", 0))
+    reading, _ = await connect_read_pipe(lambda: reader, os.fdopen(wires.read, "rb", 0))
     loop.add_signal_handler(signal.SIGTERM, connection.lost, "the process was asked to end")
     await connection.closed.wait()
     stopped = await connection.stopped(STOP_SECONDS)

@@ -11,6 +11,7 @@ from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import SandboxSpec, Violation
 from hostler.sandbox.process import ChildProcess, Command
 from hostler_protocol.errors import PluginStartError, UnavailableError
+from hostler_protocol.read_pipe import connect_read_pipe
 
 FLOOD = "errors"
 """Subject of the violation when a plugin writes errors faster than they are read."""
@@ -33,7 +34,7 @@ class PluginProcess(ChildProcess):
 
     async def _before_start(self) -> None:
         pump = self._pump = LogPump(self.log, self._flooded)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: pump, self.take_pipe(2, "rb"))
+        await connect_read_pipe(lambda: pump, self.take_pipe(2, "rb"))
 
     def _flooded(self, text: str) -> None:
         if not any(violation.subject == FLOOD for violation in self.violations):

@@ -9,6 +9,7 @@ from hostler.plugins.process import PluginProcess
 from hostler.plugins.transport import Receiver
 from hostler.sandbox.exit_status import ExitStatus
 from hostler_protocol.errors import PluginCrashedError, PluginError
+from hostler_protocol.read_pipe import connect_read_pipe
 
 LOW_MARK_BYTES = 256 * 1024
 HIGH_MARK_BYTES = 1024 * 1024
@@ -65,9 +66,7 @@ class StdioTransport:
             lambda: _Stdin(transport), process.take_pipe(0, "wb")
         )
         transport._stdin.set_write_buffer_limits(HIGH_MARK_BYTES, LOW_MARK_BYTES)
-        transport._stdout, _ = await loop.connect_read_pipe(
-            lambda: _Stdout(transport), process.take_pipe(1, "rb")
-        )
+        transport._stdout, _ = await connect_read_pipe(lambda: _Stdout(transport), process.take_pipe(1, "rb"))
         transport._opened.set()
         return transport
 

@@ -19,6 +19,7 @@ from hostler.sandbox.probe import find_sandbox
 from hostler.sandbox.process import ChildProcess, Command
 from hostler.sandbox.visible_files import python_paths
 from hostler_protocol.errors import PluginStartError, UnavailableError
+from hostler_protocol.read_pipe import connect_read_pipe
 
 READ_BYTES = 256 * 1024
 INHERITED = ("LANG", "LC_ALL", "PATH", "TZ")
@@ -142,9 +143,9 @@ class McpProcess:
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         take = self._process.take_pipe
-        await loop.connect_read_pipe(lambda: self._pump, take(2, "rb"))
+        await connect_read_pipe(lambda: self._pump, take(2, "rb"))
         protocol = asyncio.StreamReaderProtocol(self._reader)
-        await loop.connect_read_pipe(lambda: protocol, take(1, "rb"))
+        await connect_read_pipe(lambda: protocol, take(1, "rb"))
         self._stdin, _ = await loop.connect_write_pipe(lambda: self._input, take(0, "wb"))
 
     async def read(self) -> bytes:

@@ -20,6 +20,7 @@ from hostler.sandbox.process import ChildProcess, Command
 from hostler.sandbox.proxy import Proxy
 from hostler.sandbox.usage import Walk
 from hostler_protocol.errors import UnavailableError
+from hostler_protocol.read_pipe import connect_read_pipe
 
 _LIMIT_OF_SIGNAL: dict[int, LimitName] = {-24: "cpu", -25: "file_size"}
 """SIGXCPU and SIGXFSZ."""
@@ -149,7 +150,7 @@ class _CommandRun:
         ends = []
         for index in (1, 2):
             pipe = self._process.take_pipe(index, "rb")
-            _, output = await loop.connect_read_pipe(partial(_Output, partial(self._take, index)), pipe)
+            _, output = await connect_read_pipe(partial(_Output, partial(self._take, index)), pipe)
             ends.append(output.ended)
         writing, _ = await loop.connect_write_pipe(asyncio.Protocol, self._process.take_pipe(0, "wb"))
         writing.write(stdin)
