@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from hostler_protocol.read_pipe import connect_read_pipe
+from hostler.sandbox.read_pipe import connect_read_pipe
 
 HERE = Path(__file__)
 BARE_CHILD = """

@@ -7,13 +7,14 @@ import os
 import signal
 import stat
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
-from hostler_protocol.read_pipe import connect_read_pipe
 from hostler_sdk.client import PluginConnection
 from hostler_sdk.loading import PluginLoadError
 from hostler_sdk.plugin import Plugin
 
+READ_BYTES = 64 * 1024
+"""What a pipe of Linux holds. asyncio's default is 256 KiB, which malloc maps and unmaps for each read."""
 WRITE_BUFFER_BYTES = 256 * 1024
 """Bytes that may wait for a host that does not read, before runners have to wait."""
 STOP_SECONDS = 1.0
@@ -110,7 +111,8 @@ async def serve_stdio(plugin: Plugin, wires: Wires) -> bool:
     writer.transport = transport
     connection = PluginConnection(plugin, writer)
     writer.connection = reader.connection = connection
-    reading, _ = await connect_read_pipe(lambda: reader, os.fdopen(wires.read, "rb", 0))
+    reading, _ = await loop.connect_read_pipe(lambda: reader, os.fdopen(wires.read, "rb", 0))
+    cast("Any", reading).max_size = READ_BYTES
     loop.add_signal_handler(signal.SIGTERM, connection.lost, "the process was asked to end")
     await connection.closed.wait()
     stopped = await connection.stopped(STOP_SECONDS)

@@ -10,8 +10,8 @@ from hostler.plugins.logs import LogPump, PluginLog
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import SandboxSpec, Violation
 from hostler.sandbox.process import ChildProcess, Command
+from hostler.sandbox.read_pipe import connect_read_pipe
 from hostler_protocol.errors import PluginStartError, UnavailableError
-from hostler_protocol.read_pipe import connect_read_pipe
 
 FLOOD = "errors"
 """Subject of the violation when a plugin writes errors faster than they are read."""

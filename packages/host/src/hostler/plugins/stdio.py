@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from hostler.plugins.process import PluginProcess
 from hostler.plugins.transport import Receiver
 from hostler.sandbox.exit_status import ExitStatus
+from hostler.sandbox.read_pipe import connect_read_pipe
 from hostler_protocol.errors import PluginCrashedError, PluginError
-from hostler_protocol.read_pipe import connect_read_pipe
 
 LOW_MARK_BYTES = 256 * 1024
 HIGH_MARK_BYTES = 1024 * 1024

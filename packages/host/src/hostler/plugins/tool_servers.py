@@ -17,9 +17,9 @@ from hostler.plugins.orphans import Register
 from hostler.sandbox.port import MIB, Sandbox, SandboxedProcess, SandboxLimits, SandboxSpec, Violation
 from hostler.sandbox.probe import find_sandbox
 from hostler.sandbox.process import ChildProcess, Command
+from hostler.sandbox.read_pipe import connect_read_pipe
 from hostler.sandbox.visible_files import python_paths
 from hostler_protocol.errors import PluginStartError, UnavailableError
-from hostler_protocol.read_pipe import connect_read_pipe
 
 READ_BYTES = 256 * 1024
 INHERITED = ("LANG", "LC_ALL", "PATH", "TZ")

@@ -18,9 +18,9 @@ from hostler.sandbox.launch_spec import TMP_NAME, command_for, sandbox_uid
 from hostler.sandbox.port import CommandResult, LimitName, Mechanism, SandboxSpec, Violation
 from hostler.sandbox.process import ChildProcess, Command
 from hostler.sandbox.proxy import Proxy
+from hostler.sandbox.read_pipe import connect_read_pipe
 from hostler.sandbox.usage import Walk
 from hostler_protocol.errors import UnavailableError
-from hostler_protocol.read_pipe import connect_read_pipe
 
 _LIMIT_OF_SIGNAL: dict[int, LimitName] = {-24: "cpu", -25: "file_size"}
 """SIGXCPU and SIGXFSZ."""
