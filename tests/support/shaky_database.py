@@ -26,6 +26,10 @@ class Shaky:
     def dialect(self) -> Any:
         return self._inner.dialect
 
+    @property
+    def shared(self) -> bool:
+        return self._inner.shared
+
     async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
         self.writes.append(synced)
         if self.refusals:

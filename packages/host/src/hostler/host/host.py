@@ -22,13 +22,13 @@ from hostler.host.config_file import ConfigSource, read_config_file
 from hostler.host.data_directory import check_address, check_database, note_database
 from hostler.host.lease import BEATS_PER_LEASE
 from hostler.host.lock import DataDirLock, Holder
+from hostler.host.machine import THIS_MACHINE, Machine
 from hostler.host.maintenance import keep_tidy
 from hostler.host.parts import Installation, RunParts
 from hostler.host.plugin_entries import add_shipped_runner
 from hostler.runs.dispatch import LOOK_SECONDS
 from hostler.runs.orchestrator import Accepted
 from hostler.runs.recovery import recover
-from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores import installation
@@ -75,7 +75,11 @@ class Host:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, settings: Settings, *, knowledge: KnowledgeService | None = None
+        cls,
+        settings: Settings,
+        *,
+        knowledge: KnowledgeService | None = None,
+        machine: Machine = THIS_MACHINE,
     ) -> AsyncIterator[Host]:
         """Open and start a host; end it in order after the block. `knowledge` serves its knowledge bases.
 
@@ -86,9 +90,9 @@ class Host:
             lock.acquire(Holder(pid=os.getpid(), started_at=time.time(), version=VERSION))
             check_address(settings.data_dir, settings.database)
             async with AsyncExitStack() as unfinished:
-                db = open_database(settings.database_url)
+                db = machine.open_database(settings.database_url)
                 unfinished.push_async_callback(db.close)
-                parts = Installation(settings, db, await _open_cursors(settings, db), knowledge)
+                parts = Installation(settings, db, await _open_cursors(settings, db), knowledge, machine)
                 host = cls(lock, parts, RunParts(parts))
                 unfinished.pop_all()  # from here on `stop` closes the database
             try:
@@ -119,7 +123,7 @@ class Host:
         self.state = "ready"
 
     async def _start_work(self) -> None:
-        if self.db.dialect == "postgres":
+        if self.db.shared:
             await self._lease.begin()
             renewal = self.settings.lease_seconds / BEATS_PER_LEASE
             # no worker but this one notices in time that the lease is lost

@@ -18,6 +18,7 @@ from hostler.host.host_tools import HostTools
 from hostler.host.inventory import Inventories
 from hostler.host.lease import LeaseHeartbeat, host_id_of
 from hostler.host.lock import RemovalGate
+from hostler.host.machine import Machine
 from hostler.host.maintenance import HostData
 from hostler.host.plugin_entries import add_shipped_runner
 from hostler.host.run_reader import RunReader
@@ -59,12 +60,19 @@ class Installation:
     """The parts that exist before the first run, around an open database. No configuration is active yet."""
 
     def __init__(
-        self, settings: Settings, db: SqlDatabase, cursors: Cursors, knowledge: KnowledgeService | None
+        self,
+        settings: Settings,
+        db: SqlDatabase,
+        cursors: Cursors,
+        knowledge: KnowledgeService | None,
+        machine: Machine,
     ) -> None:
         workspace = settings.workspace
         self.settings, self.db, self.cursors, self.knowledge = settings, db, cursors, knowledge
         self.sandboxes = AuditedSandboxes(db, workspace)
-        self.supervisor = Supervisor(settings.data_dir, sandbox=self.sandboxes.find)
+        self.supervisor = Supervisor(
+            settings.data_dir, sandbox=self.sandboxes.find, start=machine.start_plugin
+        )
         self.workers = Workers()
         self.tools = tools = HostTools(settings, db, self.supervisor, self.sandboxes, self.workers)
         blobs = BlobFolder(settings.data_dir / "blobs")
@@ -140,7 +148,7 @@ class RunParts:
             lambda: recover(db, is_resumable),
             self._end_work,
             self.dispatcher.look,
-            member=Membership(host_id) if db.dialect == "sqlite" else None,
+            member=None if db.shared else Membership(host_id),
         )
         controller = RunController(db, self.orchestrator, self.reader.wait)
         self.equipment = _equipment(inst, host_id, self.reader, self.gate, self.tokens, controller)

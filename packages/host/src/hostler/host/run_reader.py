@@ -16,7 +16,7 @@ class RunReader:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        poll_seconds = OWN_POLL_SECONDS if db.dialect == "sqlite" else SHARED_POLL_SECONDS
+        poll_seconds = SHARED_POLL_SECONDS if db.shared else OWN_POLL_SECONDS
         self.feed = Feed(self._results, poll_seconds)
 
     async def record(self, workspace_id: str, run_id: str) -> RunRecord:

@@ -202,7 +202,7 @@ class HeldCalls:
             self._start_timer()  # asked by an attempt before: it is held once more
         blocked = _blocks(entered.pause)
         self._note_blocked(blocked)
-        shared = self.journal.db.dialect == "postgres"
+        shared = self.journal.db.shared
         look = SHARED_LOOK_SECONDS if shared or blocked else LOOK_SECONDS
         try:
             async with asyncio.timeout(look):

@@ -11,9 +11,8 @@ from typing import Any
 
 from hostler.domain.breaker import CLOSED, Breaker
 from hostler.plugins.connection import PluginConnection
-from hostler.plugins.context import PluginContext
+from hostler.plugins.context import PluginContext, RunningPlugin
 from hostler.plugins.source import Folder, PluginSource, Remote, SingleFile, fingerprint
-from hostler.plugins.startup import RunningPlugin, start_plugin
 from hostler.plugins.status import PluginStatus
 from hostler.sandbox.port import Violation
 from hostler_protocol.errors import HostlerError, PluginError, PluginStartError, UnavailableError
@@ -81,7 +80,7 @@ class PluginLifecycle:
     async def _start(self, source: Folder | SingleFile) -> PluginConnection:
         await self._may_start()
         try:
-            running = await start_plugin(
+            running = await self.context.start(
                 self.key, source, self.context, spawn=self._spawn, on_violation=self._on_violation
             )
         except HostlerError as error:

@@ -10,42 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from hostler.plugins.connection import PluginConnection
-from hostler.plugins.context import PluginContext
+from hostler.plugins.context import OnViolation, PluginContext, RunningPlugin
 from hostler.plugins.logs import PluginLog
 from hostler.plugins.process import PluginProcess, start_process, start_sandboxed
 from hostler.plugins.sandbox_spec import network_warnings, spec_of, workspace_of
 from hostler.plugins.source import Folder, Launch, SingleFile, argv_of, launch_of, process_environment
 from hostler.plugins.stdio import StdioTransport
-from hostler.plugins.transport import Transport
-from hostler.sandbox.port import Violation
 from hostler.sandbox.process import Command
 from hostler_protocol.errors import PluginStartError
 
 LASTING_EXIT_STATUS = 3
 """Exit status of a process that explains itself why it cannot be loaded."""
-
-OnViolation = Callable[[Violation], None]
-
-
-@dataclass(slots=True, eq=False)
-class RunningPlugin:
-    """One process or remote connection of a plugin."""
-
-    connection: PluginConnection
-    transport: Transport
-    started_at: float
-    process: PluginProcess | None = None
-    log: PluginLog | None = None
-    level: str = ""
-    """How it is confined, for people."""
-    warnings: tuple[str, ...] = ()
-    """Defects of its sandbox."""
-    leaving: bool = False
-
-    @property
-    def containment(self) -> str | None:
-        """How it is confined, and how the end of its processes is ensured; None for a remote plugin."""
-        return None if self.process is None else f"{self.level}; {self.process.containment}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hostler.plugins.catalog import Catalog
 from hostler.plugins.connection import PluginConnection
-from hostler.plugins.context import PluginContext
+from hostler.plugins.context import PluginContext, RunningPlugin, StartPlugin
 from hostler.plugins.discovery import Discovery
 from hostler.plugins.environment import Environments
 from hostler.plugins.lifecycle import PluginLifecycle
@@ -26,7 +26,7 @@ from hostler.plugins.orphans import Register
 from hostler.plugins.remote import Channel, RemoteTransport
 from hostler.plugins.sandbox_spec import sweep_workspaces
 from hostler.plugins.source import PluginSource, Remote, identity_of, is_same_place, place_of
-from hostler.plugins.startup import RunningPlugin
+from hostler.plugins.startup import start_plugin
 from hostler.plugins.status import PluginStatus
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.probe import find_sandbox
@@ -85,6 +85,7 @@ class Supervisor:
         environments: Path | None = None,
         command_prefix: tuple[str, ...] = (),
         sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
+        start: StartPlugin = start_plugin,
     ) -> None:
         self.catalog = Catalog(data_dir / "plugins" / "runners.json")
         self._context = PluginContext(
@@ -100,6 +101,7 @@ class Supervisor:
             notice=notice,
             data_dir=data_dir.resolve(),
             sandbox=sandbox,
+            start=start,
             command_prefix=command_prefix,
         )
         self.discovery = Discovery(self._context)

@@ -82,7 +82,7 @@ class Dispatcher:
         self._executions = Executions(db, make, fail, self._execution_left)
         self._settle_lost = settle
         self._slots = Slots(max_active, max_per_workspace, max_per_plugin)
-        self._shared = db.dialect != "sqlite"
+        self._shared = db.shared
         own = SHARED_LOOK_SECONDS if self._shared else LOOK_SECONDS
         self._look_seconds = own if look_seconds is None else look_seconds
         self._lost_seconds = lost_seconds

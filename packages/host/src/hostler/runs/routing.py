@@ -22,7 +22,7 @@ class EventRouter:
         self._db = db
         self._filters = filters
         self._agents: dict[str, tuple[float, list[Agent]]] = {}
-        self._trusted = float("inf") if db.dialect == "sqlite" else SHARED_SECONDS
+        self._trusted = SHARED_SECONDS if db.shared else float("inf")
 
     async def resolve(self, event: Event) -> Resolution:
         """Return the one agent for an event, or why there is none. UnavailableError: too many events wait."""

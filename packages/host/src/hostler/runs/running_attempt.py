@@ -90,7 +90,7 @@ class RunningAttempt:
             inherited=prepared.inherited,
             held=self._held_calls,
             progressed=progressed,
-            confirm=parts.confirm_owned if equipment.db.dialect == "postgres" else None,
+            confirm=parts.confirm_owned if equipment.db.shared else None,
             active=clock.active,
         )
         self._pauses = AttemptPauses(parts, self._calls, self._held_calls, equipment.explicit_pauses)

@@ -79,6 +79,10 @@ class Database(Protocol):
     def dialect(self) -> Dialect:
         """The kind of database."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether other hosts work on it too."""
+
     async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
         """Run `work` in the next group commit and return its result once the commit is durable.
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from hostler.domain.struct_types import learn_struct_types
 from hostler.storage.port import Dialect, Tx
@@ -42,7 +42,7 @@ _CLOSED = "the database is closed: the host is shutting down"
 
 
 @dataclass(slots=True)
-class _Job:
+class Job:
     """One piece of work and the future of its caller; `failed` or `value` is set when it is settled."""
 
     work: Callable[[Tx], Any]
@@ -55,6 +55,10 @@ class _Job:
     failed: BaseException | None = None
 
 
+JobQueue: TypeAlias = "queue.SimpleQueue[Job | None]"
+"""Jobs for one thread; None: the database closes."""
+
+
 class SqlDatabase:
     """A `Database` on a driver. Made by `open_database`; belongs to one event loop at a time."""
 
@@ -64,29 +68,38 @@ class SqlDatabase:
         self._closed = False
         self._write_room = asyncio.Semaphore(MAX_OUTSTANDING_WRITES)
         self._read_room = asyncio.Semaphore(MAX_OUTSTANDING_READS)
-        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._reads: JobQueue = queue.SimpleQueue()
         self._brief_reads = self._reads
         if driver.dialect == "sqlite" and readers > 1:
             # one thread for those: several would take the interpreter from each other at each statement
             self._brief_reads = queue.SimpleQueue()
-        self._writer = _Writer(driver)
-        queues = [self._brief_reads, *[self._reads] * (readers - 1)]
-        self._readers = [
-            threading.Thread(target=self._read_forever, args=(jobs,), name=f"hostler-reader-{n}", daemon=True)
-            for n, jobs in enumerate(queues)
-        ]
+        self._writer = Writer(driver)
+        self._readers: list[threading.Thread] = []
+        self._start([self._brief_reads, *[self._reads] * (readers - 1)])
+
+    def _start(self, queues: list[JobQueue]) -> None:
+        """Start the threads."""
         try:
             self._writer.start()
         except BaseException:
-            driver.close()
+            self._driver.close()
             raise
-        for thread in self._readers:
+        for n, jobs in enumerate(queues):
+            thread = threading.Thread(
+                target=self._read_forever, args=(jobs,), name=f"hostler-reader-{n}", daemon=True
+            )
             thread.start()
+            self._readers.append(thread)
 
     @property
     def dialect(self) -> Dialect:
         """The kind of database."""
         return self._driver.dialect
+
+    @property
+    def shared(self) -> bool:
+        """Whether other hosts work on it too."""
+        return self._driver.shared
 
     @property
     def groups_committed(self) -> int:
@@ -132,7 +145,7 @@ class SqlDatabase:
         work: Callable[[Tx], T],
         synced: bool,
         room: asyncio.Semaphore,
-        jobs: queue.SimpleQueue[_Job | None],
+        jobs: JobQueue,
     ) -> T:
         await room.acquire()
         if self._closed or self._writer.ended:
@@ -140,45 +153,66 @@ class SqlDatabase:
             raise UnavailableError(_CLOSED)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        jobs.put(_Job(work, synced, loop, future, room))
+        self._put(jobs, Job(work, synced, loop, future, room))
         if self._writer.ended:  # the queue may have been emptied just before
             raise UnavailableError(_CLOSED)
         return await future
 
-    def _read_forever(self, jobs: queue.SimpleQueue[_Job | None]) -> None:
-        session: Session | None = None
+    def _put(self, jobs: JobQueue, job: Job) -> None:
+        """Hand a job to a thread."""
+        jobs.put(job)
+
+    def _read_forever(self, jobs: JobQueue) -> None:
+        reader = Reader(self._driver)
         while (job := jobs.get()) is not None:
-            for _ in range(MAX_READ_ATTEMPTS):
-                try:
-                    session = session or self._driver.open_reader()
-                    tx = SessionTx(session, session.begin(synced=False))
-                    job.value, job.failed = job.work(tx), None
-                    session.commit()
-                    break
-                except (ConnectionLostError, ContentionError) as error:  # a read may be done again
-                    job.failed = error
-                    _drop(session)
-                    session = None
-                except BaseException as error:  # noqa: BLE001  top of a worker: raised at the caller
-                    job.failed = error
-                    if session is not None:
-                        session.rollback()
-                    break
-            _settle([job])
+            reader.work(job)
+            settle([job])
             del job  # frees its arguments before the next wait
-        _drop(session)
+        reader.close()
 
 
-class _Writer:
+class Reader:
+    """A session that reads, opened again when its connection is lost."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._session: Session | None = None
+
+    def work(self, job: Job) -> None:
+        """Do a job; its caller is not informed yet."""
+        for _ in range(MAX_READ_ATTEMPTS):
+            try:
+                session = self._session = self._session or self._driver.open_reader()
+                tx = SessionTx(session, session.begin(synced=False))
+                job.value, job.failed = job.work(tx), None
+                session.commit()
+                return
+            except (ConnectionLostError, ContentionError) as error:  # a read may be done again
+                job.failed = error
+                self.close()
+            except BaseException as error:  # noqa: BLE001  top of a worker: raised at the caller
+                job.failed = error
+                if self._session is not None:
+                    self._session.rollback()
+                return
+
+    def close(self) -> None:
+        """Close the session."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+class Writer:
     """The writing thread."""
 
     def __init__(self, driver: Driver) -> None:
-        self.queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.queue: JobQueue = queue.SimpleQueue()
         self.groups = 0
         self.ended = False
         self.thread = threading.Thread(target=self._main, name="hostler-writer", daemon=True)
         self._driver = driver
-        self._held: _Job | None = None
+        self._held: Job | None = None
         self._stopping = False
         self._opened: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
 
@@ -197,7 +231,7 @@ class _Writer:
         self._opened.put(None)
         try:
             while (first := self._next(wait=True)) is not None:
-                self._commit(session, first)
+                settle(self._commit(session, first))
                 del first  # frees its arguments before the next wait
                 session.idle()
         finally:
@@ -205,7 +239,7 @@ class _Writer:
             session.close()
             self._refuse_rest()
 
-    def _next(self, *, wait: bool) -> _Job | None:
+    def _next(self, *, wait: bool) -> Job | None:
         """Return the next job; None if nothing is queued or, when waiting, if the database is closing."""
         if self._held is not None:
             job, self._held = self._held, None
@@ -221,8 +255,13 @@ class _Writer:
             return self._next(wait=False)
         return taken
 
-    def _commit(self, session: Session, first: _Job) -> None:
-        """Commit a group that begins with `first` and settle every job in it."""
+    def commit_next(self, session: Session) -> list[Job]:
+        """Commit the next group of queued jobs and return them; their callers are not informed yet."""
+        first = self._next(wait=False)
+        return [] if first is None else self._commit(session, first)
+
+    def _commit(self, session: Session, first: Job) -> list[Job]:
+        """Commit a group that begins with `first` and return it."""
         group = [first]
         try:
             self._attempt(session, group, grow=True)
@@ -231,16 +270,16 @@ class _Writer:
             if isinstance(error, ConnectionLostError):  # the jobs behind it would fail in the same way
                 group += self._queued()
             self._separate(session, group, error)
-        _settle(group)
+        return group
 
-    def _queued(self) -> list[_Job]:
+    def _queued(self) -> list[Job]:
         """Take all jobs that are queued now, at most MAX_GROUP_WORKS."""
-        queued: list[_Job] = []
+        queued: list[Job] = []
         while len(queued) < MAX_GROUP_WORKS and (job := self._next(wait=False)) is not None:
             queued.append(job)
         return queued
 
-    def _attempt(self, session: Session, group: list[_Job], *, grow: bool) -> None:
+    def _attempt(self, session: Session, group: list[Job], *, grow: bool) -> None:
         """Run `group` in one transaction; with `grow`, add jobs that are queued meanwhile."""
         synced = any(job.synced for job in group)
         tx = SessionTx(session, session.begin(synced=synced))
@@ -260,7 +299,7 @@ class _Writer:
         session.commit()
         self.groups += 1
 
-    def _retry(self, session: Session, group: list[_Job]) -> BaseException | None:
+    def _retry(self, session: Session, group: list[Job]) -> BaseException | None:
         """Run `group` in its own transaction; if it fails, roll it back and return the error."""
         try:
             self._attempt(session, group, grow=False)
@@ -269,7 +308,7 @@ class _Writer:
             return error
         return None
 
-    def _separate(self, session: Session, group: list[_Job], error: BaseException) -> None:
+    def _separate(self, session: Session, group: list[Job], error: BaseException) -> None:
         """Run a group that failed with `error` in ever smaller parts, until only the failing jobs fail."""
         for _ in range(MAX_CONTENTION_RETRIES):
             if not isinstance(error, ContentionError):
@@ -298,17 +337,12 @@ class _Writer:
                     rest.append(job)
         for job in rest:
             job.failed = UnavailableError(_CLOSED)
-        _settle(rest)
+        settle(rest)
 
 
-def _drop(session: Session | None) -> None:
-    if session is not None:
-        session.close()
-
-
-def _settle(jobs: list[_Job]) -> None:
+def settle(jobs: list[Job]) -> None:
     """Resume the callers of `jobs`: one call into each event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, settled in by_loop.items():
@@ -316,7 +350,7 @@ def _settle(jobs: list[_Job]) -> None:
             loop.call_soon_threadsafe(_wake, settled)
 
 
-def _wake(jobs: list[_Job]) -> None:
+def _wake(jobs: list[Job]) -> None:
     for job in jobs:
         job.room.release()
         if job.future.done():  # the caller was cancelled

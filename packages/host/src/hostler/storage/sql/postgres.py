@@ -54,6 +54,7 @@ class PostgresDriver:
     """One database on a server. The constructor connects and migrates."""
 
     dialect: Dialect = "postgres"
+    shared = True
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -22,6 +22,7 @@ class ReadOnlyDatabase:
     """A `Database` for one reader. A read blocks its caller; a write raises NeedsHostError."""
 
     dialect: Dialect = "sqlite"
+    shared = False
 
     def __init__(self, session: SqliteSession) -> None:
         self._session = session

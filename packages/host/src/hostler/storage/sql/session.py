@@ -76,6 +76,10 @@ class Driver(Protocol):
     def dialect(self) -> Dialect:
         """The kind of database."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether other hosts work on the database too."""
+
     def open_writer(self) -> Session:
         """Open the one session that writes, on the thread that will use it."""
 

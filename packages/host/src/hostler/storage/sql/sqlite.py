@@ -31,6 +31,7 @@ class SqliteDriver:
     """One database file. The constructor checks it, switches it to WAL and migrates it."""
 
     dialect: Dialect = "sqlite"
+    shared = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
