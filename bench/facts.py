@@ -31,7 +31,7 @@ from hostler.storage.stores import events, runs, transcripts
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.filters import ANY
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.journal import Deltas, Entry
+from hostler.storage.stores.journal import Deltas, NewEntry
 from hostler.storage.stores.search_tokens import fold, indexed_tokens, tokens_of, wanted_tokens
 from hostler_protocol.content import Message
 from hostler_protocol.events import Actor, EventEnvelope, Input
@@ -42,7 +42,7 @@ TEXT = "Please find the three cheapest flights to Lisbon next Friday and compare
 ANSWER = "The cheapest one leaves at 7:40 and takes one cabin bag; " * 8
 DELTA = b'{"data":{"chunk":{"role":"assistant","content":"The cheapest one leaves ","message_id":"m1"}}}'
 COMPLETED = b'{"data":{"message":{"role":"assistant","content":"%s","message_id":"m1"}}}' % ANSWER.encode()
-RESULTS: list[Entry | Deltas] = [Deltas([DELTA] * 18), Entry("result", "message.completed", COMPLETED)]
+RESULTS: list[NewEntry | Deltas] = [Deltas([DELTA] * 18), NewEntry("result", "message.completed", COMPLETED)]
 """As a host writes them: deltas that came together as one entry."""
 TABLES = ("events", "transcripts", "runs", "journal", "states")
 ACCEPTED = 3
@@ -86,7 +86,7 @@ def finish(tx: Tx, run_id: str, conversation: str) -> None:
     states.set(tx, WORKSPACE, area, "step", '{"step":1}')
     answer = Message(role="assistant", content=ANSWER, message_id="m1")
     transcripts.append(tx, WORKSPACE, _item(answer, event_id=None, run_id=run_id, conversation=conversation))
-    ended = Entry("result", "run.completed", b'{"data":{"finish_reason":"stop"}}')
+    ended = NewEntry("result", "run.completed", b'{"data":{"finish_reason":"stop"}}')
     runs.transition(tx, run_id, 1, "completed", cause="finished", actor="h1", entries=[*RESULTS, ended])
 
 

@@ -10,7 +10,7 @@ import pytest
 from hostler.storage.port import Query
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import journal
-from hostler.storage.stores.journal import Deltas, Entry
+from hostler.storage.stores.journal import Deltas, NewEntry
 from hostler.storage.stores.runs import Appended
 from hostler_protocol.errors import ExpiredError
 from support.run_rows import append, at, delta, new, opened, result
@@ -27,7 +27,7 @@ async def test_deltas_share_rows_and_come_back_one_by_one(database: SqlDatabase)
         1,
         *[delta(n) for n in range(300)],
         result("message.completed", '{"pretty":\n1}'),
-        Entry("call", "state.get", "{}"),
+        NewEntry("call", "state.get", "{}"),
         delta(300),
     )
     assert outcome == Appended(2, 1)
@@ -47,7 +47,7 @@ async def test_deltas_written_many_at_once_stand_as_those_written_one_by_one(dat
     long = b'{"data":"%b"}' % (b"x" * 30_000)
     last = [result("log"), delta(7)]
     together: list[Any] = [delta(0), Deltas(many[1:300]), Deltas(many[300:]), Deltas([long] * 5), *last]
-    alone: list[Any] = [*map(delta, range(700)), *[Entry("result", "message.delta", long)] * 5, *last]
+    alone: list[Any] = [*map(delta, range(700)), *[NewEntry("result", "message.delta", long)] * 5, *last]
     await opened(database, new("r1"))
     assert await append(database, "r1", 1, *together) == Appended(2, 1)
     assert [row["count"] for row in await database.read(lambda tx: tx.all(ROWS))] == [
@@ -73,7 +73,7 @@ async def test_deltas_written_many_at_once_stand_as_those_written_one_by_one(dat
 async def test_pages_of_the_journal_are_whole_from_any_point(database: SqlDatabase, limit: int) -> None:
     await opened(database, new("r1"))
     for _ in range(6):
-        await append(database, "r1", 1, *[delta(n) for n in range(40)], Entry("warning", "w", "{}"))
+        await append(database, "r1", 1, *[delta(n) for n in range(40)], NewEntry("warning", "w", "{}"))
     total = 1 + 6 * 41
     for start in (0, 1, 41, 42, 100, total, total + 5):
         seen: list[int] = []

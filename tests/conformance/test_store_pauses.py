@@ -13,7 +13,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit, journal, pause_calls, pause_claims, pauses, run_notes, runs
 from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores.blobs import Blob, reference, references
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.pause_retention import drop_of_run, drop_old, drop_states
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError, PayloadTooLargeError
 from support.databases import read, write
@@ -252,13 +252,13 @@ def test_notes_stand_in_the_journal_of_a_run_whatever_its_attempt(run_open: SqlD
     write(run_open, park)
     before = read(run_open, lambda tx: runs.get(tx, WORKSPACE, "r1"))
     assert before.status == "paused"
-    assert write(run_open, lambda tx: run_notes.note(tx, "r1", [Entry("decision", "x", "{}")]))
+    assert write(run_open, lambda tx: run_notes.note(tx, "r1", [NewEntry("decision", "x", "{}")]))
     entry = read(run_open, lambda tx: journal.page(tx, "r1")).items[-1]
     assert (entry.position, entry.kind, entry.attempt) == (before.position + 1, "decision", 1)
     with pytest.raises(ValueError, match="results"):
-        write(run_open, lambda tx: run_notes.note(tx, "r1", [Entry("result", "log", "{}")]))
+        write(run_open, lambda tx: run_notes.note(tx, "r1", [NewEntry("result", "log", "{}")]))
     write(run_open, lambda tx: runs.transition(tx, "r1", None, "cancelled", cause="t", actor="t"))
-    assert not write(run_open, lambda tx: run_notes.note(tx, "r1", [Entry("decision", "x", "{}")]))
+    assert not write(run_open, lambda tx: run_notes.note(tx, "r1", [NewEntry("decision", "x", "{}")]))
 
 
 def test_25_every_change_has_one_fact_and_the_chain_verifies(run_open: SqlDatabase) -> None:

@@ -16,7 +16,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import journal, runs
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.runs import Appended, Fenced, Moved, NewRun
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import read, write
@@ -24,9 +24,9 @@ from support.examples import examples
 
 CLEAR = [Query("t.clear", *[f"DELETE FROM {table}"] * 2) for table in ("runs", "journal", "heads")]
 KINDS = {
-    "delta": Entry("result", "message.delta", '{"data":{}}'),
-    "message": Entry("result", "message.completed", '{"data":{}}'),
-    "call": Entry("call", "state.get", "{}"),
+    "delta": NewEntry("result", "message.delta", '{"data":{}}'),
+    "message": NewEntry("result", "message.completed", '{"data":{}}'),
+    "call": NewEntry("call", "state.get", "{}"),
 }
 LANES = 3
 

@@ -31,7 +31,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import agents, events, run_endings, runs, steering
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Fenced, NewRun, Run
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.events import EventEnvelope
@@ -146,7 +146,7 @@ class SteeringMachine(RuleBasedStateMachine):
         run, body = self.work.run, b'{"data":{}}'
         if status == "completed":
             self.begin()
-        entries = [Entry("result", "run.failed", body)]
+        entries = [NewEntry("result", "run.failed", body)]
 
         def work(tx: Tx) -> Any:
             return run_endings.finish(

@@ -17,7 +17,7 @@ from hostler.journal.feed import Feed, Seen
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
 from hostler.runs.attempt import Attempt
-from hostler.runs.attempt_parts import Equipment
+from hostler.runs.attempt_parts import AttemptServices
 from hostler.runs.preparation import Prepared
 from hostler.runs.projections import Projector
 from hostler.runs.running_attempt import RunningAttempt
@@ -48,7 +48,7 @@ class Attempts:
 
     host: Preparations
     plugin: LinkedPlugin
-    equipment: Equipment
+    services: AttemptServices
     replaced: list[str] = field(default_factory=list)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class Attempts:
         return await self.host.world.db.write(work)
 
     def attempt(self, run: Run) -> Attempt:
-        return Attempt(self.equipment, run)
+        return Attempt(self.services, run)
 
     def execute(self, attempt: Attempt) -> asyncio.Task[None]:
         """Execute an attempt in the background; it is cancelled at the end of the test."""
@@ -150,12 +150,12 @@ class Attempts:
 
     def change_prepared(self, **changes: Any) -> None:
         """Change what is prepared for attempts from now on."""
-        prepare = self.equipment.prepare
+        prepare = self.services.prepare
 
         async def changed(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> Prepared:
             return msgspec.structs.replace(await prepare(run, runners), **changes)
 
-        self.equipment.prepare = changed
+        self.services.prepare = changed
 
 
 @asynccontextmanager
@@ -165,9 +165,9 @@ async def attempts(
     *,
     capabilities: Capabilities | None = None,
     limits: ConnectionLimits = DEFAULT_CONNECTION_LIMITS,
-    **equipment: Any,
+    **services: Any,
 ) -> AsyncIterator[Attempts]:
-    """Attempts whose runner has these capabilities; `equipment` replaces parts of the host's."""
+    """Attempts whose runner has these capabilities; `services` replaces parts of the host's."""
     manifest = manifest_of(capabilities=capabilities or Capabilities(streaming=True), form=[])
     plugin = LinkedPlugin(manifest)
     connection = await plugin.connect(limits)
@@ -182,7 +182,7 @@ async def attempts(
     async with preparing(database, folder) as host:
         models = host.world.services.models
         host.preparer.catalog = lambda: replace(catalog(models), interactions=True)
-        made = Equipment(
+        made = AttemptServices(
             db=database,
             feed=Feed(nothing),
             gate=Gate(),
@@ -197,7 +197,7 @@ async def attempts(
             explicit_pauses=host.preparer.explicit_pauses,
             stall_seconds=60,
         )
-        held = Attempts(host, plugin, replace(made, **equipment), replaced)
+        held = Attempts(host, plugin, replace(made, **services), replaced)
         try:
             yield held
         finally:
@@ -216,7 +216,7 @@ def raising(error: Exception) -> Any:
 
 def after(host: Attempts, happens: Callable[[], None]) -> Any:
     """Prepare attempts; something happens before they are prepared."""
-    prepare = host.equipment.prepare
+    prepare = host.services.prepare
 
     async def prepared(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> Prepared:
         happens()

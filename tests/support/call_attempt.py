@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from hostler.calls.executor import CallExecutor
 from hostler.calls.gate import GatedRun
-from hostler.calls.in_progress import Guest
+from hostler.calls.in_progress import ExternalCaller
 from hostler.calls.scope import CallScope
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.events import Caller as Person
@@ -98,8 +98,8 @@ class Runner:
 
 
 @dataclass
-class GuestRunner(Runner):
-    """A guest: its calls are answered to itself."""
+class PlayedExternalCaller(Runner):
+    """An external caller: its calls are answered to itself."""
 
     may_wait: bool = False
 
@@ -297,10 +297,10 @@ class CallAttempt:
 
     # -- calls ------------------------------------------------------------------------------------
 
-    def begin(self, method: str, *, guest: Guest | None = None, **changes: Any) -> MessageId:
+    def begin(self, method: str, *, external: ExternalCaller | None = None, **changes: Any) -> MessageId:
         """Begin a call; it is answered when it is done."""
         self._made += 1
-        self.calls.begin(self._made, method, params_of(method, self.run.run_id, **changes), guest)
+        self.calls.begin(self._made, method, params_of(method, self.run.run_id, **changes), external)
         return self._made
 
     async def call(self, method: str, **changes: Any) -> Any:

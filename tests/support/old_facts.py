@@ -26,7 +26,7 @@ from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import Blob, BlobFolder
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.retention import DAY_MS
 from hostler.storage.stores.runs import NewRun
 from hostler.storage.stores.transcripts import item_of
@@ -149,9 +149,11 @@ class World:
         runs.open(tx, new, Membership("h1"))
         granted = f'{{"note":"{text}"}}'
         runs.transition(tx, run_id, 1, "running", cause="t", actor="t", grant_json=granted)
-        delta = Entry("result", "message.delta", f'{{"data":{{"text":"{text}"}}}}')
-        entries = [delta] * 600 + [Entry("call", "history.page", f'"{text}"', blob=blob.sha256), delta]
-        runs.append(tx, run_id, 1, [*entries, Entry("result", "message.completed", f'{{"data":"{text}"}}')])
+        delta = NewEntry("result", "message.delta", f'{{"data":{{"text":"{text}"}}}}')
+        entries = [delta] * 600 + [NewEntry("call", "history.page", f'"{text}"', blob=blob.sha256), delta]
+        runs.append(
+            tx, run_id, 1, [*entries, NewEntry("result", "message.completed", f'{{"data":"{text}"}}')]
+        )
         blobs.reference(tx, blob)
         answer = Message(role="assistant", content=f"answer with {text}")
         transcripts.append(tx, ws, item_of(answer, place, run_id=run_id))

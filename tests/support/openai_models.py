@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from hostler.models.errors import Endpoint
+from hostler.models.errors import ModelEndpoint
 from hostler.models.openai import OpenAIModel
 from hostler.models.port import ModelRequest
 from hostler_protocol.calls import ModelChunk, ModelReply
@@ -16,7 +16,7 @@ KEY = "sk-secret-0123456789"
 
 @contextlib.asynccontextmanager
 async def model_at(base_url: str, *, name: str = "gpt-test", **more: Any) -> AsyncIterator[OpenAIModel]:
-    endpoint = Endpoint("main", name, base_url, "env:TEST_KEY", (KEY,))
+    endpoint = ModelEndpoint("main", name, base_url, "env:TEST_KEY", (KEY,))
     model = OpenAIModel(endpoint, base_url=base_url, api_key=KEY, **more)
     try:
         yield model

@@ -9,7 +9,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores import runs
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.journal import Deltas, Entry
+from hostler.storage.stores.journal import Deltas, NewEntry
 from hostler.storage.stores.runs import Appended, Fenced, Moved, NewRun
 from hostler_protocol.runs import RunStatus
 
@@ -46,16 +46,16 @@ async def claim(database: SqlDatabase, limit: int = 10, member: Membership = H1,
     return [one.run_id for one in claimed.runs]
 
 
-def delta(number: int) -> Entry:
-    return Entry("result", "message.delta", f'{{"data":{{"n":{number}}}}}')
+def delta(number: int) -> NewEntry:
+    return NewEntry("result", "message.delta", f'{{"data":{{"n":{number}}}}}')
 
 
-def result(result_type: str, text: str = "{}") -> Entry:
-    return Entry("result", result_type, f'{{"data":{text}}}'.encode())
+def result(result_type: str, text: str = "{}") -> NewEntry:
+    return NewEntry("result", result_type, f'{{"data":{text}}}'.encode())
 
 
 async def append(
-    database: SqlDatabase, run_id: str, attempt: int, *entries: Entry | Deltas
+    database: SqlDatabase, run_id: str, attempt: int, *entries: NewEntry | Deltas
 ) -> Appended | Fenced:
     return await database.write(lambda tx: runs.append(tx, run_id, attempt, entries))
 

@@ -1,4 +1,4 @@
-"""What becomes of a tool call: its outcome, no outcome, an attempt that was lost, people, guests."""
+"""Tool calls: with and without an outcome, of a lost attempt, decided by people, of external callers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hostler_protocol.errors import (
     RemoteFaultError,
     UnauthorizedError,
 )
-from support.call_attempt import Attempts, GuestRunner, ada, attempt_grant, attempts_on
+from support.call_attempt import Attempts, PlayedExternalCaller, ada, attempt_grant, attempts_on
 from support.gates import Gate
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -249,25 +249,25 @@ async def test_an_agent_that_may_ask_no_questions_is_refused_them(attempts: Atte
         assert attempt.requested == []
 
 
-# -- guests -----------------------------------------------------------------------------------------------
+# -- external callers -----------------------------------------------------------------------------------
 
 
-async def test_a_guest_is_answered_itself_and_no_later_attempt_is(attempts: Attempts) -> None:
+async def test_an_external_caller_is_answered_itself_and_no_later_attempt_is(attempts: Attempts) -> None:
     async with attempts.attempt() as first:
-        guest = GuestRunner()
-        call_id = first.begin("tool.call", guest=guest)
-        assert (await guest.answer(call_id)).result == 1
+        external = PlayedExternalCaller()
+        call_id = first.begin("tool.call", external=external)
+        assert (await external.answer(call_id)).result == 1
         assert first.runner.answers == {}
         assert data_of((await first.entries("call"))[0]).get("digest", "") == ""
     async with attempts.attempt(again=await attempts.lost(first.run), resumed=True) as second:
         assert (await second.call("tool.call")).result == 2
 
 
-async def test_a_guest_may_not_wait_for_people_where_the_run_could_be_parked(attempts: Attempts) -> None:
+async def test_an_external_call_may_not_wait_where_the_run_could_be_parked(attempts: Attempts) -> None:
     async with attempts.attempt(attempt_grant(**ASKS)) as attempt:
-        guest = GuestRunner(may_wait=False)
+        external = PlayedExternalCaller(may_wait=False)
         with pytest.raises(UnauthorizedError, match="a service can not"):
-            await guest.answer(attempt.begin("tool.call", guest=guest))
-        patient = GuestRunner(may_wait=True)
-        attempt.begin("tool.call", guest=patient)
+            await external.answer(attempt.begin("tool.call", external=external))
+        patient = PlayedExternalCaller(may_wait=True)
+        attempt.begin("tool.call", external=patient)
         assert len(await attempt.asked()) == 1

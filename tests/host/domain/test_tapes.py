@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.domain.recording import guest_call_number
+from hostler.domain.recording import external_call_number
 from hostler.domain.tapes import Player, Tape, TapeEntry, TapeFile, TapeRun, decode_tape, inherit, read_tape
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -116,7 +116,7 @@ def test_an_intent_without_an_outcome_has_none() -> None:
 
 
 def test_what_somebody_else_than_the_runner_called_is_not_on_the_tape() -> None:
-    nth = guest_call_number(1, 1)
+    nth = external_call_number(1, 1)
     refused = {"method": "state.set", "nth": nth, "error": {"code": "not_found", "message": "no"}}
     journal = Journal().add("refusal", "state.set", refused)
     journal.add("intent", "tool.call", {"method": "tool.call", "digest": "", "nth": nth + 1})

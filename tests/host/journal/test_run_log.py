@@ -19,7 +19,7 @@ from hostler.storage.sql.session import ConstraintError
 from hostler.storage.stores import hosts, journal, runs
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
 from support.shaky_database import Shaky
@@ -44,9 +44,8 @@ class Attempt:
     def delta(self, number: int, **more: Any) -> Item:
         body = b'{"data":{"n":%d}}' % number
         published = StoredResult.of(RUN, number, "message.delta", body)
-        return Item(
-            entry=Entry("result", "message.delta", body), published=[published], synced=False, size=10, **more
-        )
+        entry = NewEntry("result", "message.delta", body)
+        return Item(entry=entry, published=[published], synced=False, size=10, **more)
 
     async def numbers(self) -> list[int]:
         page = await self.database.read(lambda tx: journal.results(tx, RUN, 0, max_items=10_000))
@@ -75,17 +74,17 @@ async def attempt(database: SqlDatabase, shaky: Shaky | None = None, *, member: 
 
 
 def move(to: Any, attempt: int = 1) -> Callable[..., Any]:
-    def moved(tx: Tx, entries: Sequence[Entry] = ()) -> Any:
+    def moved(tx: Tx, entries: Sequence[NewEntry] = ()) -> Any:
         return runs.transition(tx, RUN, attempt, to, cause="test", actor="t", entries=entries)
 
     return moved
 
 
-def remember(tx: Tx) -> tuple[Entry, str]:
+def remember(tx: Tx) -> tuple[NewEntry, str]:
     """An effect, and the entry of the call that had it."""
     area = StateArea(scope="conversation", scope_key="k", agent_id="a1", conversation_id="c")
     states.set(tx, WORKSPACE, area, "step", "1")
-    return Entry("call", "state.set", b"{}"), "done"
+    return NewEntry("call", "state.set", b"{}"), "done"
 
 
 async def remembered(database: SqlDatabase) -> dict[str, Any]:
@@ -238,7 +237,7 @@ async def test_what_must_be_on_disk_first_is_and_what_depends_on_the_entry_comes
     async def put() -> None:
         order.append("before")
 
-    def work(tx: Tx) -> tuple[Entry, str]:
+    def work(tx: Tx) -> tuple[NewEntry, str]:
         order.append("work")
         return remember(tx)
 
@@ -264,7 +263,7 @@ async def test_an_entry_that_no_call_sees_is_written_with_what_comes_next(databa
     shaky = Shaky(database)
     made = await attempt(database, shaky)
     pumping = asyncio.create_task(made.log.pump(made.fences.append))
-    entry = Item(entry=Entry("call", "state.get", b"{}"), synced=False)
+    entry = Item(entry=NewEntry("call", "state.get", b"{}"), synced=False)
     made.log.add(entry, hurry=False)
     await made.log.seen()
     assert not shaky.writes
@@ -285,9 +284,9 @@ async def test_what_follows_from_a_result_precedes_what_comes_after_it(database:
     def note(name: str) -> Callable[[Tx], None]:
         return lambda _: done.append(name)
 
-    def call(tx: Tx) -> tuple[Entry, None]:
+    def call(tx: Tx) -> tuple[NewEntry, None]:
         done.append("call")
-        return Entry("call", "steering.pull", b"{}"), None
+        return NewEntry("call", "steering.pull", b"{}"), None
 
     def end(tx: Tx, entries: Any) -> Any:
         done.append("end")
@@ -296,9 +295,9 @@ async def test_what_follows_from_a_result_precedes_what_comes_after_it(database:
     one = await attempt(database)
     await database.write(move("running"))
     for item in (
-        Item(entry=Entry("result", "message.completed", b'{"data":{}}'), after=note("first message")),
+        Item(entry=NewEntry("result", "message.completed", b'{"data":{}}'), after=note("first message")),
         Item(work=call),
-        Item(entry=Entry("result", "message.completed", b'{"data":{}}'), after=note("last message")),
+        Item(entry=NewEntry("result", "message.completed", b'{"data":{}}'), after=note("last message")),
         Item(move=end, after=note("message of the end"), last=True),
     ):
         one.log.add(item)

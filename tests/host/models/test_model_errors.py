@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.models.errors import CONTEXT_OVERFLOW, Endpoint, ModelFailedError
+from hostler.models.errors import CONTEXT_OVERFLOW, ModelEndpoint, ModelFailedError
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
 
-ENDPOINT = Endpoint("main", "some-model", "http://models.example/v1")
+ENDPOINT = ModelEndpoint("main", "some-model", "http://models.example/v1")
 OVERFLOWS = [
     (
         400,

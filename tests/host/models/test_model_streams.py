@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.models.chat_response import ChatStream, read_answer
-from hostler.models.errors import Endpoint
+from hostler.models.errors import ModelEndpoint
 from hostler.models.retry_policy import RetryPolicy, retry_after
 from hostler.models.sse import ServerSentEvent, SseError, SseParser
 from hostler_protocol.calls import ModelChunk
 from hostler_protocol.errors import HostlerError
 
-ENDPOINT = Endpoint("main", "m", "http://x/v1")
+ENDPOINT = ModelEndpoint("main", "m", "http://x/v1")
 TEXT = st.text(max_size=30)
 CUTS = st.lists(st.integers(0, 2000), max_size=40)
 

@@ -230,7 +230,7 @@ async def test_cancelled_while_it_is_prepared_its_runner_is_not_started(
     async with attempts(database, tmp_path) as host:
         run = await host.open()
         attempt = host.attempt(run)
-        host.equipment.prepare = after(host, lambda: attempt.cancel("no need"))
+        host.services.prepare = after(host, lambda: attempt.cancel("no need"))
         await attempt.execute()
         assert await host.ending(run) == ("cancelled", "cancelled")
         assert host.plugin.started == []

@@ -127,7 +127,7 @@ async def test_handed_over_while_it_is_prepared_a_run_is_queued_again(
     async with attempts(database, tmp_path) as host:
         run = await host.open()
         attempt = host.attempt(run)
-        host.equipment.prepare = after(host, lambda: attempt.hand_over("the host was stopped"))
+        host.services.prepare = after(host, lambda: attempt.hand_over("the host was stopped"))
         await attempt.execute()
         assert attempt.queued_again
         assert host.plugin.started == []

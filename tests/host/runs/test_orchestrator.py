@@ -174,14 +174,14 @@ async def test_a_run_cancelled_while_it_waits_ends_at_once(tmp_path: Path, datab
 
 async def test_a_run_cancelled_while_its_plugin_starts_never_begins(tmp_path: Path) -> None:
     async with within(), stage(tmp_path / "data") as host:
-        connect, standing = host.host._equipment.connect, asyncio.Event()
+        connect, standing = host.host._attempt_services.connect, asyncio.Event()
 
         async def slow(runner_id: str) -> Any:
             standing.set()
             await asyncio.Event().wait()
             return await connect(runner_id)
 
-        host.host._equipment.connect = slow
+        host.host._attempt_services.connect = slow
         run_id = await host.start([["say", "never"]])
         await standing.wait()
         await host.cancel(run_id)
@@ -230,12 +230,12 @@ async def test_cancelling_what_is_over_or_unknown(tmp_path: Path) -> None:
 
 async def test_a_deadline_is_exact_and_no_grace_follows(tmp_path: Path, database_url: str) -> None:
     async with at_work(tmp_path, database_url, cancel_grace_seconds=60.0) as host:
-        prepare = host.host._equipment.prepare
+        prepare = host.host._attempt_services.prepare
 
         async def hurried(*arguments: Any) -> Any:
             return msgspec.structs.replace(await prepare(*arguments), deadline_at=time.time() + 0.2)
 
-        host.host._equipment.prepare = hurried
+        host.host._attempt_services.prepare = hurried
         began = time.time()
         ended = await host.run([["deltas", 1], ["hold"]])
         assert (ended.record.status, ended.record.status_code) == ("timeout", "runner.timeout")

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, SEES_RUNS, STREAM_FUNCTIONS
 from hostler.calls.gate import AdmittedCall, Gate, GatedRun
-from hostler.calls.in_progress import CallInProgress, Guest, Requester
+from hostler.calls.in_progress import CallInProgress, ExternalCaller, Requester
 from hostler.calls.interactions import ask
 from hostler.calls.recorded_answers import answer_again, answer_inherited, repeat
 from hostler.calls.scope import CallScope, Effect
 from hostler.calls.tool_calls import ToolCalls
-from hostler.domain.recording import CallName, RecordedCall, guest_call_number, is_effect
+from hostler.domain.recording import CallName, RecordedCall, external_call_number, is_effect
 from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.call_records import (
     CallEntry,
@@ -38,7 +38,7 @@ from hostler.journal.run_log import RunLog
 from hostler.pauses.held_calls import HeldCalls
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler_protocol.calls import CALLS, Call, CallParams
 from hostler_protocol.errors import DeadlineExceededError, HostlerError, UnauthorizedError, to_fault
 from hostler_protocol.frames import MessageId
@@ -57,10 +57,10 @@ class _Lone(NamedTuple):
 class CallExecutor:
     """Carries out the calls of one attempt.
 
-    `runner` makes the calls that no guest makes. `resumption`: the recording that the attempt continues, if
-    any; `inherited`: that of the run it was forked from. `held` is None if nobody can be asked. `progressed`
-    is set when a call is over, and by `held` when one begins to wait for people; `active` is called when a
-    call is over.
+    `runner` makes all calls that have no external caller. `resumption`: the recording that the attempt
+    continues, if any; `inherited`: that of the run it was forked from. `held` is None if nobody can be asked.
+    `progressed` is set when a call is over, and by `held` when one begins to wait for people; `active` is
+    called when a call is over.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class CallExecutor:
         self._seen: Counter[tuple[str, str]] = Counter()
         self._calls: dict[MessageId, CallInProgress] = {}
         self._lone: _Lone | None = None
-        self._by_guests = 0
+        self._external_calls = 0
         self._had_effects = False
 
     @property
@@ -102,14 +102,18 @@ class CallExecutor:
         """Whether a call changed something, or may have."""
         return self._had_effects or self.tools.had_effects
 
-    def begin(self, call_id: MessageId, method: str, params: CallParams, guest: Guest | None = None) -> None:
-        """Take a call; it is answered when it is done. `guest`: who makes it, if it is not the runner."""
-        call = CallInProgress(call_id, method, params, self._runner if guest is None else guest, guest)
+    def begin(
+        self, call_id: MessageId, method: str, params: CallParams, external: ExternalCaller | None = None
+    ) -> None:
+        """Take a call; it is answered when it is done. `external`: who makes it, if it is not the runner."""
+        call = CallInProgress(
+            call_id, method, params, self._runner if external is None else external, external
+        )
         before, self._lone = self._lone, None
         if before is not None:  # of calls that came together the recording says which is answered first
             before.handle.cancel()
             self._start(before.call)
-        elif guest is None and not self._calls and (digest := self._digest_of_recorded(method, params)):
+        elif external is None and not self._calls and (digest := self._digest_of_recorded(method, params)):
             handle = asyncio.get_running_loop().call_soon(self._answer_lone)
             self._lone = _Lone(call, digest, handle)
             return
@@ -168,8 +172,8 @@ class CallExecutor:
         admitted = self._admit(call)
         if admitted is None:
             return
-        guest = self._guest_number(call)
-        record = self._record(call, "" if guest else digest_of(call.params), guest)
+        number = self._external_number(call)
+        record = self._record(call, "" if number else digest_of(call.params), number)
         recorded = None if self._resumption is None else self._resumption.find(record.name)
         try:
             if self._resumption is not None and recorded is not None and recorded.position is not None:
@@ -200,7 +204,7 @@ class CallExecutor:
         try:
             return self._gate.admit(self._gated, call.method, call.params)
         except HostlerError as error:
-            self._turn_away(call, CallName(call.method[:100], "", self._guest_number(call)), error)
+            self._turn_away(call, CallName(call.method[:100], "", self._external_number(call)), error)
             return None
 
     async def _charged(self, call: CallInProgress, admitted: AdmittedCall, record: CallRecord) -> Call | None:
@@ -224,17 +228,17 @@ class CallExecutor:
             self._log.write(record, error=error)
         call.requester.refuse(call.call_id, error)
 
-    def _guest_number(self, call: CallInProgress) -> int:
-        """Return the number of a guest's call, or 0 for a call of the runner."""
-        if call.guest is None:
+    def _external_number(self, call: CallInProgress) -> int:
+        """Return the number of an external call, or 0 for a call of the runner."""
+        if call.external is None:
             return 0
-        self._by_guests += 1
-        return guest_call_number(self._scope.attempt, self._by_guests)
+        self._external_calls += 1
+        return external_call_number(self._scope.attempt, self._external_calls)
 
-    def _record(self, call: CallInProgress, digest: str, guest: int = 0) -> CallRecord:
+    def _record(self, call: CallInProgress, digest: str, number: int = 0) -> CallRecord:
         self._seen[call.method, digest] += 1
         record = CallRecord(
-            CallName(call.method, digest, guest or self._seen[call.method, digest]), call.params
+            CallName(call.method, digest, number or self._seen[call.method, digest]), call.params
         )
         if call.method == "tool.call":
             pin = self._scope.grant.tool_pins.get(getattr(call.params, "tool_name", ""))
@@ -341,7 +345,7 @@ class CallExecutor:
         call.requester.reply(call.call_id, reply)
 
     async def _take_effect(self, record: CallRecord, effect: Effect) -> Any:
-        def work(tx: Tx) -> tuple[Entry, Any]:
+        def work(tx: Tx) -> tuple[NewEntry, Any]:
             reply = effect.work(tx)
             if isinstance(reply, HostlerError):
                 return self._log.effect_entry(record, None, reply), reply
@@ -374,8 +378,8 @@ class CallExecutor:
         call.requester.reply(call.call_id, reply)
 
     async def _call_tool(self, call: CallInProgress, record: CallRecord, intent: Intent | None) -> None:
-        guest, tool_name = call.guest, record.params.tool_name
-        if guest is not None and not guest.may_wait and self.tools.asks_people(tool_name):
+        external, tool_name = call.external, record.params.tool_name
+        if external is not None and not external.may_wait and self.tools.asks_people(tool_name):
             why = "needs a person or a client, and this run may be parked meanwhile: its runner can make"
             raise UnauthorizedError(f"tool {tool_name!r} {why} this call, a service can not")
         reply = await self.tools.call(record, intent)

@@ -12,7 +12,7 @@ from hostler_protocol.frames import MessageId
 
 
 class Requester(Protocol):
-    """Makes calls and receives their answers: the connection of the runner's plugin, or a guest."""
+    """Makes calls and receives the answers: the connection of the runner's plugin, or an external caller."""
 
     def reply(self, call_id: MessageId, result: Any) -> None:
         """Answer a call."""
@@ -27,7 +27,7 @@ class Requester(Protocol):
         ...
 
 
-class Guest(Requester, Protocol):
+class ExternalCaller(Requester, Protocol):
     """Makes calls of a run from outside of its runner."""
 
     @property
@@ -38,13 +38,13 @@ class Guest(Requester, Protocol):
 
 @dataclass(slots=True, eq=False)
 class CallInProgress:
-    """One call. `guest`: the requester, if that is not the runner."""
+    """One call. `external`: the requester, if that is not the runner."""
 
     call_id: MessageId
     method: str
     params: CallParams
     requester: Requester
-    guest: Guest | None = None
+    external: ExternalCaller | None = None
     given_up: Literal["", "goes on", "stops"] = ""
     """Whether the runner gave it up, and goes on without it or is being stopped."""
     task: asyncio.Task[None] | None = None

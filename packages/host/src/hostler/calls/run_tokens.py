@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from hostler.calls.executor import CallExecutor
-from hostler.calls.in_progress import Guest
+from hostler.calls.in_progress import ExternalCaller
 from hostler.domain.grants import Grant
 from hostler_protocol.calls import CallParams
 from hostler_protocol.errors import CancelledCallError, UnauthorizedError
@@ -64,28 +64,28 @@ class RunAccess:
     may_wait: bool
     """Whether its calls may wait for people."""
     has_ended: bool = False
-    _guests: dict[MessageId, Guest] = field(default_factory=dict)
+    _external_callers: dict[MessageId, ExternalCaller] = field(default_factory=dict)
 
     @property
     def workspace_id(self) -> str:
         """The run's workspace."""
         return self.grant.workspace_id
 
-    def begin(self, call_id: MessageId, method: str, params: CallParams, guest: Guest) -> None:
-        """Make a call. Call `over` once the guest has its answer."""
-        self._guests[call_id] = guest
-        self.calls.begin(call_id, method, params, guest)
+    def begin(self, call_id: MessageId, method: str, params: CallParams, external: ExternalCaller) -> None:
+        """Make a call. Call `over` once the caller has its answer."""
+        self._external_callers[call_id] = external
+        self.calls.begin(call_id, method, params, external)
 
     def over(self, call_id: MessageId) -> None:
         """Forget a call that was answered."""
-        self._guests.pop(call_id, None)
+        self._external_callers.pop(call_id, None)
 
     def end(self) -> None:
         """End the access with its attempt, and refuse the calls that wait for an answer."""
         self.has_ended = True
         error = CancelledCallError("the attempt of the run is over, and its token with it")
-        for call_id, guest in list(self._guests.items()):
-            guest.refuse(call_id, error)
+        for call_id, external in list(self._external_callers.items()):
+            external.refuse(call_id, error)
 
 
 class RunTokens:

@@ -28,7 +28,7 @@ from hostler.journal.run_log import RunLog
 from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.question import AskAgainError, Question, QuestionKind, Verdict, refusal_of
 from hostler.storage.port import Tx
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler.tools.port import Found, ToolInvocation, ToolService
 from hostler_protocol.calls import ToolCallParams, ToolCallReply
@@ -258,9 +258,9 @@ class ToolCalls:
             resolution=call.resolution,
             pause_id=None if verdict is None else verdict.pause_id,
         )
-        entry = Entry("intent", name.method, _encoder.encode(intent))
+        entry = NewEntry("intent", name.method, _encoder.encode(intent))
 
-        def work(tx: Tx) -> tuple[Entry | None, HostlerError | None]:
+        def work(tx: Tx) -> tuple[NewEntry | None, HostlerError | None]:
             refused = None
             if verdict is not None and verdict.reserve is not None:
                 refused = verdict.reserve(tx, intent.effect_key or "")

@@ -7,99 +7,105 @@ from collections.abc import Mapping
 
 import typer
 
-from hostler.cli.lazy import Entry, LazyGroup
+from hostler.cli.lazy import CliCommand, LazyGroup
 from hostler.version import VERSION
 
 START, OPERATE, LOOK = "Start", "Operate", "Inspect and change"
-COMMANDS: Mapping[str, Entry] = {
-    "demo": Entry(
+COMMANDS: Mapping[str, CliCommand] = {
+    "demo": CliCommand(
         "demo",
         "demo",
         START,
         "Start a server with example agents and chat with them; without a terminal, play a short "
         "conversation.",
     ),
-    "run": Entry("run", "run", START, "Run an agent once and stream its output."),
-    "chat": Entry(
+    "run": CliCommand("run", "run", START, "Run an agent once and stream its output."),
+    "chat": CliCommand(
         "chat",
         "chat",
         START,
         "Chat with an agent: answers stream, you can write meanwhile, and you approve or deny its calls.",
     ),
-    "dev": Entry(
+    "dev": CliCommand(
         "dev", "dev", START, "Serve a plugin to a running host while you work on it; each change restarts it."
     ),
-    "test": Entry("conform", "conform", START, "Run the conformance tests of the protocol against a plugin."),
-    "replay": Entry(
+    "test": CliCommand(
+        "conform", "conform", START, "Run the conformance tests of the protocol against a plugin."
+    ),
+    "replay": CliCommand(
         "replay",
         "replay",
         START,
         "Repeat recorded runs without models, tools or network, and report where a runner now differs.",
     ),
-    "new": Entry("scaffold", "app", START, "Create a plugin of your own: `hostler new runner NAME`."),
-    "serve": Entry(
+    "new": CliCommand("scaffold", "app", START, "Create a plugin of your own: `hostler new runner NAME`."),
+    "serve": CliCommand(
         "serve",
         "serve",
         OPERATE,
         "Start the host: it takes events over HTTP, runs agents and streams results.",
     ),
-    "apply": Entry(
+    "apply": CliCommand(
         "configuration",
         "apply",
         OPERATE,
         "Apply a configuration file. Entries that it does not name stay, unless --prune.",
     ),
-    "export": Entry(
+    "export": CliCommand(
         "configuration",
         "export",
         OPERATE,
         "Write the configuration as one file for `hostler apply`. Secrets stay references.",
     ),
-    "doctor": Entry(
+    "doctor": CliCommand(
         "doctor",
         "doctor",
         OPERATE,
         "Check Python, SQLite, the sandbox, the data directory, the server and its plugins.",
     ),
-    "backup": Entry(
+    "backup": CliCommand(
         "backup",
         "backup",
         OPERATE,
         "Copy the database and files into a new folder as one consistent state, also while a server runs.",
     ),
-    "restore": Entry(
+    "restore": CliCommand(
         "backup",
         "restore",
         OPERATE,
         "Restore a backup into a data directory without a database. Every file is verified.",
     ),
-    "gc": Entry(
+    "gc": CliCommand(
         "gc",
         "gc",
         OPERATE,
         "Delete expired artifacts, unfinished uploads, unused files and working folders, and old data by "
         "age.",
     ),
-    "audit": Entry("audit", "app", OPERATE, "Verify the hash chains of the event log and the audit log."),
-    "runs": Entry("runs", "app", LOOK, "Runs: list, show, follow, cancel, export, retry, fork."),
-    "pauses": Entry("pauses", "app", LOOK, "Calls and questions that wait for people: list, show, decide."),
-    "agents": Entry(
+    "audit": CliCommand(
+        "audit", "app", OPERATE, "Verify the hash chains of the event log and the audit log."
+    ),
+    "runs": CliCommand("runs", "app", LOOK, "Runs: list, show, follow, cancel, export, retry, fork."),
+    "pauses": CliCommand(
+        "pauses", "app", LOOK, "Calls and questions that wait for people: list, show, decide."
+    ),
+    "agents": CliCommand(
         "agents",
         "app",
         LOOK,
         "Agents: add, list, show, versions, change, remove. `hostler apply` adds many at once.",
     ),
-    "plugins": Entry("plugins", "app", LOOK, "Plugins: add, list, show, change, remove, logs, restart."),
-    "tools": Entry(
+    "plugins": CliCommand("plugins", "app", LOOK, "Plugins: add, list, show, change, remove, logs, restart."),
+    "tools": CliCommand(
         "tools",
         "app",
         LOOK,
         "Tools: list, show, approve; the entries that provide them: entries, add, change, remove, servers.",
     ),
-    "skills": Entry("skills", "app", LOOK, "Skills: add, list, show, confirm, remove."),
-    "models": Entry("models", "app", LOOK, "Models: add, list, show, change, remove."),
-    "config": Entry("config", "app", LOOK, "Configuration entries: list, show, set, remove."),
-    "keys": Entry("keys", "app", LOOK, "API keys: create, list, revoke."),
+    "skills": CliCommand("skills", "app", LOOK, "Skills: add, list, show, confirm, remove."),
+    "models": CliCommand("models", "app", LOOK, "Models: add, list, show, change, remove."),
+    "config": CliCommand("config", "app", LOOK, "Configuration entries: list, show, set, remove."),
+    "keys": CliCommand("keys", "app", LOOK, "API keys: create, list, revoke."),
 }
 
 

@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CliCommand:
     """A command or group: the name `target` in a module of this package, and the first line of its help."""
 
     module: str
@@ -53,7 +53,7 @@ class Entry:
 class LazyGroup(TyperGroup):
     """A group that lists its commands from a table, and imports only the one that runs."""
 
-    entries: Mapping[str, Entry] = {}
+    entries: Mapping[str, CliCommand] = {}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -35,8 +35,8 @@ _GIVEN_ID = re.compile(rb'"message_id":"m[0-9]+"')
 """A message id that the host assigned, numbered by order of arrival."""
 _NOT_THE_RUNNERS = HOST_ONLY_RESULTS | {"run.paused"}
 _PURE = "pure"
-_GUEST_CALLS = 10**9
-"""More guest calls than one attempt can make."""
+_EXTERNAL_CALLS = 10**9
+"""More external calls than one attempt can make."""
 
 
 class CallName(NamedTuple):
@@ -52,16 +52,16 @@ class CallName(NamedTuple):
         return digest([self.method, self.digest, self.nth])[:_CALL_ID_CHARS]
 
 
-def guest_call_number(attempt: int, nth: int) -> int:
-    """Return the number of a guest call, made from outside of the runner, unique to this attempt.
+def external_call_number(attempt: int, nth: int) -> int:
+    """Return the number of an external call, made from outside of the runner, unique to this attempt.
 
-    A later attempt need not repeat guest calls. So they are journalled with this number and without a digest,
+    A later attempt need not repeat external calls. They are journalled with this number and without a digest,
     and recordings leave them out: no later attempt and no replay is answered from them or must make them.
     """
-    return attempt * _GUEST_CALLS + nth
+    return attempt * _EXTERNAL_CALLS + nth
 
 
-def is_guest_call(digest: str, nth: int) -> bool:
+def is_external_call(digest: str, nth: int) -> bool:
     """Whether a call in the journal was made from outside of the runner."""
     return not digest and nth > 0
 

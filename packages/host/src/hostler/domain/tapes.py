@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from hostler.domain.recording import RESUMED, CallName, Resumed, is_guest_call
+from hostler.domain.recording import RESUMED, CallName, Resumed, is_external_call
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import Fault, InvalidArgumentError
@@ -263,9 +263,9 @@ def _context_of(entry: TapeEntry) -> AgentRunContext:
 
 
 def _call_of(entry: TapeEntry) -> TapedCall | None:
-    """Read a call of the runner; None for a guest call."""
+    """Read a call of the runner; None for an external call."""
     data = msgspec.json.decode(entry.data, type=_Call)
-    if is_guest_call(data.digest, data.nth):
+    if is_external_call(data.digest, data.nth):
         return None
     known = entry.left_out is None and (bytes(data.reply) != b"" or data.error is not None)
     return TapedCall(

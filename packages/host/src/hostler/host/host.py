@@ -68,7 +68,7 @@ class Host:
         self.dispatcher, self.orchestrator = run_parts.dispatcher, run_parts.orchestrator
         self.rerouter, self.reruns, self.pauses = run_parts.rerouter, run_parts.reruns, run_parts.pauses
         self.webhook_sender = run_parts.webhook_sender
-        self._equipment, self._lease = run_parts.equipment, run_parts.lease
+        self._attempt_services, self._lease = run_parts.attempt_services, run_parts.lease
 
     # -- start and end ----------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from hostler.pauses.service import PauseService
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.supervisor import Supervisor
 from hostler.runs.attempt import Attempt
-from hostler.runs.attempt_parts import Equipment
+from hostler.runs.attempt_parts import AttemptServices
 from hostler.runs.child_runs import RunController
 from hostler.runs.dispatch import Dispatcher
 from hostler.runs.filters import FilterProcesses
@@ -122,7 +122,7 @@ class RunParts:
         self.dispatcher = Dispatcher(
             db,
             lambda: self.lease.member,
-            lambda run: Attempt(self.equipment, run),
+            lambda run: Attempt(self.attempt_services, run),
             _fail,
             lambda lost: settle_lost(db, lost, is_resumable),
             max_active=settings.max_active_runs,
@@ -151,7 +151,9 @@ class RunParts:
             member=None if db.shared else Membership(host_id),
         )
         controller = RunController(db, self.orchestrator, self.reader.wait)
-        self.equipment = _equipment(inst, host_id, self.reader, self.gate, self.tokens, controller)
+        self.attempt_services = _attempt_services(
+            inst, host_id, self.reader, self.gate, self.tokens, controller
+        )
         self.pauses = PauseService(
             db,
             on_changed=self.dispatcher.pause_changed,
@@ -172,14 +174,14 @@ class RunParts:
         await self._inst.supervisor.wait_free(await self.dispatcher.end_all(reason))
 
 
-def _equipment(  # noqa: PLR0917
+def _attempt_services(  # noqa: PLR0917
     inst: Installation,
     host_id: str,
     reader: RunReader,
     gate: Gate,
     tokens: RunTokens,
     controller: RunController,
-) -> Equipment:
+) -> AttemptServices:
     """Build what every attempt works with."""
     settings, blobs, sources = inst.settings, inst.data.blobs, inst.tools.sources
 
@@ -201,7 +203,7 @@ def _equipment(  # noqa: PLR0917
     explicit_pauses = ExplicitPauses(inst.db, blobs, sources, inst.configurator.vault)
     catalog = partial(inst.tools.catalog, settings.workspace, inst.models, inst.knowledge)
     preparer = Preparer(services, blobs, catalog, VERSION, explicit_pauses)
-    return Equipment(
+    return AttemptServices(
         db=inst.db,
         feed=reader.feed,
         gate=gate,

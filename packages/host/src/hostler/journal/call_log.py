@@ -14,7 +14,7 @@ from hostler.journal.call_records import CallEntry, Intent, abridged
 from hostler.journal.run_log import Item, RunLog
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import Blob, BlobFolder, reference
-from hostler.storage.stores.journal import MAX_INLINE_BYTES, Entry
+from hostler.storage.stores.journal import MAX_INLINE_BYTES, NewEntry
 from hostler_protocol.errors import HostlerError, to_fault
 
 _encoder = msgspec.json.Encoder()
@@ -72,17 +72,17 @@ class CallLog:
     def write_refusal(self, refusal: CallEntry) -> None:
         """Write a call that the gate refused."""
         data = _encoder.encode(refusal)
-        item = Item(entry=Entry("refusal", refusal.method, data), synced=False, size=len(data))
+        item = Item(entry=NewEntry("refusal", refusal.method, data), synced=False, size=len(data))
         self._journal.add(item, hurry=False)
 
-    def effect_entry(self, record: CallRecord, reply: Any, error: HostlerError | None) -> Entry:
+    def effect_entry(self, record: CallRecord, reply: Any, error: HostlerError | None) -> NewEntry:
         """Return the entry of a call that is carried out in the transaction that writes the entry."""
         data = _encoder.encode(record.entry(reply, error))
         if len(data) > MAX_INLINE_BYTES:  # its large values are stored by the effect itself
             data = _encoder.encode(replace(record, params=abridged(record.params)).entry(reply, error))
-        return Entry("call", record.name.method, data)
+        return NewEntry("call", record.name.method, data)
 
-    def child_intent(self, record: CallRecord, child_run_id: str) -> Entry:
+    def child_intent(self, record: CallRecord, child_run_id: str) -> NewEntry:
         """Return the intent of a call whose child run exists, and whose answer waits for that run."""
         name = record.name
         intent = Intent(
@@ -93,7 +93,7 @@ class CallLog:
             params=abridged(record.params),
             child_run_id=child_run_id,
         )
-        return Entry("intent", name.method, _encoder.encode(intent))
+        return NewEntry("intent", name.method, _encoder.encode(intent))
 
     def write(
         self,
@@ -123,7 +123,7 @@ class CallLog:
     def _outcome(self, record: CallRecord, whole: CallEntry, settle: Callable[[Tx], None] | None) -> Item:
         record.is_written = True
         data = _encoder.encode(whole)
-        entry = Entry("call", record.name.method, data)
+        entry = NewEntry("call", record.name.method, data)
         is_small = len(data) <= MAX_INLINE_BYTES
         if is_small and settle is None:
             return Item(entry=entry, synced=False, size=len(data))
@@ -132,7 +132,7 @@ class CallLog:
         async def put() -> None:
             stored.append(await self._blobs.put(data))
 
-        def work(tx: Tx) -> tuple[Entry, None]:
+        def work(tx: Tx) -> tuple[NewEntry, None]:
             if settle is not None:
                 settle(tx)
             return entry if is_small else _outlined(tx, record, stored[-1], whole), None
@@ -150,14 +150,14 @@ class CallLog:
         entry = replace(record, params=abridged(record.params)).entry(given_up=True)
         data = _encoder.encode(entry)
 
-        def work(tx: Tx) -> tuple[Entry, None]:
+        def work(tx: Tx) -> tuple[NewEntry, None]:
             settle(tx)
-            return Entry("call", record.name.method, data), None
+            return NewEntry("call", record.name.method, data), None
 
         self._journal.add(Item(work=work, size=len(data), done=lambda *_: durable()))
 
 
-def _outlined(tx: Tx, record: CallRecord, blob: Blob, whole: CallEntry) -> Entry:
+def _outlined(tx: Tx, record: CallRecord, blob: Blob, whole: CallEntry) -> NewEntry:
     reference(tx, blob)
     data = _encoder.encode(record.outline(blob.size_bytes, whole))
-    return Entry("call", record.name.method, data, blob=blob.sha256)
+    return NewEntry("call", record.name.method, data, blob=blob.sha256)

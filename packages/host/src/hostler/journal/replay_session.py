@@ -62,7 +62,7 @@ class Replayed:
 
 
 @dataclass(slots=True)
-class Session:
+class ReplaySession:
     """One replayed run, as the handler of the plugin's connection."""
 
     tape: Tape

@@ -16,7 +16,7 @@ import msgspec
 
 from hostler.domain.config_form import configure
 from hostler.domain.tapes import Tape
-from hostler.journal.replay_session import REPLAY_SECONDS, Replayed, Session
+from hostler.journal.replay_session import REPLAY_SECONDS, Replayed, ReplaySession
 from hostler.plugins import without_network
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.source import Folder, SingleFile, identity_of
@@ -77,7 +77,7 @@ class Replayer:
             runner_name=manifest.name,
             context=_context(tape, manifest, changes or Changes()),
         )
-        replayed = await Session(tape, connection, start, seconds).run()
+        replayed = await ReplaySession(tape, connection, start, seconds).run()
         if connection.closed.done():  # it crashed: the next replay gets a new process at once
             await self.supervisor.remove(connection.expected_key)
         return replayed

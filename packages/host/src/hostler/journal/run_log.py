@@ -19,7 +19,7 @@ from hostler.journal.feed import Feed, StoredResult
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import hosts, runs
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.journal import Deltas, Entries, Entry
+from hostler.storage.stores.journal import Deltas, Entries, NewEntry
 from hostler.storage.stores.run_rows import Appended, Fenced, Moved
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
 from hostler_protocol.limits import MIB
@@ -46,8 +46,8 @@ class Item:
     writes the consequences of the entry, before the effects of later items.
     """
 
-    entry: Entry | Deltas | None = None
-    work: Callable[[Tx], tuple[Entry | None, Any]] | None = None
+    entry: NewEntry | Deltas | None = None
+    work: Callable[[Tx], tuple[NewEntry | None, Any]] | None = None
     move: Move | None = None
     before: Callable[[], Awaitable[None]] | None = None
     after: Callable[[Tx], None] | None = None
@@ -116,7 +116,7 @@ class RunLog:
 
     async def write(
         self,
-        work: Callable[[Tx], tuple[Entry | None, Any]],
+        work: Callable[[Tx], tuple[NewEntry | None, Any]],
         settled: Callable[[Any, HostlerError | None], None] | None = None,
     ) -> Any:
         """Run `work` in the order of the run's items and return its answer once it is durable.
@@ -255,7 +255,7 @@ class RunLog:
         conversation has its messages in the order in which they were sent.
         """
         check_lease(tx, self.member)
-        entries: list[Entry | Deltas] = []
+        entries: list[NewEntry | Deltas] = []
         answers: list[Any] = []
         for item in batch:
             entry, answer = item.work(tx) if item.work is not None else (item.entry, None)

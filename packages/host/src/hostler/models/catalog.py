@@ -12,7 +12,7 @@ from decimal import Decimal
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.suggestions import did_you_mean
-from hostler.models.errors import Endpoint
+from hostler.models.errors import ModelEndpoint
 from hostler.models.litellm import LiteLLMModel
 from hostler.models.port import ModelProvider
 from hostler.models.retry_policy import RetryPolicy
@@ -173,10 +173,10 @@ def _key(entry: ModelEntry, resolve: Resolve) -> str | None:
     return key
 
 
-def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> Endpoint:
+def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> ModelEndpoint:
     """Return how messages name the model's service. A key in plain text is not shown."""
     reference = entry.api_key if entry.api_key and entry.api_key != key else None
-    return Endpoint(
+    return ModelEndpoint(
         model_id=entry.id,
         model=entry.model or entry.id,
         url=url.partition("?")[0],

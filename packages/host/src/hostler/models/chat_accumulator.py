@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hostler.models.errors import Endpoint
+from hostler.models.errors import ModelEndpoint
 from hostler.models.limits import (
     MAX_ANSWER_BYTES,
     MAX_PROVIDER_DATA_BYTES,
@@ -70,7 +70,7 @@ class ChatUsage(Lenient):
 class ChatAccumulator:
     """Assembles an answer from its pieces, within limits."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
         self._text: list[str] = []
         self._reasoning: list[str] = []

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hostler.models.chat_accumulator import ChatAccumulator, ChatUsage
-from hostler.models.errors import Endpoint
+from hostler.models.errors import ModelEndpoint
 from hostler.models.limits import MAX_SSE_EVENT_BYTES, MAX_STREAM_BYTES
 from hostler.models.sse import SseError, SseParser
 from hostler_protocol._base import DECODE_ERRORS, Lenient
@@ -32,7 +32,7 @@ class _Answer(Lenient):
 _answers = msgspec.json.Decoder(_Answer)
 
 
-def read_answer(body: bytes | str, endpoint: Endpoint) -> ModelReply:
+def read_answer(body: bytes | str, endpoint: ModelEndpoint) -> ModelReply:
     """Read a complete answer. ModelAnswerError, or the error that the service reports."""
     answer = _decoded(body, endpoint)
     if not answer.choices or (message := answer.choices[0].message) is None:
@@ -45,7 +45,7 @@ def read_answer(body: bytes | str, endpoint: Endpoint) -> ModelReply:
 class ChatStream:
     """A streamed answer: bytes in, chunks out. `finish` returns the complete answer at the end."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ModelEndpoint) -> None:
         self._endpoint = endpoint
         self._events = SseParser(MAX_SSE_EVENT_BYTES)
         self._whole = ChatAccumulator(endpoint)
@@ -97,7 +97,7 @@ class ChatStream:
         return self._whole.reply(self._finish_reason, self._usage)
 
 
-def _decoded(data: bytes | str, endpoint: Endpoint) -> _Answer:
+def _decoded(data: bytes | str, endpoint: ModelEndpoint) -> _Answer:
     try:
         answer = _answers.decode(data)
     except DECODE_ERRORS as error:  # ValidationError is a DecodeError

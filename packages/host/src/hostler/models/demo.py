@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.models.errors import Endpoint, ModelUnsupportedError
+from hostler.models.errors import ModelEndpoint, ModelUnsupportedError
 from hostler.models.limits import DEMO_START_SECONDS, DEMO_STOP_SECONDS, MAX_ERROR_BODY_BYTES
 from hostler.models.openai import OpenAIModel
 from hostler.models.port import ModelRequest, RerankRequest, TokenCount
@@ -127,7 +127,7 @@ class DemoModel:
         except BaseException:  # cancelled while waiting: the child must not stay
             child.kill()
             raise
-        endpoint = Endpoint(self._model_id, DEMO_MODEL, url, secrets=(key,))
+        endpoint = ModelEndpoint(self._model_id, DEMO_MODEL, url, secrets=(key,))
         return OpenAIModel(endpoint, base_url=f"{url}/v1", api_key=key, defaults=self._defaults)
 
     async def _stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Errors of model services: one class for each remedy. `Endpoint` builds their messages."""
+"""Errors of model services: one class for each remedy. `ModelEndpoint` builds their messages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ModelUnsupportedError(HostError):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ModelEndpoint:
     """Names a model service in error messages, which never contain `secrets`."""
 
     model_id: str

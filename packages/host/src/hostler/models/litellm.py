@@ -20,7 +20,7 @@ from hostler.models.call_timeouts import CallClock
 from hostler.models.chat_request import request_body
 from hostler.models.chat_response import ChatStream, read_answer
 from hostler.models.dialect import Dialect
-from hostler.models.errors import Endpoint
+from hostler.models.errors import ModelEndpoint
 from hostler.models.limits import CHUNK_SECONDS
 from hostler.models.port import ModelRequest, RerankRequest, TokenCount
 from hostler.models.provider_data import for_source
@@ -53,7 +53,7 @@ class LiteLLMModel:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ModelEndpoint,
         *,
         base_url: str | None = None,
         api_key: str | None = None,

@@ -20,7 +20,7 @@ from hostler.models.call_timeouts import CallClock
 from hostler.models.chat_request import request_body
 from hostler.models.chat_response import ChatStream, read_answer
 from hostler.models.dialect import Dialect
-from hostler.models.errors import Endpoint, ModelUnsupportedError
+from hostler.models.errors import ModelEndpoint, ModelUnsupportedError
 from hostler.models.http_exchange import HttpExchange
 from hostler.models.limits import (
     CHUNK_SECONDS,
@@ -51,7 +51,7 @@ class OpenAIModel:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ModelEndpoint,
         *,
         base_url: str,
         api_key: str | None = None,
@@ -244,7 +244,7 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _parse_base_url(base_url: str, endpoint: Endpoint) -> httpx.URL:
+def _parse_base_url(base_url: str, endpoint: ModelEndpoint) -> httpx.URL:
     example = "like https://api.example.com/v1"
     try:
         url = httpx.URL(base_url)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.models.errors import Endpoint
+from hostler.models.errors import ModelEndpoint
 from hostler.models.port import RerankRequest
 from hostler_protocol._base import Lenient
 from hostler_protocol.calls import RerankItem, RerankReply
@@ -41,7 +41,7 @@ def rerank_body(model: str, request: RerankRequest) -> dict[str, Any]:
     return {"model": model, "query": request.query, "documents": list(request.documents), "top_n": top}
 
 
-def rerank_reply(body: bytes, documents: int, top_k: int | None, endpoint: Endpoint) -> RerankReply:
+def rerank_reply(body: bytes, documents: int, top_k: int | None, endpoint: ModelEndpoint) -> RerankReply:
     """Return the ranking, best first. ModelAnswerError if the answer is malformed."""
     try:
         answer = _decoder.decode(body)

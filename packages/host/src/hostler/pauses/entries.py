@@ -10,7 +10,7 @@ from hostler.domain.pause_values import NewCall, Pause, PausedCall
 from hostler.pauses.requests import pending_of, request_of
 from hostler.storage.port import Tx
 from hostler.storage.stores import journal, pause_calls
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler_protocol._base import Lenient
 from hostler_protocol.results import TYPE_OF, InteractionRequested, ResultData, RunPaused
 
@@ -24,17 +24,17 @@ class _Shown(Lenient):
 _shown = msgspec.json.Decoder(_Shown)
 
 
-def requested(call: PausedCall) -> Entry:
+def requested(call: PausedCall) -> NewEntry:
     """Build the result that shows a call which is put to people."""
     return _result(request_of(call))
 
 
-def paused(calls: Sequence[NewCall | PausedCall], expires_in: float | None = None) -> Entry:
+def paused(calls: Sequence[NewCall | PausedCall], expires_in: float | None = None) -> NewEntry:
     """Build the result that ends an attempt whose run waits for these calls; it holds no runner's state."""
     return _result(RunPaused(pending=[pending_of(call) for call in calls], expires_in=expires_in))
 
 
-def after_loss(tx: Tx, pause: Pause) -> list[Entry]:
+def after_loss(tx: Tx, pause: Pause) -> list[NewEntry]:
     """Build what a lost attempt did not come to say: calls that were not shown, and that the run waits."""
     waiting = [call for call in pause_calls.of_pause(tx, pause) if not call.settled]
     shown = _last_shown(tx, pause.run_id)
@@ -61,5 +61,5 @@ def _is_news(now: InteractionRequested, before: InteractionRequested | None) -> 
     return before is None or (before.kind, before.expires_at) != (now.kind, now.expires_at)
 
 
-def _result(data: ResultData) -> Entry:
-    return Entry("result", TYPE_OF[type(data)], _encoder.encode({"data": data}))
+def _result(data: ResultData) -> NewEntry:
+    return NewEntry("result", TYPE_OF[type(data)], _encoder.encode({"data": data}))

@@ -23,7 +23,7 @@ from hostler.pauses.parking import Parked, Used, park
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import pause_calls, pauses, run_notes, runs
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Fenced, Run
 from hostler.tools.port import ToolService
 from hostler_protocol.errors import InvalidArgumentError
@@ -141,7 +141,7 @@ def _undecided(tx: Tx, pause: Pause) -> list[PausedCall]:
 
 
 def pause_run(
-    tx: Tx, run: Run, prepared: Prepared, entries: list[Entry], *, actor: str, used: Used
+    tx: Tx, run: Run, prepared: Prepared, entries: list[NewEntry], *, actor: str, used: Used
 ) -> Parked | Fenced:
     """Open the pause and end the attempt, in one transaction. The next one has nothing but the state.
 

@@ -17,7 +17,7 @@ from hostler.domain.recovery import postpone
 from hostler.journal.run_log import FencedError, RunLog
 from hostler.pauses.parking import Used
 from hostler.runs.attempt_end import AttemptEnd, result_item
-from hostler.runs.attempt_parts import Equipment, assemble
+from hostler.runs.attempt_parts import AttemptServices, assemble
 from hostler.runs.running_attempt import RunningAttempt
 from hostler.runs.timers import AttemptClock
 from hostler.storage.stores import pauses
@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 class Attempt:
     """An attempt. `execute` returns when its run has ended, was queued again or parked, or is another's."""
 
-    def __init__(self, equipment: Equipment, run: Run) -> None:
+    def __init__(self, services: AttemptServices, run: Run) -> None:
         self.run = run
-        self._equipment = equipment
-        journal = RunLog(equipment.db, equipment.feed, run.run_id, run.attempt, run.member)
-        self._end = AttemptEnd(run, equipment.host_id, journal)
+        self._services = services
+        journal = RunLog(services.db, services.feed, run.run_id, run.attempt, run.member)
+        self._end = AttemptEnd(run, services.host_id, journal)
         self._clock = AttemptClock()
-        self._starting = StartingAttempt(equipment, self._end, self._clock)
+        self._starting = StartingAttempt(services, self._end, self._clock)
         self._stage: StartingAttempt | RunningAttempt = self._starting
 
     @property
@@ -54,7 +54,7 @@ class Attempt:
         StorageError: the journal can no longer be written, and the attempt has no ending yet.
         """
         run, end = self.run, self._end
-        self._equipment.feed.open(run.run_id, run.sequence)
+        self._services.feed.open(run.run_id, run.sequence)
         pump = asyncio.create_task(end.journal.pump(self._fenced), name=f"journal of run {run.run_id}")
         pump.add_done_callback(lambda _: end.over.set())  # an attempt ends with its journal
         try:
@@ -78,7 +78,7 @@ class Attempt:
 
         Raises what `pump` raises if the journal could not be written.
         """
-        run_id, feed = self.run.run_id, self._equipment.feed
+        run_id, feed = self.run.run_id, self._services.feed
         self._end.ended = True
         self._clock.close()
         self._stage.close()
@@ -103,7 +103,7 @@ class Attempt:
             return
         if first:
             end.stop_reason = reason
-        seconds = self._equipment.cancel_grace_seconds if grace is None else grace
+        seconds = self._services.cancel_grace_seconds if grace is None else grace
         self._stage.cancel(reason, seconds, first=first)
 
     def hand_over(self, why: str) -> None:
@@ -137,7 +137,7 @@ class Attempt:
 class StartingAttempt:
     """The first stage of an attempt, before its plugin is connected: it can only end."""
 
-    equipment: Equipment
+    services: AttemptServices
     end: AttemptEnd
     clock: AttemptClock
 
@@ -146,17 +146,17 @@ class StartingAttempt:
 
         Raises PluginError, and what `Preparer.prepare` raises.
         """
-        equipment, run = self.equipment, self.end.run
+        services, run = self.services, self.end.run
         if self._has_stopped():
             return None
-        connection = await self.clock.unless_cut_short(equipment.connect(run.runner_id))
+        connection = await self.clock.unless_cut_short(services.connect(run.runner_id))
         if connection is None:
             self._has_stopped()
             return None
-        prepared = await equipment.prepare(run, connection.runners)
+        prepared = await services.prepare(run, connection.runners)
         if self.end.ended:  # handed over meanwhile
             return None
-        return RunningAttempt(equipment, self.clock, assemble(equipment, self.end, connection, prepared))
+        return RunningAttempt(services, self.clock, assemble(services, self.end, connection, prepared))
 
     def _has_stopped(self) -> bool:
         """End the attempt if it was asked to stop; return whether it has ended."""
@@ -172,7 +172,7 @@ class StartingAttempt:
             return
         pause = None
         if end.run.attempt > 1 and end.stop_reason is None and not end.handed_over:
-            pause = await self.equipment.db.read(lambda tx: pauses.unsettled(tx, end.run.run_id))
+            pause = await self.services.db.read(lambda tx: pauses.unsettled(tx, end.run.run_id))
         by_plugin = isinstance(error, PluginError)
         if pause is not None and pause.status == "ready" and not end.ended:
             own_pause = pause.form == "explicit"

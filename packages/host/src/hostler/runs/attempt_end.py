@@ -17,7 +17,7 @@ from hostler.journal.feed import StoredResult
 from hostler.journal.run_log import Item, RunLog
 from hostler.pauses.parking import Used, begin_after_loss
 from hostler.storage.port import Tx
-from hostler.storage.stores.journal import Entries, Entry
+from hostler.storage.stores.journal import Entries, NewEntry
 from hostler.storage.stores.run_endings import finish
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.errors import HostlerError
@@ -46,7 +46,7 @@ class AttemptEnd:
         """Whether the attempt has neither ended nor been asked to stop."""
         return not self.ended and self.stop_reason is None
 
-    def finish(self, item: Item, entry: Entry, ending: Ending, used: Callable[[], Used]) -> None:
+    def finish(self, item: Item, entry: NewEntry, ending: Ending, used: Callable[[], Used]) -> None:
         """Write the terminal result `entry` as `item`, with the run's status, usage and cost."""
         self.ended = True
         item.entry = None
@@ -56,7 +56,7 @@ class AttemptEnd:
         self.journal.add(item)
 
     def _finish(
-        self, ending: Ending, entry: Entry, used: Callable[[], Used], tx: Tx, entries: Entries
+        self, ending: Ending, entry: NewEntry, used: Callable[[], Used], tx: Tx, entries: Entries
     ) -> Moved | Fenced:
         usage, cost = used()
         return finish(
@@ -96,7 +96,7 @@ class AttemptEnd:
     def park(
         self,
         first: int,
-        work: Callable[[Tx], tuple[Moved | Fenced, list[Entry]]],
+        work: Callable[[Tx], tuple[Moved | Fenced, list[NewEntry]]],
         done: Callable[[Any, HostlerError | None], None],
     ) -> None:
         """Write the last results of an attempt whose run waits, from sequence `first` on.
@@ -117,10 +117,10 @@ class AttemptEnd:
         self.journal.add(Item(move=move, published=published, last=True, done=done))
 
 
-def result_item(run_id: str, stored: Stored) -> tuple[Item, Entry]:
+def result_item(run_id: str, stored: Stored) -> tuple[Item, NewEntry]:
     """Return the journal item of a result, and the entry in it."""
     body = stored.body()
-    entry = Entry("result", stored.type, body)
+    entry = NewEntry("result", stored.type, body)
     published = StoredResult.of(run_id, stored.sequence, stored.type, body)
     synced = not stored.is_delta
     return Item(entry=entry, published=(published,), synced=synced, size=len(published.json)), entry

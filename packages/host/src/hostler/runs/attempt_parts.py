@@ -34,7 +34,7 @@ from hostler_protocol.manifest import AgentRunnerManifest
 
 
 @dataclass(slots=True)
-class Equipment:
+class AttemptServices:
     """The services that every attempt of this host uses."""
 
     db: Database
@@ -100,7 +100,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 def assemble(
-    equipment: Equipment, end: AttemptEnd, connection: PluginConnection, prepared: Prepared
+    services: AttemptServices, end: AttemptEnd, connection: PluginConnection, prepared: Prepared
 ) -> Parts:
     """Build the parts of an attempt that starts."""
     run = end.run
@@ -112,7 +112,7 @@ def assemble(
         uploads=uploads,
         artifact_id=lambda: artifact_id_of(run.run_id, run.base_attempt, next(artifacts)),
     )
-    budget = RunBudget(equipment.db, run.workspace_id, prepared.accounts)
+    budget = RunBudget(services.db, run.workspace_id, prepared.accounts)
     gated = GatedRun(
         run.run_id,
         prepared.grant,
@@ -121,5 +121,5 @@ def assemble(
     )
     meter = RunMeter(budget, Used(run.usage, run.cost), prepared.stream_state)
     scope = prepared.scope(meter, uploads)
-    results = AttemptResults(end, connection, gated, meter, scope, equipment.projector)
+    results = AttemptResults(end, connection, gated, meter, scope, services.projector)
     return Parts(run, prepared, connection, end, stream, gated, meter, scope, results)

@@ -14,7 +14,7 @@ from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.parking import Parked, park
 from hostler.runs.attempt_parts import Parts
 from hostler.storage.port import Tx
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Fenced, Moved
 from hostler_protocol.errors import HostlerError, RunFailure, StorageError
 
@@ -56,7 +56,7 @@ class AttemptPauses:
         self._end_attempt()
         self.held_calls.close()  # decisions from now on are for the next attempt
 
-        def work(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
+        def work(tx: Tx) -> tuple[Moved | Fenced, list[NewEntry]]:
             parts = self.parts
             parked = park(tx, parts.run, entries, actor=parts.end.host_id, used=parts.meter.used())
             return self._moved(parked), entries
@@ -80,8 +80,8 @@ class AttemptPauses:
             return
         self._end_attempt()
 
-        def work(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
-            entries: list[Entry] = []
+        def work(tx: Tx) -> tuple[Moved | Fenced, list[NewEntry]]:
+            entries: list[NewEntry] = []
             used, actor = parts.meter.used(), parts.end.host_id
             parked = pause_run(tx, parts.run, prepared, entries, actor=actor, used=used)
             return self._moved(parked), entries

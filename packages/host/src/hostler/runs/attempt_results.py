@@ -22,7 +22,7 @@ from hostler.plugins.connection import PluginConnection
 from hostler.runs.attempt_end import AttemptEnd, result_item
 from hostler.runs.projections import Projector
 from hostler.runs.run_meter import RunMeter
-from hostler.storage.stores.journal import Deltas, Entry
+from hostler.storage.stores.journal import Deltas, NewEntry
 from hostler_protocol.errors import HostlerError
 
 WIDER_CREDIT = 960
@@ -56,7 +56,7 @@ class AttemptResults:
         for step in steps:
             if isinstance(step, Warned):
                 data = _encoder.encode({"reason": step.reason, "result_type": step.result_type})
-                self._add(Item(entry=Entry("warning", "dropped", data), synced=False, size=len(data)))
+                self._add(Item(entry=NewEntry("warning", "dropped", data), synced=False, size=len(data)))
             elif isinstance(step.outcome, Paused):
                 return step.outcome
             else:
@@ -73,7 +73,7 @@ class AttemptResults:
     def went_live(self, frontier: int) -> None:
         """Note that the attempt does new work from here on; `frontier`: the last sequence it repeated."""
         data = _encoder.encode(Resumed(self.end.run.attempt, frontier))
-        self._add(Item(entry=Entry("attempt", RESUMED, data), synced=False, size=len(data)))
+        self._add(Item(entry=NewEntry("attempt", RESUMED, data), synced=False, size=len(data)))
 
     def take_unstored(self, results: int, size: int) -> None:
         """Return credit for results of which nothing is stored: dropped and repeated ones."""

@@ -34,7 +34,7 @@ from hostler.secrets.resolver import resolve_secret
 from hostler.storage.stores import artifacts
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.content import (
     ArtifactElement,
@@ -60,7 +60,7 @@ class Prepared(msgspec.Struct, frozen=True):
     manifest: AgentRunnerManifest
     grant: Grant
     context: AgentRunContext
-    context_entry: Entry | None
+    context_entry: NewEntry | None
     event: Event
     services: Services
     history_before: int
@@ -274,11 +274,11 @@ async def _with_secrets(configuration: Configuration) -> dict[str, Any]:
     return configuration.with_secrets(secrets)
 
 
-def _context_entry(context: AgentRunContext, configuration: Configuration) -> Entry:
+def _context_entry(context: AgentRunContext, configuration: Configuration) -> NewEntry:
     """Return the context for the journal, with references in the place of secrets."""
     # a runner's state is kept with its pause, perhaps encrypted, and nowhere else
     shown = msgspec.structs.replace(context, config=configuration.shown, continuation=None)
-    return Entry("context", "attempt", msgspec.json.encode(shown))
+    return NewEntry("context", "attempt", msgspec.json.encode(shown))
 
 
 def _omitted(snapshot: states.Snapshot) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.parking import Used
 from hostler.pauses.requests import Questions, request_of
 from hostler.plugins.lingering_runs import RunLingersError
-from hostler.runs.attempt_parts import Equipment, Parts
+from hostler.runs.attempt_parts import AttemptServices, Parts
 from hostler.runs.attempt_pauses import AttemptPauses
 from hostler.runs.timers import AttemptClock
 from hostler_protocol.errors import (
@@ -47,9 +47,9 @@ class RunningAttempt:
     left would cost the garbage collector a millisecond per run.
     """
 
-    def __init__(self, equipment: Equipment, clock: AttemptClock, parts: Parts) -> None:
+    def __init__(self, services: AttemptServices, clock: AttemptClock, parts: Parts) -> None:
         run, prepared, journal = parts.run, parts.prepared, parts.end.journal
-        self._equipment = equipment
+        self._services = services
         self._clock = clock
         self._parts = parts
         self._run = run
@@ -61,8 +61,8 @@ class RunningAttempt:
         if prepared.recording is not None:
             self._resumption = Resumption(
                 prepared.recording,
-                partial(read_answer, equipment.db, equipment.blobs, run.run_id),
-                stall_seconds=equipment.stall_seconds,
+                partial(read_answer, services.db, services.blobs, run.run_id),
+                stall_seconds=services.stall_seconds,
                 live=self._went_live,
                 diverged=self._diverged,
             )
@@ -73,27 +73,27 @@ class RunningAttempt:
             Questions(run.workspace_id, run.run_id, tools),
             tools,
             prepared.on_message,
-            equipment.hold_seconds,
-            equipment.stall_seconds,
+            services.hold_seconds,
+            services.stall_seconds,
             requested=self._requested,
             park=self._park if prepared.manifest.capabilities.resumable else None,
             looked=progressed.set,
         )
         self._calls = CallExecutor(
-            gate=equipment.gate,
+            gate=services.gate,
             gated=parts.gated,
             scope=parts.scope,
             journal=journal,
-            blobs=equipment.blobs,
+            blobs=services.blobs,
             runner=parts.connection,
             resumption=self._resumption,
             inherited=prepared.inherited,
             held=self._held_calls,
             progressed=progressed,
-            confirm=parts.confirm_owned if equipment.db.shared else None,
+            confirm=parts.confirm_owned if services.db.shared else None,
             active=clock.active,
         )
-        self._pauses = AttemptPauses(parts, self._calls, self._held_calls, equipment.explicit_pauses)
+        self._pauses = AttemptPauses(parts, self._calls, self._held_calls, services.explicit_pauses)
 
     # -- the start and the end --------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class RunningAttempt:
         params = RunStartParams(
             runner_id=run.runner_id,
             runner_name=prepared.manifest.name,
-            context=self._equipment.assets.open(
+            context=self._services.assets.open(
                 prepared.context, prepared.grant, self._calls, may_wait=may_wait
             ),
             credit=INITIAL_RESULT_CREDIT,
@@ -132,7 +132,7 @@ class RunningAttempt:
     async def not_started(self, error: HostlerError) -> None:
         """End the attempt, or queue its run again, as its runner could not be started."""
         if isinstance(error, RunLingersError):
-            self._equipment.replace(self._connection, error.message)
+            self._services.replace(self._connection, error.message)
             self._end.resume_later(f"{error.message}; its plugin's process is replaced", self._used())
         elif isinstance(error, UnavailableError):  # the plugin is being replaced
             self._end.resume_later(error.message, self._used())
@@ -143,7 +143,7 @@ class RunningAttempt:
 
     def close(self) -> None:
         """End everything that is under way; afterwards nothing refers to the attempt."""
-        self._equipment.assets.close(self._run.run_id, self._run.attempt)
+        self._services.assets.close(self._run.run_id, self._run.attempt)
         self._connection.end_run(self._run.run_id)
         self._calls.stop()
         if self._resumption is not None:

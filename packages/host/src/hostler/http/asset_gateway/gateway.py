@@ -37,7 +37,7 @@ from hostler.http.asset_gateway.messages import (
     tool_error,
     tool_result,
 )
-from hostler.http.asset_gateway.sessions import GuestCall, McpSession, Sessions
+from hostler.http.asset_gateway.sessions import ExternalCall, McpSession, Sessions
 from hostler.http.asset_gateway.tool_list import call_of, definitions
 from hostler.http.auth import failed_authentications
 from hostler.http.limits import MAX_TOKEN_CHARS
@@ -231,7 +231,7 @@ class AssetGateway:
         except RateLimitedError as error:
             await self._send(exchange, encode_result(message, _failed(error)), 200)
             return
-        call = GuestCall(access)
+        call = ExternalCall(access)
         if session is not None:
             session.calls[message.id] = call
         call.outcome.add_done_callback(lambda _: self._finish(access, session, message, call))
@@ -239,7 +239,7 @@ class AssetGateway:
         await self._respond(exchange, call, message)
 
     def _finish(
-        self, access: RunAccess, session: McpSession | None, message: RpcMessage, call: GuestCall
+        self, access: RunAccess, session: McpSession | None, message: RpcMessage, call: ExternalCall
     ) -> None:
         self.sessions.leave(access)
         access.over(call.call_id)
@@ -248,7 +248,7 @@ class AssetGateway:
         if not call.outcome.cancelled():
             call.outcome.exception()  # retrieved, because no task may have waited for it
 
-    async def _respond(self, exchange: HttpExchange, call: GuestCall, message: RpcMessage) -> None:
+    async def _respond(self, exchange: HttpExchange, call: ExternalCall, message: RpcMessage) -> None:
         """Wait for the outcome and send it: as JSON within QUICK_SECONDS, later as an event stream."""
         disconnect = asyncio.create_task(_disconnected(exchange))
         try:
@@ -287,7 +287,7 @@ class AssetGateway:
         await response.send(exchange.scope, exchange.receive, exchange.send)
 
 
-async def _outcome(call: GuestCall) -> dict[str, Any]:
+async def _outcome(call: ExternalCall) -> dict[str, Any]:
     """Return the MCP result of a call that has ended."""
     try:
         reply = await call.outcome

@@ -18,11 +18,11 @@ from hostler_protocol.ids import new_id
 
 
 @dataclass(eq=False, slots=True)
-class GuestCall:
-    """One call made through the run's own calls. Implements `calls.in_progress.Guest`."""
+class ExternalCall:
+    """One call made through the run's own calls. Implements `calls.in_progress.ExternalCaller`."""
 
     access: RunAccess
-    call_id: str = field(default_factory=lambda: f"guest-{new_id()}")
+    call_id: str = field(default_factory=lambda: f"external-{new_id()}")
     outcome: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     @property
@@ -60,7 +60,7 @@ class McpSession:
 
     access: RunAccess
     session_id: str = field(default_factory=lambda: secrets.token_urlsafe(SESSION_ID_BYTES))
-    calls: dict[RequestId, GuestCall] = field(default_factory=dict)
+    calls: dict[RequestId, ExternalCall] = field(default_factory=dict)
 
 
 class Sessions:

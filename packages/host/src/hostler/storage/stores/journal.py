@@ -55,7 +55,7 @@ class _Lifecycle(msgspec.Struct):
 _causes = msgspec.json.Decoder(_Lifecycle)
 
 
-class Entry(msgspec.Struct, frozen=True):
+class NewEntry(msgspec.Struct, frozen=True):
     """An entry to journal.
 
     `data` is one JSON text; a result's is `{"data": ..., "usage"?: ..., "timestamp"?: ...}`. With `blob`
@@ -76,7 +76,7 @@ class Deltas(msgspec.Struct, frozen=True):
     data: list[bytes]
 
 
-Entries = Sequence[Entry | Deltas]
+Entries = Sequence[NewEntry | Deltas]
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def _entries_of(row: Row) -> list[StoredEntry]:
     ]
 
 
-def _rows_of(entries: Entries) -> Iterator[tuple[Entry, str, int]]:
+def _rows_of(entries: Entries) -> Iterator[tuple[NewEntry, str, int]]:
     """Yield entry, text and number of entries of each row; consecutive deltas share a row."""
     deltas: list[bytes | str] = []
     at: int | None = None
@@ -300,13 +300,13 @@ def _rows_of(entries: Entries) -> Iterator[tuple[Entry, str, int]]:
         yield from _rows_of_deltas(deltas, at)
 
 
-def _rows_of_deltas(deltas: Sequence[bytes | str], at: int | None) -> Iterator[tuple[Entry, str, int]]:
+def _rows_of_deltas(deltas: Sequence[bytes | str], at: int | None) -> Iterator[tuple[NewEntry, str, int]]:
     start = 0
     while start < len(deltas):
         row = deltas[start : start + MAX_BATCH_ENTRIES]
         ends = list(accumulate(map(len, row)))
         row = row[: max(1, bisect_right(ends, MAX_BATCH_BYTES))]
-        yield Entry("result", DELTA, "", at=at), _lines(row), len(row)
+        yield NewEntry("result", DELTA, "", at=at), _lines(row), len(row)
         start += len(row)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hostler.domain.pause_values import Pause, PausedCall
 from hostler.storage.port import Tx
 from hostler.storage.stores import audit, run_notes
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler_protocol.ids import canonical_json
 
 
@@ -59,4 +59,4 @@ def _of_call(pause: Pause, call: PausedCall, before: str, to: str, cause: str) -
 def _write(tx: Tx, pause: Pause, action: str, actor: str, body: dict[str, Any]) -> None:
     audit.record(tx, pause.workspace_id, actor, action, pause.pause_id, body)
     entry = {"pause_id": pause.pause_id, "actor": actor, **body}
-    run_notes.note(tx, pause.run_id, [Entry("decision", action, canonical_json(entry))])
+    run_notes.note(tx, pause.run_id, [NewEntry("decision", action, canonical_json(entry))])

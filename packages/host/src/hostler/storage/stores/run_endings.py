@@ -13,7 +13,7 @@ import msgspec
 from hostler.storage.port import Tx
 from hostler.storage.stores import audit, pauses, run_notes, runs, steering_outcomes
 from hostler.storage.stores import waiting_messages as waiting
-from hostler.storage.stores.journal import Entries, Entry
+from hostler.storage.stores.journal import Entries, NewEntry
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import RunFailure
@@ -170,7 +170,7 @@ def _request_cancel(
         return run
     facts = {"reason": request.reason, "grace_seconds": request.grace, "parent_run_id": parent_run_id}
     body = {name: value for name, value in facts.items() if value is not None}
-    entry = Entry("cancellation", "requested", msgspec.json.encode({"actor": actor, **body}))
+    entry = NewEntry("cancellation", "requested", msgspec.json.encode({"actor": actor, **body}))
     run_notes.note(tx, request.run_id, [entry])
     audit.record(tx, workspace_id, actor, "run.cancel_requested", request.run_id, body)
     return run
@@ -202,7 +202,7 @@ def end_waiting(
         cause=error,
         actor=actor,
         status_code=code,
-        entries=[Entry("result", "run.failed", body)],
+        entries=[NewEntry("result", "run.failed", body)],
         crashed=crashed,
         usage=usage,
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import journal
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Run, run_of
 
 _q = load(__file__)
@@ -23,7 +23,7 @@ def hold(tx: Tx, run_id: str) -> Run | None:
     return None if row is None else run_of(row)
 
 
-def note(tx: Tx, run_id: str, entries: Sequence[Entry], *, even_ended: bool = False) -> bool:
+def note(tx: Tx, run_id: str, entries: Sequence[NewEntry], *, even_ended: bool = False) -> bool:
     """Journal entries other than results, for any attempt.
 
     Return False, with nothing written, if the run has ended; `even_ended` writes nevertheless.

@@ -18,7 +18,7 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores import hosts, journal
 from hostler.storage.stores.filters import NEWEST
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.journal import Deltas, Entries, Entry
+from hostler.storage.stores.journal import Deltas, Entries, NewEntry
 from hostler.storage.stores.nul import without_nul
 from hostler.storage.stores.run_rows import (
     Appended,
@@ -341,7 +341,7 @@ def _counts(entries: Entries) -> tuple[int, int, int]:
 
 def lifecycle(
     before: RunStatus | None, to: RunStatus, *, cause: str, actor: str, status_code: str | None
-) -> Entry:
+) -> NewEntry:
     """Build the journal entry of a change of status."""
     data = {"from": before, "to": to, "cause": cause, "actor": actor, "status_code": status_code}
-    return Entry("lifecycle", to, msgspec.json.encode(data))
+    return NewEntry("lifecycle", to, msgspec.json.encode(data))

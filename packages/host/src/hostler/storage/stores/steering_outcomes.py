@@ -16,7 +16,7 @@ from hostler.domain.steering import claim_record
 from hostler.storage.port import Tx
 from hostler.storage.stores import agents, audit, events, run_notes, runs, steering
 from hostler.storage.stores import waiting_messages as waiting
-from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Fenced, Run, new_run_after
 from hostler.storage.stores.steering import Steer
 
@@ -158,5 +158,5 @@ def _tell(tx: Tx, steer: Steer, **changes: Any) -> None:
     events.set_steering(tx, steer.workspace_id, steer.event_id, {**known, **changes})
 
 
-def _entry(type_: str, event_id: str, **more: Any) -> Entry:
-    return Entry("steering", type_, _encode({"source_event_id": event_id, **more}))
+def _entry(type_: str, event_id: str, **more: Any) -> NewEntry:
+    return NewEntry("steering", type_, _encode({"source_event_id": event_id, **more}))
