@@ -14,11 +14,20 @@ from hostler.domain.recording import CallName
 from hostler.journal.fork import Inherited
 from hostler.journal.resume import RecordingReader
 from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import parse
 from hostler.storage.stores.run_sources import Source
-from hostler_protocol.errors import DeniedError, NotFoundError
+from hostler_protocol.errors import DeniedError, HostlerError, NotFoundError
 from support.call_attempt import Attempts, CallAttempt, attempts_on
 from support.gates import Gate
 
+SQL = parse(
+    """
+-- name: spoil_answers
+UPDATE journal SET data = replace(data, '"reply"', '"given_up":"perhaps","reply"')
+WHERE run_id = :run_id AND kind = 'call'
+""",
+    "t",
+)
 STATE: dict[str, Any] = {"scope": "conversation", "key": "k"}
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -130,6 +139,38 @@ async def test_recorded_changes_that_come_together_count_as_effects(attempts: At
             await second.runner.answer(call_id)
         assert second.calls.had_effects
         assert second.live == []
+
+
+async def test_a_read_that_waits_for_its_turn_does_not_hide_the_change_before_it(attempts: Attempts) -> None:
+    async with attempts.attempt() as first:
+        gate = attempts.handbook.gate = Gate()
+        slow = first.begin("knowledge.retrieve")
+        await gate.reached()
+        await first.call("state.set", value=1, **STATE)
+        gate.open()
+        await first.runner.answer(slow)
+    async with attempts.attempt(again=await attempts.lost(first.run), resumed=True) as second:
+        slow, change = second.begin("knowledge.retrieve"), second.begin("state.set", value=1, **STATE)
+        await second.runner.answer(slow)
+        assert list(second.runner.answers) == [change, slow]
+        await second.idle()
+        assert second.calls.had_effects
+
+
+async def test_a_recorded_answer_that_cannot_be_read_refuses_its_call(
+    attempts: Attempts, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with attempts.attempt() as first:
+        await first.call("state.get", **STATE)
+        await first.call("state.list", scope="conversation")
+        await first.log.settled()
+    await attempts.world.db.write(lambda tx: tx.run(SQL.spoil_answers, run_id=first.run.run_id))
+    async with attempts.attempt(again=await attempts.lost(first.run), resumed=True) as second:
+        with pytest.raises(HostlerError, match=r"the host failed to carry out state\.get"):
+            await second.call("state.get", **STATE)
+        assert "state.get failed" in caplog.text, "with its traceback"
+        with pytest.raises(HostlerError):
+            await second.call("state.list", scope="conversation")
 
 
 async def test_the_end_of_the_attempt_ends_a_recorded_call_that_has_no_task(attempts: Attempts) -> None:

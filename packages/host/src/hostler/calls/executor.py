@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, SEES_RUNS, STREAM_FUNCTIONS
 from hostler.calls.gate import AdmittedCall, Gate, GatedRun
 from hostler.calls.in_progress import CallInProgress, ExternalCaller, Requester
@@ -179,7 +181,8 @@ class CallExecutor:
             if self._resumption is not None and recorded is not None and recorded.position is not None:
                 admitted.repeat()
                 record.is_written = True
-                self._had_effects |= await answer_again(call, self._resumption, recorded)
+                if await answer_again(call, self._resumption, recorded):
+                    self._had_effects = True  # not `|=`, which would forget an effect of meanwhile
             elif self._inherited is not None and (passed := self._inherited.find(record.name)) is not None:
                 admitted.repeat()
                 if self._resumption is not None:
@@ -280,11 +283,16 @@ class CallExecutor:
         if recorded is None or recorded.data is None or not resumption.may_answer(recorded):
             self._start(call)
             return
+        try:
+            answer = answer_of(recorded.data)
+        except msgspec.DecodeError:  # its task refuses it, with the traceback
+            self._start(call)
+            return
         admitted = self._admit(call)
         if admitted is not None:
             admitted.repeat()
             resumption.find(self._record(call, digest).name)
-            self._had_effects |= repeat(call, recorded, answer_of(recorded.data))
+            self._had_effects |= repeat(call, recorded, answer)
             resumption.answered(recorded)
         self._active()
 

@@ -51,7 +51,8 @@ class Attempt:
     async def execute(self) -> None:
         """Carry the attempt through. Never raises for what a plugin or caller did.
 
-        StorageError: the journal can no longer be written, and the attempt has no ending yet.
+        StorageError: the journal can no longer be written, and the attempt has no ending yet. It raises any
+        other error of its background work too, and has no ending then either.
         """
         run, end = self.run, self._end
         self._services.feed.open(run.run_id, run.sequence)
@@ -66,6 +67,8 @@ class Attempt:
                 await end.over.wait()
         finally:
             await self._leave(pump)
+        if end.failure is not None:
+            raise end.failure
 
     async def _start(self) -> None:
         running = await self._starting.connect()

@@ -40,11 +40,22 @@ class AttemptEnd:
     """Whether the run waits for another attempt."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the last item is committed, or never will be."""
+    failure: BaseException | None = None
+    """An unexpected error in the background; the attempt raises it."""
 
     @property
     def goes_on(self) -> bool:
         """Whether the attempt has neither ended nor been asked to stop."""
         return not self.ended and self.stop_reason is None
+
+    def watch(self, task: asyncio.Task[None]) -> None:
+        """End the attempt with the error of a background task, if it fails."""
+        task.add_done_callback(self._task_over)
+
+    def _task_over(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failure, self.ended = error, True
+            self.over.set()
 
     def finish(self, item: Item, entry: NewEntry, ending: Ending, used: Callable[[], Used]) -> None:
         """Write the terminal result `entry` as `item`, with the run's status, usage and cost."""

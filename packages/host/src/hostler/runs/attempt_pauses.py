@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +35,16 @@ class AttemptPauses:
     def park(self) -> None:
         """Park the run, as its hold time is over, as soon as no other call is under way."""
         if self._task is None or self._task.done():
-            name = f"parking of run {self.parts.run.run_id}"
-            self._task = asyncio.create_task(self._park(), name=name)
+            self._begin(self._park(), "parking")
 
     def pause(self, paused: Paused) -> None:
         """Pause the run, as its runner asks for."""
         self.parts.gated.standing = "paused"  # the runner makes no more calls
-        self._task = asyncio.create_task(self._pause(paused), name=f"pause of run {self.parts.run.run_id}")
+        self._begin(self._pause(paused), "pause")
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._task = asyncio.create_task(work, name=f"{name} of run {self.parts.run.run_id}")
+        self.parts.end.watch(self._task)
 
     def close(self) -> None:
         """Answer no held call any more, and give up a pause that is not written yet."""
