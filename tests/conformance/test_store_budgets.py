@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hostler.calls.budgets import RunBudget
-from hostler.domain.budgets import MILLISECONDS_PER_DAY, Account, Limits, Use
+from hostler.domain.budgets import MILLISECONDS_PER_DAY, Account, AccountLimits, Use
 from hostler.storage.port import Tx
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
@@ -25,7 +25,7 @@ CALL = Use(calls=1)
 
 
 def account(owner: str, span: Any = "day", **limits: Any) -> Account:
-    return Account(span, owner, Limits(**limits))
+    return Account(span, owner, AccountLimits(**limits))
 
 
 def taken(database: SqlDatabase, *accounts: Account, ws: str = "w", spends: bool = False) -> str | None:

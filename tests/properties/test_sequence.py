@@ -14,12 +14,12 @@ from hostler.domain.outcomes import (
     ArtifactWrite,
     Ending,
     Paused,
+    ResultWarning,
     StateWrite,
     Step,
     Stored,
     TranscriptWrite,
     Uploaded,
-    Warned,
 )
 from hostler.domain.result_sequence import MAX_WARNINGS_PER_RUN, ResultStream
 from hostler_protocol.content import Usage
@@ -183,7 +183,7 @@ def test_what_is_stored_is_valid_and_what_it_projects_is_within_the_grant(
     steps = play(stream, script)
     said: list[str] = []
     for step in steps:
-        if isinstance(step, Warned):
+        if isinstance(step, ResultWarning):
             assert step.reason
             continue
         assert b"\n" not in step.body()
@@ -281,7 +281,7 @@ def test_warnings_are_bounded_and_the_rest_is_counted(scopes: list[str]) -> None
             AgentRunResult(run_id="r1", type="state.updated", sequence=1, data=msgspec.Raw(data))
         )
     steps += stream.end()
-    warnings = [step.reason for step in steps if isinstance(step, Warned)]
+    warnings = [step.reason for step in steps if isinstance(step, ResultWarning)]
     assert len(warnings) == MAX_WARNINGS_PER_RUN + 1
     assert warnings[-1].startswith(f"{len(scopes) - MAX_WARNINGS_PER_RUN} further warnings")
 

@@ -26,7 +26,7 @@ from hostler_protocol.limits import MAX_MESSAGE_BYTES, MAX_RESULT_BYTES
 from hostler_protocol.manifest import RunnerList, ToolManifest
 from hostler_protocol.methods import NoParams
 from hostler_protocol.tools import ToolCallContext, ToolCancelNote, ToolInvokeParams, ToolLookupParams
-from hostler_sdk.conformance.process import PluginProcess
+from hostler_sdk.conformance.process import PluginUnderTest
 from hostler_sdk.loading import PluginLoadError, load_folder
 from support.child_plugins import EXAMPLES, folder_plugin, within
 
@@ -36,7 +36,7 @@ CONTEXT = ToolCallContext(run_id="r1", call_id="c1", effect_key="k1")
 
 
 def with_toolbox(
-    body: Callable[[PluginProcess], Awaitable[None]], folder: Path = TOOLBOX, **extra: str
+    body: Callable[[PluginUnderTest], Awaitable[None]], folder: Path = TOOLBOX, **extra: str
 ) -> None:
     async def whole() -> None:
         async with folder_plugin(folder, **extra).started() as plugin:
@@ -50,18 +50,18 @@ def invoke(tool: str, context: ToolCallContext = CONTEXT, /, **parameters: Any) 
     return ToolInvokeParams(tool_name=tool, parameters=parameters, context=context)
 
 
-async def call(plugin: PluginProcess, tool: str, /, **parameters: Any) -> Any:
+async def call(plugin: PluginUnderTest, tool: str, /, **parameters: Any) -> Any:
     return (await plugin.session.request("tool/call", invoke(tool, **parameters))).result
 
 
-async def refusal(plugin: PluginProcess, tool: str, /, **parameters: Any) -> HostlerError:
+async def refusal(plugin: PluginUnderTest, tool: str, /, **parameters: Any) -> HostlerError:
     with pytest.raises(HostlerError) as caught:
         await call(plugin, tool, **parameters)
     return from_fault(to_fault(caught.value))
 
 
 def test_a_plugin_with_tools_alone_is_served_and_lists_them() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         runners: RunnerList = await plugin.session.request("runners/list", NoParams())
         assert runners.runners == []
         listed = await plugin.session.request("tools/list", NoParams())
@@ -84,7 +84,7 @@ def test_the_context_arrives_whole() -> None:
         run_id="r", call_id="c", effect_key="k", workspace_id="w", actor=Actor(actor_id="ada"), deadline=5.5
     )
 
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         told = (await plugin.session.request("tool/call", invoke("whose", given))).result
         assert told == {
             "run_id": "r",
@@ -99,7 +99,7 @@ def test_the_context_arrives_whole() -> None:
 
 
 def test_many_calls_wait_at_once_and_a_ping_is_answered() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         names = [f"h{number}" for number in range(100)]
         waiting = [asyncio.create_task(call(plugin, "hold", name=name)) for name in names]
         for name in names:
@@ -113,7 +113,7 @@ def test_many_calls_wait_at_once_and_a_ping_is_answered() -> None:
 
 
 def test_plain_code_that_blocks_does_not_stop_the_others() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         began = asyncio.create_task(call(plugin, "held", name="t"))
         await call(plugin, "echo")  # `held` has said how a thread tells that it began
         waiting = asyncio.create_task(call(plugin, "hold_in_thread", name="t"))
@@ -126,7 +126,7 @@ def test_plain_code_that_blocks_does_not_stop_the_others() -> None:
     with_toolbox(body)
 
 
-async def ask_and_cancel(plugin: PluginProcess, name: str) -> asyncio.Task[Any]:
+async def ask_and_cancel(plugin: PluginUnderTest, name: str) -> asyncio.Task[Any]:
     waiting = asyncio.create_task(call(plugin, name, name="h"))
     await call(plugin, "held", name="h")
     (id_,) = plugin.session._requests
@@ -135,7 +135,7 @@ async def ask_and_cancel(plugin: PluginProcess, name: str) -> asyncio.Task[Any]:
 
 
 def test_a_cancelled_tool_is_stopped_and_answers_so() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         waiting = await ask_and_cancel(plugin, "hold")
         with pytest.raises(CancelledCallError):
             await waiting
@@ -145,7 +145,7 @@ def test_a_cancelled_tool_is_stopped_and_answers_so() -> None:
 
 
 def test_a_call_cancelled_before_its_first_step_is_answered_too() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         id_, data = plugin.session.link.request("tool/call", invoke("hold", name="early"))
         note = plugin.session.link.notify("tool/cancel", ToolCancelNote(id=id_))
         answer = plugin.session._requests[id_] = asyncio.get_running_loop().create_future()
@@ -160,7 +160,7 @@ def test_a_call_cancelled_before_its_first_step_is_answered_too() -> None:
 
 
 def test_a_tool_that_finishes_all_the_same_says_what_came_of_it() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         waiting = await ask_and_cancel(plugin, "hold_stubbornly")
         assert await call(plugin, "echo", value=2) == 2
         await call(plugin, "release", name="h")
@@ -170,7 +170,7 @@ def test_a_tool_that_finishes_all_the_same_says_what_came_of_it() -> None:
 
 
 def test_each_failure_says_what_it_is() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         error = await refusal(plugin, "echo", valeu=1)
         assert isinstance(error, InvalidArgumentError)
         assert "valeu" in error.message
@@ -198,7 +198,7 @@ def test_each_failure_says_what_it_is() -> None:
 
 
 def test_a_result_that_fits_into_no_message_is_refused_by_name_of_the_limit() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         fits = MAX_MESSAGE_BYTES - 1_000
         assert len(await call(plugin, "large", size=fits)) == fits > MAX_RESULT_BYTES
         for size in (MAX_MESSAGE_BYTES - 100, MAX_MESSAGE_BYTES + 1):
@@ -210,14 +210,14 @@ def test_a_result_that_fits_into_no_message_is_refused_by_name_of_the_limit() ->
 
 
 def test_prints_of_a_tool_stay_off_the_wire() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         assert await call(plugin, "chat") == "said"
 
     with_toolbox(body)
 
 
 def test_a_lookup_tells_what_was_kept(tmp_path: Path) -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         params = ToolLookupParams(tool_name="keep", effect_key="k1", context=CONTEXT)
         assert not (await plugin.session.request("tool/lookup", params)).found
         await call(plugin, "keep", value="v")
@@ -232,7 +232,7 @@ def test_a_lookup_tells_what_was_kept(tmp_path: Path) -> None:
 
 
 def test_shutdown_waits_for_the_calls_at_work() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         waiting = asyncio.create_task(call(plugin, "hold", name="h"))
         await call(plugin, "held", name="h")
         (id_,) = plugin.session._requests
@@ -250,7 +250,7 @@ def test_shutdown_waits_for_the_calls_at_work() -> None:
 
 
 def test_the_end_of_input_stops_tools_that_will_not_end() -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         waiting = asyncio.create_task(call(plugin, "hold_stubbornly", name="h"))
         await call(plugin, "held", name="h")
         plugin.close_input()
@@ -262,7 +262,7 @@ def test_the_end_of_input_stops_tools_that_will_not_end() -> None:
 
 
 def test_the_shop_offers_one_tool_of_each_class(tmp_path: Path) -> None:
-    async def body(plugin: PluginProcess) -> None:
+    async def body(plugin: PluginUnderTest) -> None:
         first = await call(plugin, "book", kind="suite", nights=2)
         assert first == {"booking": "B1", "kind": "suite", "nights": 2, "total": 600}
         assert await call(plugin, "book", kind="suite", nights=2) == first

@@ -18,7 +18,7 @@ from hostler.plugins.connection import PluginConnection
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
 from hostler.runs.attempt import Attempt
 from hostler.runs.attempt_parts import AttemptServices
-from hostler.runs.preparation import Prepared
+from hostler.runs.preparation import PreparedAttempt
 from hostler.runs.projections import Projector
 from hostler.runs.running_attempt import RunningAttempt
 from hostler.storage.port import Tx
@@ -152,7 +152,7 @@ class Attempts:
         """Change what is prepared for attempts from now on."""
         prepare = self.services.prepare
 
-        async def changed(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> Prepared:
+        async def changed(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> PreparedAttempt:
             return msgspec.structs.replace(await prepare(run, runners), **changes)
 
         self.services.prepare = changed
@@ -218,7 +218,7 @@ def after(host: Attempts, happens: Callable[[], None]) -> Any:
     """Prepare attempts; something happens before they are prepared."""
     prepare = host.services.prepare
 
-    async def prepared(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> Prepared:
+    async def prepared(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> PreparedAttempt:
         happens()
         return await prepare(run, runners)
 

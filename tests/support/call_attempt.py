@@ -16,7 +16,7 @@ from hostler.calls.in_progress import ExternalCaller
 from hostler.calls.scope import CallScope
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.events import Caller as Person
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.grants import Grant
 from hostler.domain.lanes import lane_of
 from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
@@ -383,7 +383,7 @@ def attempt_grant(*, effects: Mapping[str, str] | None = None, **policy: Any) ->
         )
         for name, pin in plain.tool_pins.items()
     }
-    catalog = Catalog(
+    catalog = ResourceCatalog(
         models=plain.models,
         tools=plain.tools,
         knowledge_bases=plain.knowledge_bases,

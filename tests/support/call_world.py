@@ -19,7 +19,7 @@ from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.scope import CallScope, Effect, Services
 from hostler.domain.agents import Agent
 from hostler.domain.events import Event
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.grants import Grant
 from hostler.domain.lanes import lane_of
 from hostler.domain.model_entries import ModelEntry, Price
@@ -147,10 +147,10 @@ class Caller:
         return "ok"
 
 
-def catalog(models: Any) -> Catalog:
+def catalog(models: Any) -> ResourceCatalog:
     resources = {model.model_id: model.resource() for model in models.list()}
     plain = catalog_of(tools=["search"])
-    return Catalog(models=resources, tools=plain.tools, tool_pins=plain.tool_pins)
+    return ResourceCatalog(models=resources, tools=plain.tools, tool_pins=plain.tool_pins)
 
 
 @asynccontextmanager

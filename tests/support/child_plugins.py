@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler_protocol.results import decode_data
-from hostler_sdk.conformance.process import Candidate, PluginProcess
+from hostler_sdk.conformance.process import Candidate, PluginUnderTest
 from hostler_sdk.scripted import ObservedRun
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -53,7 +53,7 @@ def texts(run: ObservedRun) -> list[str]:
     return [data.message.content for data in found]
 
 
-async def one_run(plugin: PluginProcess, **context: Any) -> ObservedRun:
+async def one_run(plugin: PluginUnderTest, **context: Any) -> ObservedRun:
     run = await plugin.start_run((await plugin.runners())[0], **context)
     await plugin.ended(run)
     return run

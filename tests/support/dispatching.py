@@ -1,4 +1,4 @@
-"""A dispatcher over a real database, with executions that last until a test ends them."""
+"""A dispatcher over a real database, with attempts that last until a test ends them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _fail(tx: Tx, run_: Run) -> None:
 
 @dataclass(eq=False)
 class Turn:
-    """An execution that goes on until a test lets it."""
+    """An attempt that goes on until a test lets it."""
 
     stage: Stage
     run: Run

@@ -10,7 +10,7 @@ import msgspec
 from hostler.domain.agents import Agent, AgentSpec, ResourcePolicy, Scope, StatePolicy
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.grants import Grant, grant_for
 from hostler.domain.scopes import scopes_for
 from hostler.domain.tool_pins import ToolPin
@@ -96,9 +96,9 @@ def catalog_of(
     tools: list[str] | None = None,
     knowledge_bases: list[str] | None = None,
     asking: Collection[str] = (),
-) -> Catalog:
+) -> ResourceCatalog:
     """`asking`: tools that ask for approval themselves; those of the shop run on the client."""
-    return Catalog(
+    return ResourceCatalog(
         models={
             name: ModelResource(model_id=name, operations=["invoke", "stream", "count_tokens"])
             for name in models or []
@@ -134,7 +134,7 @@ def grant_of(
     agent: Agent | None = None,
     event: Event | None = None,
     config: dict[str, Any] | None = None,
-    catalog: Catalog | None = None,
+    catalog: ResourceCatalog | None = None,
 ) -> Grant:
     manifest = manifest or manifest_of()
     agent = agent or agent_of()

@@ -12,7 +12,7 @@ from hostler.domain.agents import AgentSpec, ResourcePolicy
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
 from hostler.pauses.explicit import ExplicitPauses
-from hostler.runs.preparation import Prepared, Preparer
+from hostler.runs.preparation import PreparedAttempt, Preparer
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import agents, runs
@@ -66,7 +66,7 @@ class Preparations:
 
         return await self.world.db.write(work)
 
-    async def prepare(self, run: Run) -> Prepared:
+    async def prepare(self, run: Run) -> PreparedAttempt:
         return await self.preparer.prepare(run, self.runners)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.model_entries import ModelEntry
 from hostler.models.catalog import build_catalog
 from hostler.storage.sql.database import SqlDatabase
@@ -123,7 +123,9 @@ async def test_a_model_sees_the_attachments_that_the_run_may_see(
 async def test_a_file_of_the_configuration_is_read_in_ranges(world: World) -> None:
     made = await world.caller(event=event_of(event_id="e-own", conversation_id="c2")).call("artifact.upload")
     file_id = made.artifact_id
-    resources = Catalog(files={file_id: FileResource(file_id=file_id), "gone": FileResource(file_id="gone")})
+    resources = ResourceCatalog(
+        files={file_id: FileResource(file_id=file_id), "gone": FileResource(file_id="gone")}
+    )
     form = [FormItem(name="paper", type="array[file]")]
     grant = grant_of(manifest=manifest_of(form=form), config={"paper": [file_id, "gone"]}, catalog=resources)
     caller = world.caller(grant=grant)

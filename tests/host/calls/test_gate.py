@@ -10,7 +10,7 @@ import pytest
 from hostler.calls.gate import Gate, GatedRun
 from hostler.domain.agents import Rate
 from hostler.domain.arguments import MAX_CURSOR_CHARS
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.grants import Grant
 from hostler.domain.token_bucket import TokenBucket
 from hostler_protocol.calls import CALLS
@@ -36,10 +36,10 @@ UNCONDITIONAL = {"artifact.upload", "prompt.get", "host.info"}
 WITH_RESOURCE = sorted(method for method, call in CALLS.items() if call.resource is not None)
 
 
-def catalog() -> Catalog:
+def catalog() -> ResourceCatalog:
     plain = catalog_of(["gpt"], ["search"], ["handbook"])
     files = {"f1": FileResource(file_id="f1", source="config")}
-    return Catalog(plain.models, plain.tools, plain.knowledge_bases, files=files, interactions=True)
+    return ResourceCatalog(plain.models, plain.tools, plain.knowledge_bases, files=files, interactions=True)
 
 
 def full_grant(**policy: Any) -> Grant:

@@ -10,11 +10,11 @@ import pytest
 
 from hostler.cli.client import Api
 from hostler.cli.http_transport import MAX_HEAD_BYTES, HttpTransport
-from hostler.cli.transport import BrokenError, NotConnectedError, Request
+from hostler.cli.transport import BrokenError, HttpRequest, NotConnectedError
 from hostler_protocol.errors import InvalidArgumentError
 
 LONG = 100.0
-LIST = Request("GET", "/v1/runs?limit=2", {"authorization": "Bearer k"}, b"", LONG)
+LIST = HttpRequest("GET", "/v1/runs?limit=2", {"authorization": "Bearer k"}, b"", LONG)
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
 
@@ -66,7 +66,7 @@ async def test_an_answer_is_read_however_it_is_framed(answer: bytes) -> None:
 
 async def test_a_body_is_sent_with_its_length() -> None:
     async with answering(b"HTTP/1.1 204 No Content\r\n\r\n") as (url, asked):
-        reply = await HttpTransport(url).send(Request("POST", "/v1/events", {}, b'{"a":1}', LONG))
+        reply = await HttpTransport(url).send(HttpRequest("POST", "/v1/events", {}, b'{"a":1}', LONG))
         assert (reply.status, reply.body) == (204, b"")
         assert asked[0].endswith(b'\r\n\r\n{"a":1}')
 
@@ -99,7 +99,7 @@ SILENT = {
 
 @pytest.mark.parametrize(("answer", "told"), SILENT.values(), ids=list(SILENT))
 async def test_a_silent_server_is_given_up(answer: bytes, told: str) -> None:
-    brief = Request("GET", "/", {}, b"", 0.5)
+    brief = HttpRequest("GET", "/", {}, b"", 0.5)
 
     async def whole(url: str) -> None:
         await HttpTransport(url).send(brief)

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import pytest
 
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.grants import Grant
 from hostler.domain.skills import SKILL_TOOLS
 from hostler_protocol.grants import KnowledgeBaseResource, ModelResource, SkillResource, ToolResource
@@ -42,7 +42,7 @@ NAMES: dict[Kind, tuple[str, str]] = {
     "knowledge_bases": ("rules", "prices"),
     "tools": ("shop.book", "shop.prices"),
 }
-CATALOG = Catalog(
+CATALOG = ResourceCatalog(
     models={name: ModelResource(model_id=name, operations=["invoke", "stream"]) for name in NAMES["models"]}
     | {
         name: ModelResource(model_id=name, model_type="rerank", operations=["rerank"])

@@ -14,12 +14,12 @@ from hostler.domain.outcomes import (
     ArtifactWrite,
     Ending,
     Paused,
+    ResultWarning,
     StateWrite,
     Step,
     Stored,
     TranscriptWrite,
     Uploaded,
-    Warned,
 )
 from hostler.domain.result_sequence import ResultStream
 from hostler_protocol.content import Usage
@@ -56,7 +56,7 @@ def only(steps: list[Step]) -> Stored:
 
 def dropped(steps: list[Step]) -> str:
     (step,) = steps
-    assert isinstance(step, Warned)
+    assert isinstance(step, ResultWarning)
     return step.reason
 
 
@@ -99,7 +99,7 @@ def test_a_message_completed_twice_is_shown_but_not_written_twice() -> None:
     stored, warned = stream.receive(result("message.completed", said("y", "a")))
     assert isinstance(stored, Stored)
     assert stored.projection is None
-    assert isinstance(warned, Warned)
+    assert isinstance(warned, ResultWarning)
 
 
 def test_state_goes_to_the_scope_of_the_grant_and_nowhere_else() -> None:
@@ -163,7 +163,7 @@ def test_an_unknown_type_is_kept_and_warned_of_once() -> None:
     stored, warned = stream.receive(result("acme.custom", {"x": [1]}))
     assert isinstance(stored, Stored)
     assert stored.data == b'{"x":[1]}'
-    assert isinstance(warned, Warned)
+    assert isinstance(warned, ResultWarning)
     assert only(stream.receive(result("acme.custom", {}))).sequence == 2
     assert only(stream.end()).type == "run.completed"
 
@@ -201,7 +201,7 @@ def test_an_action_is_recorded_whether_or_not_it_is_granted() -> None:
     assert isinstance(refused, Stored)
     assert isinstance(refused.projection, ActionRequest)
     assert not refused.projection.granted
-    assert isinstance(warned, Warned)
+    assert isinstance(warned, ResultWarning)
 
 
 def _with_actions(*actions: str) -> Any:
@@ -342,5 +342,5 @@ def test_nesting_is_bounded_long_before_a_decoder_gives_up(kind: str, payload: s
     data = (payload % ("[" * depth + "]" * depth)).encode()
     stream = stream_of()
     steps = stream.receive(AgentRunResult(run_id="r1", type=kind, sequence=1, data=msgspec.Raw(data)))
-    assert isinstance(steps[0], Stored if depth <= 100 else Warned)
+    assert isinstance(steps[0], Stored if depth <= 100 else ResultWarning)
     assert stream.state.sequence == (1 if depth <= 100 else 0)

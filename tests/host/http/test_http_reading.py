@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hostler.cli.in_process import InProcessTransport
-from hostler.cli.transport import Reply, Request
+from hostler.cli.transport import HttpReply, HttpRequest
 from hostler.domain.agents import AgentSpec
 from hostler.host.config import ConfigFile
 from hostler.host.data_directory import NOTE_NAME
@@ -61,12 +61,12 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, st
     return folder / "data", run(fill())
 
 
-async def asked(data: Path, path: str) -> tuple[Reply, Reply, bool]:
+async def asked(data: Path, path: str) -> tuple[HttpReply, HttpReply, bool]:
     """The answers without and with a host, and whether the first needed none."""
     light, whole = InProcessTransport(data, None), InProcessTransport(data, None)
 
-    def request(wire: InProcessTransport) -> Request:
-        return Request("GET", f"/v1/{path}", {"authorization": f"Bearer {wire.key}"}, b"", 60.0)
+    def request(wire: InProcessTransport) -> HttpRequest:
+        return HttpRequest("GET", f"/v1/{path}", {"authorization": f"Bearer {wire.key}"}, b"", 60.0)
 
     try:
         found = await light.send(request(light))
@@ -76,7 +76,7 @@ async def asked(data: Path, path: str) -> tuple[Reply, Reply, bool]:
     try:
         async with whole.stream(request(whole)) as answer:
             body = b"\n".join([line async for line in answer.lines])
-            return found, Reply(answer.status, answer.reason, body), needed_none
+            return found, HttpReply(answer.status, answer.reason, body), needed_none
     finally:
         await whole.close()
 
@@ -175,7 +175,7 @@ async def test_a_directory_that_a_host_refuses_is_refused_with_its_words(
 
     async def told(*, light: bool) -> str:
         wire = InProcessTransport(data, None)
-        request = Request("GET", "/v1/runs", {"authorization": f"Bearer {wire.key}"}, b"", 60.0)
+        request = HttpRequest("GET", "/v1/runs", {"authorization": f"Bearer {wire.key}"}, b"", 60.0)
         try:
             if light:
                 await wire.send(request)

@@ -39,10 +39,10 @@ from hostler_protocol.methods import (
 )
 from hostler_protocol.states import State
 from hostler_protocol.tools import ToolCancelNote, ToolInvokeParams, ToolLookupParams
-from hostler_sdk.execution import Execution
+from hostler_sdk.execution import RunExecution
 from hostler_sdk.host_calls import CallTable
 from hostler_sdk.plugin import Plugin
-from hostler_sdk.tool_calls import ToolCalls
+from hostler_sdk.tool_calls import ServedToolCalls
 
 FLUSH_BYTES = 64 * 1024
 """Messages of one turn of the loop are sent in one write, or earlier once there are this many bytes."""
@@ -62,7 +62,7 @@ class Transport(Protocol):
         ...
 
 
-class PluginConnection:
+class HostConnection:
     """One connection to a host, from `initialize` to its end."""
 
     def __init__(self, plugin: Plugin, transport: Transport) -> None:
@@ -75,8 +75,8 @@ class PluginConnection:
         self._loop = asyncio.get_running_loop()
         self._link = Link(Side.PLUGIN)
         self.calls = CallTable(self._link, self.write, self.write_now)
-        self._tools = ToolCalls(plugin.tools, self._link, self.write, self._leave_when_drained)
-        self._runs: dict[str, Execution] = {}
+        self._tools = ServedToolCalls(plugin.tools, self._link, self.write, self._leave_when_drained)
+        self._runs: dict[str, RunExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._shutdown_id: MessageId | None = None
         self._gone = False
@@ -201,7 +201,7 @@ class PluginConnection:
         if offered is None or offered.manifest.id != params.runner_id:
             known = ", ".join(one.manifest.id for one in self.plugin.runners.values())
             raise NotFoundError(f"there is no runner {params.runner_id!r} here; this plugin offers {known}")
-        execution = Execution(offered.runner, params, self)
+        execution = RunExecution(offered.runner, params, self)
         self._runs[run_id] = execution
         task = self._loop.create_task(self._execute(execution), name=f"run {run_id}")
         execution.task = task
@@ -211,7 +211,7 @@ class PluginConnection:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _execute(self, execution: Execution) -> None:
+    async def _execute(self, execution: RunExecution) -> None:
         await execution.run()
         if self._forget(execution) and self._may_send():
             self.write(self._link.notify("run/end", RunEndNote(run_id=execution.run_id)))
@@ -234,19 +234,19 @@ class PluginConnection:
             case RunParkNote():
                 self._fence(execution)
 
-    def _give_up(self, execution: Execution) -> None:
+    def _give_up(self, execution: RunExecution) -> None:
         """Send `run/end` for a runner that did not stop in time after its cancellation, and fence it."""
         if self._runs.get(execution.run_id) is execution and self._may_send():
             self.write(self._link.notify("run/end", RunEndNote(run_id=execution.run_id)))
         self._fence(execution)
 
-    def _fence(self, execution: Execution) -> None:
+    def _fence(self, execution: RunExecution) -> None:
         if self._forget(execution):
             self._link.end_run(execution.run_id)
             execution.fence()
             self._leave_when_drained()
 
-    def _forget(self, execution: Execution) -> bool:
+    def _forget(self, execution: RunExecution) -> bool:
         """Remove an attempt. Return False if it is not there, or another attempt of the run is."""
         if self._runs.get(execution.run_id) is not execution:
             return False

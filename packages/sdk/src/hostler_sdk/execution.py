@@ -49,7 +49,7 @@ class _Sent:
         return self._outflow.settle().__await__()
 
 
-class Execution:
+class RunExecution:
     """One attempt of one run. It is the run's `Emitter` and its `HostCalls`."""
 
     def __init__(self, runner: Runner, start: RunStartParams, connection: Connection) -> None:

@@ -9,7 +9,7 @@ import stat
 import sys
 from typing import Any, NamedTuple, cast
 
-from hostler_sdk.client import PluginConnection
+from hostler_sdk.client import HostConnection
 from hostler_sdk.loading import PluginLoadError
 from hostler_sdk.plugin import Plugin
 
@@ -60,7 +60,7 @@ def take_stdio() -> Wires:
 
 class _Reader(asyncio.Protocol):
     def __init__(self) -> None:
-        self.connection: PluginConnection | None = None
+        self.connection: HostConnection | None = None
 
     def data_received(self, data: bytes) -> None:
         if self.connection is not None:
@@ -76,7 +76,7 @@ class _Writer(asyncio.BaseProtocol):
         self.closed = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
-        self.connection: PluginConnection | None = None
+        self.connection: HostConnection | None = None
         self.transport: asyncio.WriteTransport | None = None
 
     def write(self, data: bytes) -> None:
@@ -109,7 +109,7 @@ async def serve_stdio(plugin: Plugin, wires: Wires) -> bool:
     transport, _ = await loop.connect_write_pipe(lambda: writer, os.fdopen(wires.write, "wb", 0))
     transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
     writer.transport = transport
-    connection = PluginConnection(plugin, writer)
+    connection = HostConnection(plugin, writer)
     writer.connection = reader.connection = connection
     reading, _ = await loop.connect_read_pipe(lambda: reader, os.fdopen(wires.read, "rb", 0))
     cast("Any", reading).max_size = READ_BYTES

@@ -47,7 +47,7 @@ from hostler_protocol.results import (
     StateUpdated,
     decode_data,
 )
-from hostler_sdk.client import PluginConnection
+from hostler_sdk.client import HostConnection
 from hostler_sdk.conformance import CheckResult, check_plugin
 from hostler_sdk.errors import HostError
 from hostler_sdk.plugin import Plugin, plugin_of
@@ -162,7 +162,7 @@ class ScriptedHost:
     ) -> tuple[ObservedRun, bool]:
         loop = asyncio.get_running_loop()
         session = HostSession(lambda data: _deliver(loop, connection.received, data), self.world)
-        connection = PluginConnection(plugin, _Memory(loop, session))
+        connection = HostConnection(plugin, _Memory(loop, session))
         try:
             await session.initialize()
             run = await session.start(start)

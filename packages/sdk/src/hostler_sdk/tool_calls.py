@@ -39,7 +39,7 @@ ENVELOPE_BYTES = 512
 logger = logging.getLogger("hostler_sdk")
 
 
-class ToolCalls:
+class ServedToolCalls:
     """The tool calls of one connection. `ended` is called after each answer."""
 
     def __init__(

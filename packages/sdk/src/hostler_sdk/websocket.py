@@ -10,7 +10,7 @@ import time
 from collections import deque
 
 from hostler_protocol.limits import MAX_MESSAGE_BYTES
-from hostler_sdk.client import PluginConnection
+from hostler_sdk.client import HostConnection
 from hostler_sdk.loading import PluginLoadError
 from hostler_sdk.plugin import Plugin
 from hostler_sdk.stdio import FLUSH_SECONDS, STOP_SECONDS, WRITE_BUFFER_BYTES
@@ -122,9 +122,9 @@ def _raise_if_final(error: Exception, url: str) -> None:
         raise PluginLoadError(f"{url} answered {status}: {hint}") from error
 
 
-async def _converse(plugin: Plugin, socket: ClientConnection) -> PluginConnection:
+async def _converse(plugin: Plugin, socket: ClientConnection) -> HostConnection:
     outgoing = _Socket(socket)
-    connection = PluginConnection(plugin, outgoing)
+    connection = HostConnection(plugin, outgoing)
     reading = asyncio.create_task(_read(socket, connection))
     sending = asyncio.create_task(outgoing.send_all())
     try:
@@ -143,7 +143,7 @@ async def _converse(plugin: Plugin, socket: ClientConnection) -> PluginConnectio
     return connection
 
 
-async def _read(socket: ClientConnection, connection: PluginConnection) -> None:
+async def _read(socket: ClientConnection, connection: HostConnection) -> None:
     reason = "the host closed the connection"
     try:
         async for message in socket:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.agents import ResourcePolicy
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.storage.sql.database import SqlDatabase
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import ToolInvocation
@@ -195,7 +195,7 @@ async def test_a_run_has_the_tool_of_a_skill_because_it_has_the_skill(
     async def body(skills: Skills, tools: ToolSources) -> None:
         plain = catalog_of(tools=["search"])
         offered = tools.offered("w")
-        catalog = Catalog(
+        catalog = ResourceCatalog(
             tools=dict(plain.tools) | {name: tool.resource for name, tool in offered.items()},
             tool_pins=dict(plain.tool_pins) | {name: tool.pin for name, tool in offered.items()},
             skills=skills.resources(),

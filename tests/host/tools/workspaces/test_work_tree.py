@@ -13,7 +13,7 @@ import pytest
 
 from hostler.tools.workspaces.paths import MAX_PATH_CHARS, parts_of
 from hostler.tools.workspaces.tree import WorkTree
-from hostler.tools.workspaces.tree_removal import MAX_DEPTH, Usage, measure_tree, remove_tree
+from hostler.tools.workspaces.tree_removal import MAX_DEPTH, FolderUsage, measure_tree, remove_tree
 from hostler_protocol.errors import ConflictError, HostlerError, InvalidArgumentError, NotFoundError
 
 SECRET = b"what lies outside"
@@ -179,8 +179,8 @@ def test_what_is_counted_is_no_less_than_what_is_there(tree: WorkTree) -> None:
     assert usage.files == 6
     assert 5_010_001 <= usage.size_bytes < 5_100_000
     assert usage.whole
-    assert tree.measure(most=Usage(1_000, 100)).whole is False
-    assert tree.measure(most=Usage(10**9, 3)).whole is False
+    assert tree.measure(most=FolderUsage(1_000, 100)).whole is False
+    assert tree.measure(most=FolderUsage(10**9, 3)).whole is False
 
 
 def test_a_folder_closed_against_the_count_is_counted(tree: WorkTree) -> None:
@@ -216,7 +216,7 @@ def test_a_tree_too_deep_to_name_is_told_apart_and_removed(deep: Path) -> None:
     aside = deep.parent / "aside"
     aside.mkdir()
     assert WorkTree(deep, aside).trim() == 1
-    assert measure_tree(deep) == Usage(0, MAX_DEPTH - 1)
+    assert measure_tree(deep) == FolderUsage(0, MAX_DEPTH - 1)
     assert list(aside.iterdir()) == []
     remove_tree(deep)
     assert not deep.exists()

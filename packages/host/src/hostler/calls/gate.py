@@ -56,7 +56,7 @@ _STATE_PARAMS = (StateGetParams, StateSetParams, StateDeleteParams, StateListPar
 _STORAGE_PARAMS = (StorageGetParams, StorageSetParams, StorageDeleteParams, StorageKeysParams)
 
 
-class Budget(Protocol):
+class RemainingBudget(Protocol):
     """The remaining budget of a run; implemented by `budgets.RunBudget`."""
 
     async def take(self, *, spends: bool) -> None:
@@ -76,7 +76,7 @@ class GatedRun:
     deadline_at: float | None = None
     standing: Standing = "active"
     bucket: TokenBucket | None = None
-    budget: Budget | None = None
+    budget: RemainingBudget | None = None
 
 
 class AdmittedCall:

@@ -18,7 +18,7 @@ from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class HistoryScope:
     """The history that a call reads: a conversation, its thread, and the sequence that it ends before."""
 
     conversation_id: str | None
@@ -114,12 +114,12 @@ def transcript_page(
     )
 
 
-def _history(scope: CallScope, conversation_id: str | None) -> History:
+def _history(scope: CallScope, conversation_id: str | None) -> HistoryScope:
     """The run's own conversation and thread, or all threads of another, which the gate has let through."""
     grant = scope.grant
     if conversation_id is None or conversation_id == grant.conversation_id:
-        return History(grant.conversation_id, grant.thread_id, scope.history_before)
-    return History(conversation_id, ANY, None)
+        return HistoryScope(grant.conversation_id, grant.thread_id, scope.history_before)
+    return HistoryScope(conversation_id, ANY, None)
 
 
 def _cursors(cursors: Cursors, grant: Grant, conversation_id: str | None, thread_id: AnyOr) -> ScopedCursors:

@@ -53,17 +53,17 @@ def converse(background: Background, talk: Talk, *, again: str | None = None) ->
         return _piped(background, talk)
     err().print(f"[bold]{talk.agent}[/]  [dim]/help for the commands, Ctrl-D to leave[/]")
     _enable_editing()
-    conversation = Conversation(background, talk)
+    session = ChatSession(background, talk)
     try:
-        conversation.read_input()
+        session.read_input()
     finally:
-        conversation.close()
+        session.close()
     if again is not None:
         note(f"\nto continue: hostler chat {again} --conversation {talk.conversation_id}")
     return 0
 
 
-class Conversation:
+class ChatSession:
     """A chat at a terminal: input, the runs that answer, and the calls that wait for a decision."""
 
     def __init__(self, background: Background, talk: Talk) -> None:

@@ -12,7 +12,14 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from hostler.cli.routes import route
-from hostler.cli.transport import BrokenError, NotConnectedError, Reply, Request, Transport, needs_library
+from hostler.cli.transport import (
+    BrokenError,
+    HttpReply,
+    HttpRequest,
+    NotConnectedError,
+    ServerTransport,
+    needs_library,
+)
 from hostler_protocol.errors import (
     HostlerError,
     InvalidArgumentError,
@@ -57,7 +64,7 @@ class AnswerError(HostlerError):
 class Api:
     """The API of one server, with one key. All errors are HostlerErrors whose message says what to do."""
 
-    def __init__(self, wire: Transport, url: str, key: str, *, in_process: bool = False) -> None:
+    def __init__(self, wire: ServerTransport, url: str, key: str, *, in_process: bool = False) -> None:
         self._wire = wire
         self._headers = {"authorization": f"Bearer {key}", "accept": "*/*", "user-agent": "hostler"}
         self.url = url
@@ -148,12 +155,12 @@ class Api:
         if after:
             headers["last-event-id"] = str(after)
         target = route("runs", run_id, "stream")
-        request = Request("GET", target, headers, b"", STREAM_SILENCE_SECONDS)
+        request = HttpRequest("GET", target, headers, b"", STREAM_SILENCE_SECONDS)
         try:
             async with self._wire.stream(request) as answer:
                 if answer.status != HTTPStatus.OK:
                     body = b"\n".join([line async for line in answer.lines])
-                    raise self._refusal(Reply(answer.status, answer.reason, body))
+                    raise self._refusal(HttpReply(answer.status, answer.reason, body))
                 async for result in _events(answer.lines):
                     yield result
         except (NotConnectedError, BrokenError) as error:
@@ -174,7 +181,7 @@ class Api:
 
     async def _answer(
         self, method: str, path: str, query: Mapping[str, Any], body: Any = None, seconds: float | None = None
-    ) -> Reply:
+    ) -> HttpReply:
         parameters = {name: _plain(value) for name, value in query.items() if value is not None}
         target = f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path
         headers, content = self._headers, b""
@@ -182,7 +189,7 @@ class Api:
             headers, content = {**headers, "content-type": "application/json"}, msgspec.json.encode(body)
         try:
             reply = await self._wire.send(
-                Request(method, target, headers, content, seconds or REQUEST_SECONDS)
+                HttpRequest(method, target, headers, content, seconds or REQUEST_SECONDS)
             )
         except (NotConnectedError, BrokenError) as error:
             raise self._unreachable(error) from error
@@ -197,7 +204,7 @@ class Api:
             )
         return UnavailableError(f"the connection to {self.url} broke: {error}")
 
-    def _refusal(self, answer: Reply) -> HostlerError:
+    def _refusal(self, answer: HttpReply) -> HostlerError:
         try:
             problem = msgspec.json.decode(answer.body)
             detail, code = str(problem["detail"]), str(problem["code"])

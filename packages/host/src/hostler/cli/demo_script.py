@@ -42,7 +42,7 @@ class NotSeenError(Exception):
 
 
 @dataclass
-class Reply:
+class DemoReply:
     """The answer to one message, as it was received."""
 
     text: str = ""
@@ -181,7 +181,7 @@ class Script:
         )
         self._stage.passed(f"{reply.deltas} pieces from a model on this machine, {reply.seconds:.1f} s")
 
-    async def _exchange(self, text: str, *, kill_after: int | None = None) -> Reply:
+    async def _exchange(self, text: str, *, kill_after: int | None = None) -> DemoReply:
         """Send a message and follow its answer, also over a restart of the server.
 
         The server is killed after result `kill_after`. NotSeenError if the run does not complete.
@@ -189,7 +189,7 @@ class Script:
         self._sent.append(text)
         self._stage.message("you", text, "bold")
         self._stage.begin_answer(self._talk.agent if self._talk.agent == GUIDE else "model")
-        reply, began = Reply(), time.perf_counter()
+        reply, began = DemoReply(), time.perf_counter()
         run_id = (await self._talk.send(text)).run_id
         first = 0.0
         async for result in self._api.results(run_id, on_lost=self._lost):
@@ -206,7 +206,7 @@ class Script:
             raise NotSeenError(f"expected the run to complete, saw {reply.ending}: {reply.error}")
         return reply
 
-    def _note(self, reply: Reply, result: StoredResult) -> None:
+    def _note(self, reply: DemoReply, result: StoredResult) -> None:
         reply.sequences.append(result.sequence)
         reply.ending = result.type
         raw: Any = msgspec.json.decode(result.json, type=_DataOnly).data

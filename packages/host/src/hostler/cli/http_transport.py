@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 import h11
 
-from hostler.cli.transport import BrokenError, NotConnectedError, Reply, Request, Streamed
+from hostler.cli.transport import BrokenError, HttpReply, HttpRequest, NotConnectedError, Streamed
 
 MAX_HEAD_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
@@ -29,17 +29,17 @@ class HttpTransport:
         self._name = parts.netloc.rpartition("@")[2].encode("idna").decode()
         self._base = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
 
-    async def send(self, request: Request) -> Reply:
+    async def send(self, request: HttpRequest) -> HttpReply:
         """See `Transport`."""
         try:
             async with asyncio.timeout(request.seconds), self._exchange(request) as answer:
                 body = b"".join([piece async for piece in answer.body()])
         except TimeoutError:
             raise BrokenError(f"no answer came within {request.seconds:g} s") from None
-        return Reply(answer.status, answer.reason, body)
+        return HttpReply(answer.status, answer.reason, body)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[Streamed]:
+    async def stream(self, request: HttpRequest) -> AsyncGenerator[Streamed]:
         """See `Transport`."""
         async with contextlib.AsyncExitStack() as stack:
             try:
@@ -53,7 +53,7 @@ class HttpTransport:
         """See `Transport`."""
 
     @asynccontextmanager
-    async def _exchange(self, request: Request) -> AsyncGenerator[_Answer]:
+    async def _exchange(self, request: HttpRequest) -> AsyncGenerator[_Answer]:
         """Send a request and read the head of its answer."""
         try:
             reader, writer = await asyncio.open_connection(self._host, self._port)
@@ -83,7 +83,7 @@ class _Answer:
         self.status = 0
         self.reason = ""
 
-    def request_bytes(self, request: Request, base: str, host: str) -> bytes:
+    def request_bytes(self, request: HttpRequest, base: str, host: str) -> bytes:
         """Return the bytes of a request."""
         headers = {"host": host, **request.headers, "connection": "close"}
         headers["content-length"] = str(len(request.body))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hostler.cli.transport import BrokenError, Reply, Request, Streamed
+from hostler.cli.transport import BrokenError, HttpReply, HttpRequest, Streamed
 
 if TYPE_CHECKING:
     from hostler.host.host import Host
@@ -46,16 +46,16 @@ class InProcessTransport:
         transport._app = make_app(host)
         return transport
 
-    async def send(self, request: Request) -> Reply:
+    async def send(self, request: HttpRequest) -> HttpReply:
         """See `Transport`."""
         if self._app is None and (found := await self._read(request)) is not None:
             return found
         async with self.stream(request) as answer:
             body = b"\n".join([line async for line in answer.lines])
-        return Reply(answer.status, answer.reason, body)
+        return HttpReply(answer.status, answer.reason, body)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[Streamed]:
+    async def stream(self, request: HttpRequest) -> AsyncGenerator[Streamed]:
         """See `Transport`."""
         app = await self._host()
         exchange = _Exchange(request)
@@ -73,7 +73,7 @@ class InProcessTransport:
         """Close the host and the database."""
         await self._opened.aclose()
 
-    async def _read(self, request: Request) -> Reply | None:
+    async def _read(self, request: HttpRequest) -> HttpReply | None:
         """Answer a request that only reads, without a host. None if it needs one."""
         if self._database is not None or request.method != "GET":
             return None
@@ -88,7 +88,7 @@ class InProcessTransport:
             status, body = await answer(host, DEFAULT_WORKSPACE, path, query)
         except NeedsHostError:
             return None
-        return Reply(status, "", body)
+        return HttpReply(status, "", body)
 
     async def _reading_host(self) -> ReadOnlyHost | None:
         if self._reading is None:
@@ -119,7 +119,7 @@ class InProcessTransport:
 class _Exchange:
     """One request to the application, and its answer so far."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: HttpRequest) -> None:
         self.messages: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue(WAITING_MESSAGES)
         self.gone = asyncio.Event()
         """Set when the answer is no longer read."""
@@ -168,7 +168,7 @@ class _Exchange:
             over.cancel()
 
 
-def _scope(request: Request) -> dict[str, Any]:
+def _scope(request: HttpRequest) -> dict[str, Any]:
     path, _, query = request.target.partition("?")
     headers = {**request.headers, "content-length": str(len(request.body))}
     return {

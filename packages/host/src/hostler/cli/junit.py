@@ -14,7 +14,7 @@ _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class JunitCase:
     """One test case. If `outcome` is not passed, `title` and `text` describe it."""
 
     group: str
@@ -25,7 +25,7 @@ class Case:
     text: str = ""
 
 
-def write_junit(path: Path, suite: str, cases: Sequence[Case]) -> None:
+def write_junit(path: Path, suite: str, cases: Sequence[JunitCase]) -> None:
     """Write a report with one suite."""
     counted = {
         kind: str(sum(case.outcome == kind for case in cases)) for kind in ("failure", "error", "skipped")

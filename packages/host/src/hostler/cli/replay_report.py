@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from hostler.cli.junit import Case
+from hostler.cli.junit import JunitCase
 from hostler.cli.output import note, write_json
 from hostler.cli.terminal import out
 from hostler.domain.json_diff import describe, differences
@@ -99,11 +99,11 @@ def record(end: Replayed | Failed, *, network: str | None) -> dict[str, Any]:
     }
 
 
-def case_of(end: Replayed | Failed) -> Case:
+def case_of(end: Replayed | Failed) -> JunitCase:
     """Return the result of a replay as a test case."""
     if isinstance(end, Failed):
-        return Case(end.agent, end.run_id, end.seconds, "error", end.reason)
+        return JunitCase(end.agent, end.run_id, end.seconds, "error", end.reason)
     if end.divergence is None:
-        return Case(end.agent, end.run_id, end.seconds)
+        return JunitCase(end.agent, end.run_id, end.seconds)
     text = "\n".join(end.divergence.lines)
-    return Case(end.agent, end.run_id, end.seconds, "failure", end.divergence.title, text)
+    return JunitCase(end.agent, end.run_id, end.seconds, "failure", end.divergence.title, text)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from hostler.cli.transport import BrokenError, NotConnectedError, Reply, Request, Streamed
+from hostler.cli.transport import BrokenError, HttpReply, HttpRequest, NotConnectedError, Streamed
 
 
 class TlsTransport:
@@ -16,16 +16,16 @@ class TlsTransport:
     def __init__(self, url: str) -> None:
         self._client = httpx.AsyncClient(base_url=url)
 
-    async def send(self, request: Request) -> Reply:
+    async def send(self, request: HttpRequest) -> HttpReply:
         """See `Transport`."""
         try:
             answer = await self._client.send(self._built(request))
         except httpx.TransportError as error:
             raise _translated(error) from error
-        return Reply(answer.status_code, answer.reason_phrase, answer.content)
+        return HttpReply(answer.status_code, answer.reason_phrase, answer.content)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncGenerator[Streamed]:
+    async def stream(self, request: HttpRequest) -> AsyncGenerator[Streamed]:
         """See `Transport`."""
         try:
             answer = await self._client.send(self._built(request), stream=True)
@@ -40,7 +40,7 @@ class TlsTransport:
         """See `Transport`."""
         await self._client.aclose()
 
-    def _built(self, request: Request) -> httpx.Request:
+    def _built(self, request: HttpRequest) -> httpx.Request:
         return self._client.build_request(
             request.method,
             request.target,

@@ -27,7 +27,7 @@ class BrokenError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """A request. `target` is the path with its query. `seconds` limits the whole answer; for a stream, the
     time to its head and each silence."""
 
@@ -39,7 +39,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """A whole answer."""
 
     status: int
@@ -56,13 +56,13 @@ class Streamed:
     lines: AsyncIterator[bytes]
 
 
-class Transport(Protocol):
+class ServerTransport(Protocol):
     """A connection to a server. Its methods raise NotConnectedError and BrokenError."""
 
-    async def send(self, request: Request) -> Reply:
+    async def send(self, request: HttpRequest) -> HttpReply:
         """Return the whole answer."""
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Streamed]:
+    def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[Streamed]:
         """Return the answer line by line."""
 
     async def close(self) -> None:

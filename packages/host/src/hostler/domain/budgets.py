@@ -24,7 +24,7 @@ _MOST = 2**62
 """Sums are capped here, at half the range of a bigint."""
 
 
-class Limits(NamedTuple):
+class AccountLimits(NamedTuple):
     """Upper bounds of one account; None means no bound. `cost` in the currency of the prices."""
 
     calls: int | None = None
@@ -37,7 +37,7 @@ class Account(NamedTuple):
 
     span: Span
     owner_id: str
-    limits: Limits
+    limits: AccountLimits
 
 
 class Use(NamedTuple):
@@ -78,15 +78,15 @@ def accounts_of(run_id: str, agent_id: str, budget: Budget) -> list[Account]:
         Account(
             "run",
             run_id,
-            Limits(budget.max_calls_per_run, budget.max_tokens_per_run, budget.max_cost_per_run),
+            AccountLimits(budget.max_calls_per_run, budget.max_tokens_per_run, budget.max_cost_per_run),
         ),
         Account(
             "day",
             agent_id,
-            Limits(budget.max_calls_per_day, budget.max_tokens_per_day, budget.max_cost_per_day),
+            AccountLimits(budget.max_calls_per_day, budget.max_tokens_per_day, budget.max_cost_per_day),
         ),
     ]
-    return [account for account in found if account.limits != Limits()]
+    return [account for account in found if account.limits != AccountLimits()]
 
 
 def merge_accounts(accounts: Iterable[Account]) -> tuple[Account, ...]:
@@ -128,8 +128,8 @@ def use_of(usage: Usage | None, cost: Decimal | None) -> Use:
     return Use(0, min(tokens, _MOST), min(max(nano, 0), _MOST))
 
 
-def _smaller(one: Limits, other: Limits) -> Limits:
+def _smaller(one: AccountLimits, other: AccountLimits) -> AccountLimits:
     pairs = zip(one, other, strict=True)
     known = [[limit for limit in pair if limit is not None] for pair in pairs]
     calls, tokens, cost = (min(limits, default=None) for limits in known)
-    return Limits(None if calls is None else int(calls), None if tokens is None else int(tokens), cost)
+    return AccountLimits(None if calls is None else int(calls), None if tokens is None else int(tokens), cost)

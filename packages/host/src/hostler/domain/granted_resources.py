@@ -34,7 +34,7 @@ _R = TypeVar("_R", ModelResource, ToolResource, KnowledgeBaseResource, FileResou
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class ResourceCatalog:
     """The resources of the workspace when a grant is built; `operations` are those that each supports."""
 
     models: Mapping[str, ModelResource] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def models_of(
     policy: ResourcePolicy,
     permissions: Permissions,
     configuration: Configuration,
-    catalog: Catalog,
+    catalog: ResourceCatalog,
     notes: list[str],
 ) -> dict[str, ModelResource]:
     """Grant models. The policy has one list for all; a form may have a selector for each type of model."""
@@ -122,7 +122,7 @@ def knowledge_bases_of(
     policy: ResourcePolicy,
     permissions: Permissions,
     configuration: Configuration,
-    catalog: Catalog,
+    catalog: ResourceCatalog,
     notes: list[str],
 ) -> dict[str, KnowledgeBaseResource]:
     """Grant knowledge bases, by id."""
@@ -136,7 +136,7 @@ def tools_of(
     policy: ResourcePolicy,
     permissions: Permissions,
     configuration: Configuration,
-    catalog: Catalog,
+    catalog: ResourceCatalog,
     notes: list[str],
 ) -> dict[str, ToolResource]:
     """Grant tools; the policy's list and the selection may have names and patterns.
@@ -195,7 +195,7 @@ def _approval(policy: ResourcePolicy, name: str, own: ToolApproval) -> ToolAppro
 
 
 def approvals_of(
-    policy: ResourcePolicy, catalog: Catalog, granted: Iterable[str]
+    policy: ResourcePolicy, catalog: ResourceCatalog, granted: Iterable[str]
 ) -> dict[str, ToolApprovalPolicy]:
     """Return the approval policy of each granted tool that needs approval."""
     rules = {name: _approval(policy, name, catalog.tools[name].approval) for name in granted}
@@ -213,14 +213,14 @@ def own_approvals_of(policy: ResourcePolicy) -> dict[str, ToolApprovalPolicy]:
     }
 
 
-def skills_of(policy: ResourcePolicy, catalog: Catalog) -> dict[str, SkillResource]:
+def skills_of(policy: ResourcePolicy, catalog: ResourceCatalog) -> dict[str, SkillResource]:
     """Grant skills. The policy alone decides; no form selects skills."""
     allowed = policy.allowed_skill_names
     return {name: skill for name, skill in catalog.skills.items() if allowed is None or name in allowed}
 
 
 def files_of(
-    permissions: Permissions, configuration: Configuration, catalog: Catalog
+    permissions: Permissions, configuration: Configuration, catalog: ResourceCatalog
 ) -> dict[str, FileResource]:
     """Grant the files that the configuration selects, if the manifest may read their source."""
     return {

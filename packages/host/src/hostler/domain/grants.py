@@ -16,7 +16,7 @@ from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.config_form import Configuration
 from hostler.domain.events import Event
 from hostler.domain.granted_resources import (
-    Catalog,
+    ResourceCatalog,
     approvals_of,
     files_of,
     knowledge_bases_of,
@@ -116,7 +116,7 @@ def grant_for(
     agent: Agent,
     event: Event,
     configuration: Configuration,
-    catalog: Catalog,
+    catalog: ResourceCatalog,
     state_keys: Mapping[StateScope, str],
     state_closed: Mapping[StateScope, str],
 ) -> Grant:
@@ -198,7 +198,7 @@ def _states(
 
 
 def _calls(
-    manifest: AgentRunnerManifest, catalog: Catalog, state: bool, storage_areas: frozenset[str]
+    manifest: AgentRunnerManifest, catalog: ResourceCatalog, state: bool, storage_areas: frozenset[str]
 ) -> frozenset[str]:
     opened = set(OPEN_CALLS)
     for method, call in CALLS.items():

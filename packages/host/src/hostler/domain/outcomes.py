@@ -150,14 +150,14 @@ class StoredDeltas(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class ResultWarning:
     """A warning for the journal: a result was dropped or is odd. `reason` names field and cause."""
 
     reason: str
     result_type: str | None = None
 
 
-Step = Stored | Warned
+Step = Stored | ResultWarning
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ from hostler.domain.outcomes import (
     Ending,
     Paused,
     Projection,
+    ResultWarning,
     Step,
     Stored,
     StoredDeltas,
     StreamState,
     TranscriptWrite,
     Uploaded,
-    Warned,
 )
 from hostler.domain.payloads import artifact_of, one_line, plain_deltas, state_write_of, unknown_payload
 from hostler_protocol.content import Message
@@ -226,7 +226,7 @@ class ResultStream:
         self._warnings += 1
         if self._warnings > MAX_WARNINGS_PER_RUN:
             return []
-        return [Warned(reason[: 4 * MAX_REASON_CHARS], result_type and result_type[:MAX_TYPE_CHARS])]
+        return [ResultWarning(reason[: 4 * MAX_REASON_CHARS], result_type and result_type[:MAX_TYPE_CHARS])]
 
     # -- one result -----------------------------------------------------------------------------------------
 
@@ -368,7 +368,9 @@ class ResultStream:
         """Store the terminal result, preceded by the number of warnings that were left out."""
         steps: list[Step] = []
         if self._warnings > MAX_WARNINGS_PER_RUN:
-            steps.append(Warned(f"{self._warnings - MAX_WARNINGS_PER_RUN:,} further warnings were left out"))
+            steps.append(
+                ResultWarning(f"{self._warnings - MAX_WARNINGS_PER_RUN:,} further warnings were left out")
+            )
         self.outcome = ending
         if result is not None:
             self.state.add_usage(result.usage)

@@ -4,7 +4,7 @@ Webhooks, `fetch`, OpenAPI tools and MCP over HTTP use it. `EgressPolicy` decide
 `Egress` sends requests, and `GuardedTransport` applies the same guard to another library's client.
 """
 
-from hostler.egress.client import Answer, Egress
+from hostler.egress.client import Egress, HttpAnswer
 from hostler.egress.errors import (
     EgressAnswerError,
     EgressError,
@@ -18,7 +18,6 @@ from hostler.egress.resolver import Guard, Resolver, SystemResolver
 from hostler.egress.transport import GuardedTransport, httpx2_client
 
 __all__ = [
-    "Answer",
     "Egress",
     "EgressAnswerError",
     "EgressError",
@@ -29,6 +28,7 @@ __all__ = [
     "ExchangeLimits",
     "Guard",
     "GuardedTransport",
+    "HttpAnswer",
     "Resolver",
     "SystemResolver",
     "httpx2_client",

@@ -35,7 +35,7 @@ _HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "user-age
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An HTTP answer. `headers` have names in lower case; values of equal names are joined by commas.
 
     `url` is the final address, after redirects. `truncated`: the body is longer than the limit.
@@ -87,7 +87,7 @@ class Egress:
         content: bytes = b"",
         limits: ExchangeLimits | None = None,
         redirects: Redirects = "never",
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send a request and read the body up to the limit. EgressError; its `sent`: it may have arrived."""
         limits = limits or ExchangeLimits()
         async with self.stream(
@@ -98,7 +98,7 @@ class Egress:
                 body += piece
                 if len(body) > limits.max_bytes:
                     break
-        return Answer(
+        return HttpAnswer(
             answer.status,
             answer.headers,
             answer.url,
@@ -116,7 +116,7 @@ class Egress:
         content: bytes = b"",
         limits: ExchangeLimits | None = None,
         redirects: Redirects = "never",
-    ) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
+    ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[bytes]]]:
         """Send a request, and enter with the answer and the decompressed body in pieces of at most 64 KiB.
 
         The caller must enforce the limit of bytes. Leaving the block closes an unread body. EgressError.
@@ -129,7 +129,7 @@ class Egress:
             async with asyncio.timeout(limits.seconds):
                 response = await _send_following(transport, http, outgoing, limits, redirects)
                 try:
-                    answer = Answer(response.status_code, _header_values(response), outgoing.url)
+                    answer = HttpAnswer(response.status_code, _header_values(response), outgoing.url)
                     yield answer, _pieces(response)
                 finally:
                     await response.aclose()

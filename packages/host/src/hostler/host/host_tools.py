@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.host.apply_config import LiveModels
 from hostler.host.config import Settings
 from hostler.host.sandbox_audit import AuditedSandboxes
@@ -48,10 +48,12 @@ class HostTools:
         plugin_tools = PluginTools(supervisor.catalog, supervisor.connection)
         self.sources = ToolSources([plugin_tools, self.skills, *self.configurable], on_refused=pins.refuse)
 
-    def catalog(self, workspace_id: str, models: LiveModels, knowledge: KnowledgeService | None) -> Catalog:
+    def catalog(
+        self, workspace_id: str, models: LiveModels, knowledge: KnowledgeService | None
+    ) -> ResourceCatalog:
         """Return all resources that runs of a workspace may be granted now."""
         tools = self.sources.offered(workspace_id)
-        return Catalog(
+        return ResourceCatalog(
             models={model.model_id: model.resource() for model in models.list()},
             tools={name: tool.resource for name, tool in tools.items()},
             tool_pins={name: tool.pin for name, tool in tools.items()},

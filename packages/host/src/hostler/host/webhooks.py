@@ -31,7 +31,6 @@ from hostler.domain.webhooks import (
     wait_seconds,
 )
 from hostler.egress import (
-    Answer,
     Egress,
     EgressAnswerError,
     EgressPolicy,
@@ -39,6 +38,7 @@ from hostler.egress import (
     EgressTimeoutError,
     EgressUnreachableError,
     ExchangeLimits,
+    HttpAnswer,
 )
 from hostler.secrets.resolver import resolve_secret
 from hostler.storage.port import Database, Tx
@@ -207,7 +207,7 @@ class WebhookSender:
         check_response(response)
         return response.status
 
-    async def _send(self, webhook: Webhook, url: str, headers: dict[str, str], body: bytes) -> Answer:
+    async def _send(self, webhook: Webhook, url: str, headers: dict[str, str], body: bytes) -> HttpAnswer:
         """Return the head of the response; its body is never read.
 
         UndeliverableError, without the address.
@@ -242,7 +242,7 @@ class WebhookSender:
         return webhook, url or "", secret or ""
 
 
-def check_response(response: Answer) -> None:
+def check_response(response: HttpAnswer) -> None:
     """Raise UndeliverableError unless the status is 2xx.
 
     Redirects are not followed: a signed body goes only to the configured address.

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.outcomes import Step, Warned
+from hostler.domain.outcomes import ResultWarning, Step
 from hostler.domain.recording import (
     RESUMED,
     CallName,
@@ -261,7 +261,7 @@ class Resumption:
         """Return the steps not in the journal yet. `kept`: sequence of the last completed message."""
         new: list[Step] = []
         for step in steps:
-            if isinstance(step, Warned):
+            if isinstance(step, ResultWarning):
                 if self.is_live:
                     new.append(step)
                 continue

@@ -17,7 +17,7 @@ from hostler_protocol._base import Strict
 from hostler_protocol.errors import HostError
 
 
-class Launch(Strict):
+class DemoLaunch(Strict):
     """The model to serve. `window` in tokens, for each of `parallel` answers at once."""
 
     weights: str
@@ -26,7 +26,7 @@ class Launch(Strict):
     parallel: int = DEMO_PARALLEL
 
 
-def serve(launch: Launch) -> tuple[object, str]:
+def serve(launch: DemoLaunch) -> tuple[object, str]:
     """Load the model and listen on a free loopback port. Return the server, to be kept alive, and its URL."""
     engine = importlib.import_module(ENGINE_PACKAGE)
     params = engine.CommonParams()
@@ -47,14 +47,14 @@ def main() -> int:
     """Serve until standard input ends."""
     if "--check" in sys.argv[1:]:
         try:
-            _server, url = serve(Launch(weights=str(demo_weights()), key="check"))
+            _server, url = serve(DemoLaunch(weights=str(demo_weights()), key="check"))
         except HostError as error:
             sys.stderr.write(f"{error}\n")
             return 1
         sys.stderr.write(f"the demo model was loaded and answered at {url}\n")
         sys.stderr.flush()
         os._exit(0)  # collecting the engine right after its start can deadlock
-    launch = msgspec.json.decode(sys.stdin.buffer.readline(), type=Launch)
+    launch = msgspec.json.decode(sys.stdin.buffer.readline(), type=DemoLaunch)
     wire = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # output of the engine must not mix with the answer
     _server, url = serve(launch)  # kept alive: it stops when it is collected

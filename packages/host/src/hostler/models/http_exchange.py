@@ -16,7 +16,7 @@ from hostler.models.limits import END_OF_STREAM_SECONDS, MAX_PIECES_AHEAD
 Arrived = httpx.Response | bytes | Exception | None
 
 
-class HttpExchange:
+class ExchangeTask:
     """Sends a request, and returns the head of the response and then its body in pieces."""
 
     def __init__(self, client: httpx.AsyncClient, request: httpx.Request) -> None:

@@ -21,7 +21,7 @@ from hostler.models.chat_request import request_body
 from hostler.models.chat_response import ChatStream, read_answer
 from hostler.models.dialect import Dialect
 from hostler.models.errors import ModelEndpoint, ModelUnsupportedError
-from hostler.models.http_exchange import HttpExchange
+from hostler.models.http_exchange import ExchangeTask
 from hostler.models.limits import (
     CHUNK_SECONDS,
     CONNECT_SECONDS,
@@ -151,11 +151,11 @@ class OpenAIModel:
     @contextlib.asynccontextmanager
     async def _chat_answer(
         self, body: dict[str, Any], clock: CallClock
-    ) -> AsyncIterator[tuple[httpx.Response, HttpExchange]]:
+    ) -> AsyncIterator[tuple[httpx.Response, ExchangeTask]]:
         """Enter with the answer to a chat. Fields that the service refuses or requires are corrected."""
         async with contextlib.AsyncExitStack() as stack:
 
-            async def ask(given: dict[str, Any]) -> tuple[httpx.Response, HttpExchange]:
+            async def ask(given: dict[str, Any]) -> tuple[httpx.Response, ExchangeTask]:
                 return await stack.enter_async_context(self._answer("chat/completions", given, clock))
 
             yield await self._dialect.ask(body, ask)
@@ -163,7 +163,7 @@ class OpenAIModel:
     @contextlib.asynccontextmanager
     async def _answer(
         self, path: str, body: dict[str, Any], clock: CallClock
-    ) -> AsyncIterator[tuple[httpx.Response, HttpExchange]]:
+    ) -> AsyncIterator[tuple[httpx.Response, ExchangeTask]]:
         """Enter with an answer of status 200, its body unread. Leaving early closes the connection.
 
         Requests are retried, within limits, until an answer begins.
@@ -178,8 +178,8 @@ class OpenAIModel:
 
     async def _try(
         self, url: httpx.URL, content: bytes, clock: CallClock
-    ) -> tuple[httpx.Response, HttpExchange] | RetryLater:
-        exchange = HttpExchange(self._client, self._client.build_request("POST", url, content=content))
+    ) -> tuple[httpx.Response, ExchangeTask] | RetryLater:
+        exchange = ExchangeTask(self._client, self._client.build_request("POST", url, content=content))
         self._exchanges.add(exchange.task)
         exchange.task.add_done_callback(self._exchanges.discard)
         with contextlib.ExitStack() as stack:
@@ -213,7 +213,7 @@ class OpenAIModel:
             return RetryLater(refusal, pause)
         raise refusal
 
-    async def _whole(self, exchange: HttpExchange, clock: CallClock) -> bytes:
+    async def _whole(self, exchange: ExchangeTask, clock: CallClock) -> bytes:
         body = bytearray()
         while True:
             try:
@@ -226,7 +226,7 @@ class OpenAIModel:
             if len(body) > MAX_BODY_BYTES:
                 raise self._endpoint.too_large(MAX_BODY_BYTES)
 
-    async def _error_text(self, response: httpx.Response, exchange: HttpExchange) -> str:
+    async def _error_text(self, response: httpx.Response, exchange: ExchangeTask) -> str:
         body = bytearray()
         with contextlib.suppress(httpx.HTTPError, TimeoutError):  # the status is enough
             async with asyncio.timeout(ERROR_BODY_SECONDS):

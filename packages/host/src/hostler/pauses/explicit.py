@@ -32,7 +32,7 @@ from hostler_protocol.pausing import Continuation, PendingCall
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedPause:
     """A pause that is about to be opened, and where its state is kept."""
 
     new: NewPause
@@ -66,7 +66,7 @@ class ExplicitPauses:
     tools: ToolService | None
     codec: Codec = PLAIN
 
-    async def prepare(self, run: Run, grant: Grant, paused: Paused, on_message: OnMessage) -> Prepared:
+    async def prepare(self, run: Run, grant: Grant, paused: Paused, on_message: OnMessage) -> PreparedPause:
         """Everything but the transaction. InvalidArgumentError, PayloadTooLargeError: it cannot be kept."""
         calls = [self._call(run, grant, paused, pending, n) for n, pending in enumerate(paused.pending, 1)]
         check_calls(calls)
@@ -84,7 +84,7 @@ class ExplicitPauses:
             state_format=kept.state_format,
             data_key=kept.data_key,
         )
-        return Prepared(new, kept, paused.expires_in)
+        return PreparedPause(new, kept, paused.expires_in)
 
     async def continuation(self, own: OwnPause) -> Continuation:
         """Return the continuation of an attempt that resumes from this pause. StorageError: it is damaged."""
@@ -141,7 +141,7 @@ def _undecided(tx: Tx, pause: Pause) -> list[PausedCall]:
 
 
 def pause_run(
-    tx: Tx, run: Run, prepared: Prepared, entries: list[NewEntry], *, actor: str, used: Used
+    tx: Tx, run: Run, prepared: PreparedPause, entries: list[NewEntry], *, actor: str, used: Used
 ) -> Parked | Fenced:
     """Open the pause and end the attempt, in one transaction. The next one has nothing but the state.
 

@@ -80,7 +80,7 @@ def _write(path: Path, data: bytes) -> None:
     new.replace(path)
 
 
-class Catalog:
+class PluginCatalog:
     """Manifests of the runners and tools of all plugins, including those not running.
 
     `memory` is a file with the runners that were resumable when last seen: a host settles the runs of its

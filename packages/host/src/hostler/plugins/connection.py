@@ -21,8 +21,8 @@ from hostler.plugins.open_calls import OpenCalls
 from hostler.plugins.pending_requests import PendingRequests
 from hostler.plugins.read_pause import ReadPause
 from hostler.plugins.send_queue import SendQueue
-from hostler.plugins.tool_calls import ToolCalls
-from hostler.plugins.transport import Transport
+from hostler.plugins.tool_calls import PluginToolCalls
+from hostler.plugins.transport import PluginTransport
 from hostler_protocol.errors import (
     CancelledCallError,
     ConflictError,
@@ -82,13 +82,13 @@ class PluginConnection:
         self.limits = limits
         self.link = Link(Side.HOST, wire_limits)
         self.closed: asyncio.Future[PluginError] = asyncio.get_running_loop().create_future()
-        self._transport: Transport | None = None
+        self._transport: PluginTransport | None = None
         self._runs = ConnectionRuns(limits.run_warnings, self._handler_failed)
         self._calls = OpenCalls(limits.heavy_calls)
         self._out = SendQueue(limits)
         self._requests = PendingRequests(self.link, self._send)
         self._leaving = LingeringRuns()
-        self.tool_calls = ToolCalls(self._requests, lambda: self.is_ready, self._notify, limits)
+        self.tool_calls = PluginToolCalls(self._requests, lambda: self.is_ready, self._notify, limits)
         self._delivering = False
         self._reading = ReadPause(limits.held_result_bytes)
         self._monitor = ConnectionMonitor(limits, self._out, self._reading, self._ping, self._fail)
@@ -115,7 +115,7 @@ class PluginConnection:
 
     # -- the handshake ----------------------------------------------------------------------------
 
-    async def open(self, transport: Transport) -> None:
+    async def open(self, transport: PluginTransport) -> None:
         """Do the handshake and learn the runners. Raises PluginStartError with the reason, and kills the
         peer."""
         self._transport = self._out.transport = self._reading.transport = transport

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from hostler.plugins.catalog import Catalog
+from hostler.plugins.catalog import PluginCatalog
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import ConnectionLimits, ProcessLimits, StartLimits
@@ -15,7 +15,7 @@ from hostler.plugins.logs import PluginLog
 from hostler.plugins.orphans import Register
 from hostler.plugins.process import PluginProcess
 from hostler.plugins.source import Folder, SingleFile
-from hostler.plugins.transport import Transport
+from hostler.plugins.transport import PluginTransport
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import Violation
 
@@ -27,7 +27,7 @@ class RunningPlugin:
     """One process or remote connection of a plugin."""
 
     connection: PluginConnection
-    transport: Transport
+    transport: PluginTransport
     started_at: float
     process: PluginProcess | None = None
     log: PluginLog | None = None
@@ -68,7 +68,7 @@ class PluginContext:
     log_folder: Path
     register: Register
     environments: Environments
-    catalog: Catalog
+    catalog: PluginCatalog
     containment: str
     connection_limits: ConnectionLimits
     process_limits: ProcessLimits

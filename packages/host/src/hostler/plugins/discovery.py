@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from hostler.plugins.catalog import Catalog
+from hostler.plugins.catalog import PluginCatalog
 from hostler.plugins.context import PluginContext
 from hostler.plugins.lifecycle import PluginLifecycle
 from hostler.plugins.source import Folder, PluginSource
@@ -55,7 +55,9 @@ class Discovery:
         self._trial = secrets.token_hex(8)
         for key, source in wanted.items():
             trial = self._trial if key in apart else None
-            context = dataclasses.replace(self._context, catalog=Catalog(), notice=_no_notice, trial=trial)
+            context = dataclasses.replace(
+                self._context, catalog=PluginCatalog(), notice=_no_notice, trial=trial
+            )
             self._lives[key] = PluginLifecycle(key, source, context)
         tasks = {key: asyncio.create_task(self._start(self._lives[key])) for key in wanted}
         await asyncio.wait(tasks.values(), timeout=seconds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.plugins.transport import Transport
+from hostler.plugins.transport import PluginTransport
 
 
 class ReadPause:
@@ -10,7 +10,7 @@ class ReadPause:
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        self.transport: Transport | None = None
+        self.transport: PluginTransport | None = None
         self.is_paused = False
 
     def regulate(self, held_bytes: int) -> None:

@@ -15,7 +15,7 @@ from hostler.plugins.source import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, a
 from hostler.sandbox.port import SandboxLimits, SandboxSpec
 from hostler.sandbox.usage import MAX_DEPTH
 from hostler.sandbox.visible_files import python_paths
-from hostler.tools.workspaces.tree_removal import Usage, measure_tree, remove_tree, try_remove_tree
+from hostler.tools.workspaces.tree_removal import FolderUsage, measure_tree, remove_tree, try_remove_tree
 from hostler_protocol.errors import PluginStartError
 
 CERTIFICATES = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE")
@@ -39,7 +39,7 @@ def workspace_of(folder: Path, plugin_key: str, limits: SandboxLimits) -> Path:
     author, _, name = plugin_key.partition("/")
     workspace = folder / author / name
     if workspace.exists():
-        held = measure_tree(workspace, Usage(limits.disk_bytes, limits.files), MAX_DEPTH)
+        held = measure_tree(workspace, FolderUsage(limits.disk_bytes, limits.files), MAX_DEPTH)
         if not held.whole:
             _log.warning("plugin %s: its workspace holds more than it may, and is emptied", plugin_key)
             remove_tree(workspace)

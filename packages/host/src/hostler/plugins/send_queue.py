@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hostler.plugins.limits import ConnectionLimits
-from hostler.plugins.transport import Transport
+from hostler.plugins.transport import PluginTransport
 
 
 class SendQueue:
@@ -16,7 +16,7 @@ class SendQueue:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self.transport: Transport | None = None
+        self.transport: PluginTransport | None = None
         self.is_closed = False
         self.sent_bytes = 0
         """Bytes given to the transport so far."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
-from hostler.plugins.catalog import Catalog
+from hostler.plugins.catalog import PluginCatalog
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.context import PluginContext, RunningPlugin, StartPlugin
 from hostler.plugins.discovery import Discovery
@@ -87,7 +87,7 @@ class Supervisor:
         sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
         start: StartPlugin = start_plugin,
     ) -> None:
-        self.catalog = Catalog(data_dir / "plugins" / "runners.json")
+        self.catalog = PluginCatalog(data_dir / "plugins" / "runners.json")
         self._context = PluginContext(
             log_folder=data_dir / "logs" / "plugins",
             register=Register(data_dir / "plugins" / "processes"),

@@ -24,7 +24,7 @@ from hostler_protocol.tools import ToolCancelNote, ToolFound, ToolInvokeParams, 
 Confirm = Callable[[], Awaitable[None]]
 
 
-class ToolCalls:
+class PluginToolCalls:
     """Calls of tools on one connection. `notify` sends a notification if the connection is open."""
 
     def __init__(

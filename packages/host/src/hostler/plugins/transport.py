@@ -8,7 +8,7 @@ from typing import Protocol
 from hostler_protocol.errors import PluginError
 
 
-class Transport(Protocol):
+class PluginTransport(Protocol):
     """The transport to one plugin process. All methods are called on the loop and return at once."""
 
     @property

@@ -20,7 +20,7 @@ from hostler.pauses.parking import Used
 from hostler.plugins.connection import PluginConnection
 from hostler.runs.attempt_end import AttemptEnd
 from hostler.runs.attempt_results import AttemptResults
-from hostler.runs.preparation import Prepared
+from hostler.runs.preparation import PreparedAttempt
 from hostler.runs.projections import Projector
 from hostler.runs.run_meter import RunMeter
 from hostler.storage.port import Database, Tx
@@ -44,7 +44,7 @@ class AttemptServices:
     """By runner id; raises PluginError, or NotFoundError, if there is none."""
     replace: Callable[[PluginConnection, str], None]
     """Has the next runs of a plugin started in another process than this one; the text says why."""
-    prepare: Callable[[Run, Mapping[str, AgentRunnerManifest]], Awaitable[Prepared]]
+    prepare: Callable[[Run, Mapping[str, AgentRunnerManifest]], Awaitable[PreparedAttempt]]
     """Builds grant, context and configuration of an attempt."""
     projector: Projector
     blobs: BlobFolder
@@ -63,7 +63,7 @@ class Parts(msgspec.Struct, frozen=True):
     """The parts of one attempt that do not refer back to it."""
 
     run: Run
-    prepared: Prepared
+    prepared: PreparedAttempt
     connection: PluginConnection
     end: AttemptEnd
     stream: ResultStream
@@ -100,7 +100,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 def assemble(
-    services: AttemptServices, end: AttemptEnd, connection: PluginConnection, prepared: Prepared
+    services: AttemptServices, end: AttemptEnd, connection: PluginConnection, prepared: PreparedAttempt
 ) -> Parts:
     """Build the parts of an attempt that starts."""
     run = end.run

@@ -14,7 +14,7 @@ import msgspec
 
 from hostler.calls.gate import GatedRun
 from hostler.calls.scope import CallScope
-from hostler.domain.outcomes import Ending, Paused, Step, Stored, StoredDeltas, Warned
+from hostler.domain.outcomes import Ending, Paused, ResultWarning, Step, Stored, StoredDeltas
 from hostler.domain.recording import RESUMED, Resumed
 from hostler.journal.feed import StoredResult
 from hostler.journal.run_log import Item
@@ -54,7 +54,7 @@ class AttemptResults:
         An ending closes the gate. Return the pause that the runner asks for, if any: it is not stored yet.
         """
         for step in steps:
-            if isinstance(step, Warned):
+            if isinstance(step, ResultWarning):
                 data = _encoder.encode({"reason": step.reason, "result_type": step.result_type})
                 self._add(Item(entry=NewEntry("warning", "dropped", data), synced=False, size=len(data)))
             elif isinstance(step.outcome, Paused):

@@ -17,7 +17,7 @@ import msgspec
 
 from hostler.domain.agents import Agent
 from hostler.domain.slots import SlotKey, Slots, slot_key
-from hostler.runs.executions import Execution, Executions, grace_of
+from hostler.runs.active_attempts import ActiveAttempt, ActiveAttempts, grace_of
 from hostler.runs.queue_limit import QueueLimit
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import run_claims as claims
@@ -58,7 +58,7 @@ class Dispatcher:
     """Decides which runs this process executes, and when.
 
     `member` returns the membership under which this host claims; None: its lease is lost, and it claims
-    nothing. `make` builds the execution of a claimed run; `fail` ends a run whose execution raised; `settle`
+    nothing. `make` builds the attempt of a claimed run; `fail` ends a run whose attempt raised; `settle`
     settles attempts that were claimed here and are not executed, by the policies of their agents.
     """
 
@@ -66,7 +66,7 @@ class Dispatcher:
         self,
         db: Database,
         member: Callable[[], Membership | None],
-        make: Callable[[Run], Execution],
+        make: Callable[[Run], ActiveAttempt],
         fail: Callable[[Tx, Run], None],
         settle: Callable[[list[RunAttempt]], Awaitable[Any]],
         *,
@@ -79,7 +79,7 @@ class Dispatcher:
     ) -> None:
         self._db = db
         self._member = member
-        self._executions = Executions(db, make, fail, self._execution_left)
+        self._attempts = ActiveAttempts(db, make, fail, self._attempt_left)
         self._settle_lost = settle
         self._slots = Slots(max_active, max_per_workspace, max_per_plugin)
         self._shared = db.shared
@@ -113,7 +113,7 @@ class Dispatcher:
     @property
     def active(self) -> int:
         """Number of runs under way."""
-        return len(self._executions)
+        return len(self._attempts)
 
     async def check_room(self) -> None:
         """Raise RateLimitedError if the queue is full and a new run could not start at once."""
@@ -171,23 +171,23 @@ class Dispatcher:
 
     def steered(self, run_id: str) -> None:
         """Note that a run has absorbed a message."""
-        if run_id in self._executions:
+        if run_id in self._attempts:
             self._steered.add(run_id)
         else:
             self.look()  # it may be over by now, or is another host's
 
     def pause_changed(self, run_id: str) -> None:
         """Note that the pause of a run has changed: the run goes on here, or may be claimable."""
-        execution = self._executions.find(run_id)
-        if execution is not None:
-            execution.people_changed()
+        attempt = self._attempts.find(run_id)
+        if attempt is not None:
+            attempt.people_changed()
         self.look()
 
     def cancel(self, run_id: str, reason: str, grace: float | None = None) -> None:
         """Ask a run to stop, if it is under way here."""
-        execution = self._executions.find(run_id)
-        if execution is not None:
-            execution.cancel(reason, grace)
+        attempt = self._attempts.find(run_id)
+        if attempt is not None:
+            attempt.cancel(reason, grace)
 
     def _launch(self, run: Run) -> None:
         if run.member != self._member():  # the lease was lost since the claim: its successor settles the run
@@ -195,12 +195,12 @@ class Dispatcher:
             return
         if run.steers:
             self._steered.add(run.run_id)
-        self._executions.launch(run)
+        self._attempts.launch(run)
 
-    def _execution_left(self, execution: Execution) -> None:
-        run = execution.run
+    def _attempt_left(self, attempt: ActiveAttempt) -> None:
+        run = attempt.run
         self.finished += 1
-        if execution.queued_again or run.run_id in self._steered:
+        if attempt.queued_again or run.run_id in self._steered:
             self._steered.discard(run.run_id)
             self.look()
         self._left(_run_slot(run))
@@ -269,7 +269,7 @@ class Dispatcher:
     async def _apply_cancellations(self) -> None:
         """Cancel runs whose cancellation was recorded by another host, or did not reach this dispatcher."""
         member = self._member()
-        if self._executions and member is not None:
+        if self._attempts and member is not None:
             for run in await self._db.read(lambda tx: runs.cancelled_of(tx, member)):
                 self.cancel(run.run_id, run.cancel_reason or "cancelled", grace_of(run))
 
@@ -283,7 +283,7 @@ class Dispatcher:
             return
         self._searched_at = now
         claimed = await self._db.read(lambda tx: runs.attempts_of(tx, member))
-        missing = {one for one in claimed if one.run_id not in self._executions}
+        missing = {one for one in claimed if one.run_id not in self._attempts}
         lost = missing & self._missing
         self._missing = missing
         if lost and not self._stopping:
@@ -343,7 +343,7 @@ class Dispatcher:
 
     async def end_all(self, why: str) -> list[str]:
         """End all attempts at once without writing anything. Return their runs once all have left."""
-        return await self._executions.end_all(why)
+        return await self._attempts.end_all(why)
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -354,7 +354,7 @@ class Dispatcher:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLAIM_SECONDS), self._looking:
                 pass  # runs of a claim that had begun are handed over like the others
-        await self._executions.stop(grace_seconds)
+        await self._attempts.stop(grace_seconds)
 
     def snapshot(self) -> dict[str, Any]:
         """Return numbers for the metrics."""

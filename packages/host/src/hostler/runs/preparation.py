@@ -21,7 +21,7 @@ from hostler.domain.budgets import Account
 from hostler.domain.config_form import Configuration
 from hostler.domain.context import Position, build_context
 from hostler.domain.events import Event
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.grants import Grant, apis_of, resources_of
 from hostler.domain.outcomes import StreamState, Uploaded
 from hostler.domain.pauses import OnMessage
@@ -54,7 +54,7 @@ MIN_DEADLINE_LEFT_MS = 1_000
 """The least time of a resumed attempt, even if its deadline was nearly over: enough to report."""
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedAttempt(msgspec.Struct, frozen=True):
     """One attempt, ready to be started."""
 
     manifest: AgentRunnerManifest
@@ -109,11 +109,11 @@ class Preparer:
 
     services: Services
     blobs: BlobFolder
-    catalog: Callable[[], Catalog]
+    catalog: Callable[[], ResourceCatalog]
     host_version: str
     explicit_pauses: ExplicitPauses
 
-    async def prepare(self, run: Run, runners: Mapping[str, AgentRunnerManifest]) -> Prepared:
+    async def prepare(self, run: Run, runners: Mapping[str, AgentRunnerManifest]) -> PreparedAttempt:
         """Build grant and context; `runners` are those of the plugin, by name.
 
         CallerError if configuration or runner are wrong; HostError if the run's event is gone.
@@ -145,7 +145,7 @@ class Preparer:
         complete_ids = set(origin.complete_ids)
         if recording is not None:
             complete_ids -= recording.message_ids
-        return Prepared(
+        return PreparedAttempt(
             manifest=manifest,
             grant=grant,
             context=context,

@@ -10,7 +10,7 @@ from hostler.domain.agents import Agent
 from hostler.domain.budgets import Account, accounts_of, merge_accounts
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
-from hostler.domain.granted_resources import Catalog
+from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.grants import Grant, decode_grant, grant_for
 from hostler.domain.message_ids import MAX_MESSAGES_PER_RUN
 from hostler.domain.outcomes import Uploaded
@@ -85,7 +85,7 @@ class AttemptFacts(NamedTuple):
     past: Past
 
 
-def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog) -> AttemptFacts:
+def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: ResourceCatalog) -> AttemptFacts:
     """Read the facts of an attempt in one snapshot."""
     origin = _origin(tx, run)
     event = _event_of(origin.event)
@@ -117,7 +117,11 @@ def _past(tx: Tx, run: Run) -> Past:
 
 
 def _grant(
-    manifest: AgentRunnerManifest, agent: Agent, event: Event, configuration: Configuration, catalog: Catalog
+    manifest: AgentRunnerManifest,
+    agent: Agent,
+    event: Event,
+    configuration: Configuration,
+    catalog: ResourceCatalog,
 ) -> Grant:
     """Build the grant; it is frozen with the first attempt."""
     scopes = scopes_for(

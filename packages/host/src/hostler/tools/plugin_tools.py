@@ -17,7 +17,7 @@ from hostler_protocol.tools import ToolCallContext, ToolFound, ToolInvokeParams,
 
 
 class ToolProcessCalls(Protocol):
-    """Calls tools of a running plugin; implemented by `plugins.tool_calls.ToolCalls`."""
+    """Calls tools of a running plugin; implemented by `plugins.tool_calls.PluginToolCalls`."""
 
     async def call(
         self, params: ToolInvokeParams, deadline: float | None, confirm: Callable[[], Awaitable[None]] | None
@@ -46,7 +46,7 @@ class ToolProcess(Protocol):
 
 
 class ToolCatalog(Protocol):
-    """Tools of all plugins, as last seen; implemented by `plugins.catalog.Catalog`."""
+    """Tools of all plugins, as last seen; implemented by `plugins.catalog.PluginCatalog`."""
 
     @property
     def revision(self) -> int:

@@ -21,7 +21,7 @@ from hostler_sdk.conformance.process import (
     START_SECONDS,
     Candidate,
     Check,
-    PluginProcess,
+    PluginUnderTest,
     ViolationError,
     start_params,
 )
@@ -333,7 +333,7 @@ def _run_of(frame: dict[str, Any]) -> Any:
     return params.get("run_id") if "method" in frame and isinstance(params, dict) else None
 
 
-async def _credit_singly(plugin: PluginProcess, run: ObservedRun) -> None:
+async def _credit_singly(plugin: PluginUnderTest, run: ObservedRun) -> None:
     for number in range(SINGLE_CREDITS):
         await plugin.ping()
         if number < 2:

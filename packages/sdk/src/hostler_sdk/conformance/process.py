@@ -71,7 +71,7 @@ class Candidate:
     step_seconds: float = STEP_SECONDS
 
     @asynccontextmanager
-    async def started(self, *, initialize: bool = True, cut: bool = False) -> AsyncIterator[PluginProcess]:
+    async def started(self, *, initialize: bool = True, cut: bool = False) -> AsyncIterator[PluginUnderTest]:
         """Start the process. At the end it is killed, with all processes that it started."""
         try:
             process = await asyncio.create_subprocess_exec(
@@ -85,7 +85,7 @@ class Candidate:
             )
         except OSError as error:
             raise ViolationError(f"the command {self.command[0]!r} cannot be started: {error}") from error
-        plugin = PluginProcess(process, cut=cut, step_seconds=self.step_seconds)
+        plugin = PluginUnderTest(process, cut=cut, step_seconds=self.step_seconds)
         try:
             if initialize:
                 await plugin.awaited("an answer to initialize", plugin.session.initialize(), START_SECONDS)
@@ -111,7 +111,7 @@ async def perform(name: str, check: Check, candidate: Candidate) -> CheckResult:
         return CheckResult(name, False, f"the check was not over after {CHECK_SECONDS:.0f} s")
 
 
-class PluginProcess:
+class PluginUnderTest:
     """A running plugin, and the host's side of its connection."""
 
     def __init__(self, process: asyncio.subprocess.Process, *, cut: bool, step_seconds: float) -> None:

@@ -13,7 +13,7 @@ from hostler_sdk.conformance.process import (
     TOOL_CONTEXT,
     Candidate,
     NotOfferedError,
-    PluginProcess,
+    PluginUnderTest,
     ViolationError,
 )
 
@@ -93,11 +93,11 @@ async def lookup(candidate: Candidate) -> str:
         return ", ".join(tool.name for tool in tools)
 
 
-async def _harmless(plugin: PluginProcess) -> list[ToolManifest]:
+async def _harmless(plugin: PluginUnderTest) -> list[ToolManifest]:
     return [tool for tool in await plugin.tools() if tool.effect == "pure" and not tool.client]
 
 
-async def _answer(plugin: PluginProcess, name: str) -> None:
+async def _answer(plugin: PluginUnderTest, name: str) -> None:
     try:
         await plugin.call_tool(name, {})
     except HostlerError as error:
@@ -105,7 +105,7 @@ async def _answer(plugin: PluginProcess, name: str) -> None:
             raise ViolationError(f"{name}: {error.message}") from error  # its own refusal is an answer too
 
 
-async def _refusal(plugin: PluginProcess, name: str, given: dict[str, int]) -> HostlerError | None:
+async def _refusal(plugin: PluginUnderTest, name: str, given: dict[str, int]) -> HostlerError | None:
     async def asked() -> HostlerError | None:
         try:
             await plugin.call_tool(name, given)

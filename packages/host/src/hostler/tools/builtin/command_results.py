@@ -6,7 +6,7 @@ from typing import Any
 
 from hostler.sandbox.port import CommandResult, LimitName, SandboxLimits
 from hostler.tools.port import RunArtifacts
-from hostler.tools.workspaces.tree_removal import Usage
+from hostler.tools.workspaces.tree_removal import FolderUsage
 from hostler_protocol.errors import HostlerError
 
 SHOWN_BYTES = 32 * 1024
@@ -16,7 +16,11 @@ MAX_REFUSED = 10
 
 
 async def describe_result(
-    outcome: CommandResult, limits: SandboxLimits, most: Usage, used: Usage, artifacts: RunArtifacts | None
+    outcome: CommandResult,
+    limits: SandboxLimits,
+    most: FolderUsage,
+    used: FolderUsage,
+    artifacts: RunArtifacts | None,
 ) -> dict[str, Any]:
     """Return the result of a command; `used` is the folder's usage now, of at most `most`."""
     reached = outcome.limit_reached or _over(most, used)
@@ -54,13 +58,15 @@ def _shown(output: bytes) -> str:
     return text + last.decode("utf-8", "ignore")
 
 
-def _over(most: Usage, used: Usage) -> LimitName | None:
+def _over(most: FolderUsage, used: FolderUsage) -> LimitName | None:
     if used.size_bytes > most.size_bytes:
         return "disk"
     return "files" if used.files > most.files else None
 
 
-def _sentence(reached: LimitName, limits: SandboxLimits, most: Usage, used: Usage, *, ended: bool) -> str:
+def _sentence(
+    reached: LimitName, limits: SandboxLimits, most: FolderUsage, used: FolderUsage, *, ended: bool
+) -> str:
     stopped = "the command ended, but " if ended else "the command was stopped: "
     holds = f"the working folder holds {used.size_bytes:,} bytes in {used.files:,} files and folders now"
     if reached == "disk" and limits.disk_bytes < most.size_bytes:

@@ -29,7 +29,7 @@ from hostler.tools.builtin.command_results import describe_result
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.workspaces.folders import WorkingFolder, WorkingFolders
-from hostler.tools.workspaces.tree_removal import Usage
+from hostler.tools.workspaces.tree_removal import FolderUsage
 from hostler_protocol.errors import DeadlineExceededError, HostlerError, InvalidArgumentError
 from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest
@@ -336,7 +336,7 @@ def _environment(entry: ExecEntry, home: Path, python: Path) -> dict[str, str]:
 
 
 def _limits(
-    entry: ExecEntry, arguments: ExecArguments, most: Usage, held: tuple[int, int], free: int
+    entry: ExecEntry, arguments: ExecArguments, most: FolderUsage, held: tuple[int, int], free: int
 ) -> SandboxLimits:
     """Return the limits. `held` is the current usage in bytes and entries, as the sandbox measures it.
 

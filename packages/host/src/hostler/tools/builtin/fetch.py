@@ -18,15 +18,15 @@ import msgspec
 from hostler.domain.tool_entries import FetchEntry, ToolEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.egress import (
-    Answer,
     Egress,
     EgressError,
     EgressPolicy,
     EgressRefusedError,
     ExchangeLimits,
+    HttpAnswer,
     Resolver,
 )
-from hostler.tools.builtin.html_text import Link, page_text
+from hostler.tools.builtin.html_text import PageLink, page_text
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.untrusted import decoded, error_of, is_text, kind_of, status_text
@@ -211,7 +211,7 @@ async def _read(first: bytes, pieces: AsyncIterator[bytes], most: int) -> tuple[
 
 
 def _text(
-    answer: Answer, kind: str, body: bytes, arguments: FetchArguments, *, truncated: bool
+    answer: HttpAnswer, kind: str, body: bytes, arguments: FetchArguments, *, truncated: bool
 ) -> dict[str, Any]:
     """Return the requested part of a text."""
     text = decoded(answer.headers, body)
@@ -235,11 +235,11 @@ def _text(
     return result
 
 
-def _links(links: Sequence[Link]) -> list[dict[str, str]]:
+def _links(links: Sequence[PageLink]) -> list[dict[str, str]]:
     return [{"text": link.text, "url": link.url} for link in links]
 
 
-async def _kept(invocation: ToolInvocation, answer: Answer, kind: str, body: bytes) -> dict[str, Any]:
+async def _kept(invocation: ToolInvocation, answer: HttpAnswer, kind: str, body: bytes) -> dict[str, Any]:
     if invocation.artifacts is None:
         return {"note": "it is no text, and can't be kept here", "size_bytes": len(body)}
     name = answer.url.partition("?")[0].rstrip("/").rpartition("/")[2][:100] or "download"
@@ -247,7 +247,7 @@ async def _kept(invocation: ToolInvocation, answer: Answer, kind: str, body: byt
     return {"artifact": msgspec.to_builtins(kept)}
 
 
-async def _refusal(answer: Answer, kind: str, body: bytes, *, as_text: bool) -> HostlerError:
+async def _refusal(answer: HttpAnswer, kind: str, body: bytes, *, as_text: bool) -> HostlerError:
     said = f"{answer.url} answered {status_text(answer.status)}"
     if answer.status < 400:
         return HostlerError(f"{said}, to an address that is not followed")

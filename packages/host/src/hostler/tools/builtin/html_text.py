@@ -75,7 +75,7 @@ _PREFIXES = {"li": "- "} | {f"h{level}": "#" * level + " " for level in range(1,
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class PageLink:
     """A link with its text; `url` is absolute."""
 
     text: str
@@ -88,7 +88,7 @@ class PageText:
 
     title: str
     text: str
-    links: tuple[Link, ...]
+    links: tuple[PageLink, ...]
     cut: bool = False
     """The page is longer than what was read."""
 
@@ -219,7 +219,7 @@ class _Reader:
         self._hidden: dict[str, int] = {}
         self._pre = 0
         self._ends_with = "\n"
-        self._links: list[Link] = []
+        self._links: list[PageLink] = []
         self._link: tuple[str, int] | None = None
 
     def text(self, raw: str) -> None:
@@ -301,4 +301,4 @@ class _Reader:
         except ValueError:
             return
         if url.startswith(("http://", "https://")):
-            self._links.append(Link(_SPACES.sub(" ", said).strip(), url))
+            self._links.append(PageLink(_SPACES.sub(" ", said).strip(), url))

@@ -51,14 +51,14 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class ToolList:
+class UsableTools:
     """The usable tools of a server's list, by name."""
 
     tools: Mapping[str, Definition]
     warnings: tuple[str, ...] = ()
 
 
-def read_definitions(listed: Sequence[Mapping[str, Any]], before: ToolList | None = None) -> ToolList:
+def read_definitions(listed: Sequence[Mapping[str, Any]], before: UsableTools | None = None) -> UsableTools:
     """Check the tools of a list, given in the format of the protocol; unusable ones become warnings.
 
     Definitions that are unchanged since `before` are not checked again. The schemas of a hostile list take
@@ -80,7 +80,7 @@ def read_definitions(listed: Sequence[Mapping[str, Any]], before: ToolList | Non
             warnings.append(f"a tool is left out: {wrong}")
             continue
         found[name] = definition
-    return ToolList(found, tuple(warnings[:MAX_WARNINGS]))
+    return UsableTools(found, tuple(warnings[:MAX_WARNINGS]))
 
 
 def _definition(name: str, raw: Mapping[str, Any]) -> Definition:

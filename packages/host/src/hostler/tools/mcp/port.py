@@ -60,7 +60,7 @@ class PinStore(Protocol):
         ...
 
 
-class Workers(Protocol):
+class WorkerStarter(Protocol):
     """The supervisor of the host's background work: `host.workers.Workers`."""
 
     def start(self, name: str, work: Callable[[Callable[[], None]], Coroutine[Any, Any, None]]) -> None:
@@ -78,7 +78,7 @@ class McpContext:
 
     processes: ServerProcesses
     pins: PinStore
-    workers: Workers
+    workers: WorkerStarter
     limits: McpLimits = DEFAULT_MCP_LIMITS
     resolver: Resolver | None = None
     """Resolves host names; None: the system's resolver."""

@@ -17,7 +17,7 @@ from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_pins import ListedTool, StoredPin
 from hostler.tools.errors import OutcomeUnknownError
 from hostler.tools.mcp.connector import connect
-from hostler.tools.mcp.definitions import Definition, ToolList, read_definitions
+from hostler.tools.mcp.definitions import Definition, UsableTools, read_definitions
 from hostler.tools.mcp.port import McpContext
 from hostler.tools.port import ToolInvocation
 from hostler_protocol.errors import HostlerError, UnavailableError
@@ -58,7 +58,7 @@ class McpServer:
         self.revision = 0
         """Incremented with each change of `pins` and `seen`."""
         self.pins: Mapping[str, StoredPin] = {}
-        self.seen: ToolList | None = None
+        self.seen: UsableTools | None = None
         """None: not listed since this host started."""
         self.restarts = 0
         self._context = context

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.back_off import back_off
-from hostler.egress import Answer, Egress, EgressError, EgressRefusedError, ExchangeLimits
+from hostler.egress import Egress, EgressError, EgressRefusedError, ExchangeLimits, HttpAnswer
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler.tools.openapi.limits import (
     FIRST_WAIT_SECONDS,
@@ -71,7 +71,7 @@ class ServiceClient:
 
     async def _send(
         self, invocation: ToolInvocation, request: ServiceRequest, credentials: Credentials, seconds: float
-    ) -> Answer:
+    ) -> HttpAnswer:
         try:
             return await self.egress.request(
                 request.method,
@@ -90,7 +90,7 @@ class ServiceClient:
             raise UnavailableError(message) from None
 
     async def _result(
-        self, invocation: ToolInvocation, answer: Answer, credentials: Credentials
+        self, invocation: ToolInvocation, answer: HttpAnswer, credentials: Credentials
     ) -> dict[str, Any]:
         outcome = f"the service answered {status_text(answer.status)}"
         if answer.status in _UNKNOWN_OUTCOME and invocation.pin.effect != "pure":
@@ -107,7 +107,7 @@ class ServiceClient:
         return result | await self._body(invocation, answer, credentials)
 
     async def _body(
-        self, invocation: ToolInvocation, answer: Answer, credentials: Credentials
+        self, invocation: ToolInvocation, answer: HttpAnswer, credentials: Credentials
     ) -> dict[str, Any]:
         if not answer.body:
             return {}
@@ -145,7 +145,7 @@ def _json(body: bytes, credentials: Credentials) -> _Parsed | None:
         return None
 
 
-def _wait(answer: Answer, tried: int) -> float | None:
+def _wait(answer: HttpAnswer, tried: int) -> float | None:
     """Return the seconds before a retry, or None for no retry."""
     if answer.status not in _RETRIED_STATUSES:
         return None
@@ -155,7 +155,7 @@ def _wait(answer: Answer, tried: int) -> float | None:
     return back_off(tried, FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS)
 
 
-def _error_text(answer: Answer, credentials: Credentials) -> str:
+def _error_text(answer: HttpAnswer, credentials: Credentials) -> str:
     kind = kind_of(answer.headers)
     if not answer.body or not is_text(kind, answer.body):
         return ""
@@ -166,7 +166,7 @@ def _error_text(answer: Answer, credentials: Credentials) -> str:
     return text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]}..."
 
 
-def _preview(answer: Answer, credentials: Credentials, limit: int) -> dict[str, Any]:
+def _preview(answer: HttpAnswer, credentials: Credentials, limit: int) -> dict[str, Any]:
     result: dict[str, Any] = {"truncated": True, "note": f"the body has over {limit:,} bytes"}
     if is_text(kind_of(answer.headers), answer.body):
         whole = credentials.redacted(decoded(answer.headers, answer.body))

@@ -25,7 +25,7 @@ import msgspec
 
 from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.tools.workspaces.tree import WorkTree
-from hostler.tools.workspaces.tree_removal import Usage, remove_tree, try_remove_tree
+from hostler.tools.workspaces.tree_removal import FolderUsage, remove_tree, try_remove_tree
 from hostler_protocol.errors import PayloadTooLargeError, StorageError
 from hostler_protocol.ids import new_id
 
@@ -70,19 +70,19 @@ class WorkingFolder:
         self.settings = settings
 
     @property
-    def most(self) -> Usage:
+    def most(self) -> FolderUsage:
         """The maximum of its content."""
-        return Usage(self.settings.disk_bytes, self.settings.max_files)
+        return FolderUsage(self.settings.disk_bytes, self.settings.max_files)
 
-    def room(self) -> Usage:
+    def room(self) -> FolderUsage:
         """Return what still fits. Blocks. Raises PayloadTooLargeError if it is full, StorageError if the disk
         is."""
         most, free = self.most, self.free_bytes()
         used = self.tree.measure(most=most)
-        left = Usage(most.size_bytes - used.size_bytes, most.files - used.files)
+        left = FolderUsage(most.size_bytes - used.size_bytes, most.files - used.files)
         if not used.whole or left.size_bytes < 0 or left.files < 0:
             raise self.full(used)
-        return Usage(min(left.size_bytes, free), left.files)
+        return FolderUsage(min(left.size_bytes, free), left.files)
 
     def free_bytes(self) -> int:
         """Return the disk space above the reserve. Blocks. Raises StorageError if there is none."""
@@ -95,7 +95,7 @@ class WorkingFolder:
             )
         return free - self.settings.spare_bytes
 
-    def full(self, used: Usage | None = None) -> PayloadTooLargeError:
+    def full(self, used: FolderUsage | None = None) -> PayloadTooLargeError:
         """Return the error for a full folder."""
         most, held = self.most, ""
         if used is not None and used.whole:

@@ -21,7 +21,7 @@ from hostler.tools.workspaces.paths import parts_of
 from hostler.tools.workspaces.tree_removal import (
     FOLDER,
     MAX_DEPTH,
-    Usage,
+    FolderUsage,
     measure_tree,
     own_folder,
     remove_too_deep,
@@ -143,7 +143,7 @@ class WorkTree:
             except OSError as error:
                 raise _refused(error, path) from error
 
-    def measure(self, *, most: Usage | None = None) -> Usage:
+    def measure(self, *, most: FolderUsage | None = None) -> FolderUsage:
         """Return the usage of the folder, at least what it takes on disk. Stops counting above `most`."""
         return measure_tree(self.root, most)
 

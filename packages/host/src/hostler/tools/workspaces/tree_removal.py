@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class FolderUsage:
     """Usage of a folder. `whole` is False if not everything could be counted."""
 
     size_bytes: int = 0
@@ -28,7 +28,7 @@ class Usage:
     whole: bool = True
 
 
-def measure_tree(root: Path, most: Usage | None = None, max_depth: int = MAX_DEPTH) -> Usage:
+def measure_tree(root: Path, most: FolderUsage | None = None, max_depth: int = MAX_DEPTH) -> FolderUsage:
     """Return the usage below a folder. Hard links count once; sparse files count with their full size.
 
     Folders below `max_depth` are not counted; then it is not `whole`.
@@ -37,7 +37,7 @@ def measure_tree(root: Path, most: Usage | None = None, max_depth: int = MAX_DEP
     try:
         top = os.open(root, FOLDER)
     except OSError:
-        return Usage(whole=False)
+        return FolderUsage(whole=False)
     stack = [(top, count.take(top))]
     try:
         while stack and not count.is_over:
@@ -54,13 +54,13 @@ def measure_tree(root: Path, most: Usage | None = None, max_depth: int = MAX_DEP
     finally:
         for at, _ in stack:
             os.close(at)
-    return Usage(count.size, count.files, count.whole)
+    return FolderUsage(count.size, count.files, count.whole)
 
 
 class _Count:
     """A measurement in progress."""
 
-    def __init__(self, most: Usage | None) -> None:
+    def __init__(self, most: FolderUsage | None) -> None:
         self.size = 0
         self.files = 0
         self.whole = True

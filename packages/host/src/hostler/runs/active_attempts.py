@@ -19,7 +19,7 @@ HAND_OVER_SECONDS = 10.0
 """How long a stopping host waits for the last writes of runs that it hands over."""
 
 
-class Execution(Protocol):
+class ActiveAttempt(Protocol):
     """An attempt of a run."""
 
     run: Run
@@ -44,27 +44,27 @@ class Execution(Protocol):
         """End it at once and write nothing more: another attempt has the run."""
 
 
-class Executions:
+class ActiveAttempts:
     """Executes attempts.
 
-    `make` builds the execution of a claimed run. `fail` ends a run whose execution raised. `left` is called
-    for each execution that is over.
+    `make` builds the attempt of a claimed run. `fail` ends a run whose attempt raised. `left` is called for
+    each attempt that is over.
     """
 
     def __init__(
         self,
         db: Database,
-        make: Callable[[Run], Execution],
+        make: Callable[[Run], ActiveAttempt],
         fail: Callable[[Tx, Run], None],
-        left: Callable[[Execution], None],
+        left: Callable[[ActiveAttempt], None],
     ) -> None:
         self._db = db
         self._make = make
         self._fail = fail
         self._on_left = left
-        self._active: dict[str, Execution] = {}
+        self._active: dict[str, ActiveAttempt] = {}
         """The newest attempt here, by run."""
-        self._tasks: dict[Execution, asyncio.Task[None]] = {}
+        self._tasks: dict[ActiveAttempt, asyncio.Task[None]] = {}
 
     def __len__(self) -> int:
         return len(self._active)
@@ -72,36 +72,36 @@ class Executions:
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._active
 
-    def find(self, run_id: str) -> Execution | None:
+    def find(self, run_id: str) -> ActiveAttempt | None:
         """Return the newest attempt of a run here, or None if there is none."""
         return self._active.get(run_id)
 
     def launch(self, run: Run) -> None:
         """Execute the claimed attempt of a run, once the previous one has left."""
         before = self._active.get(run.run_id)
-        execution = self._active[run.run_id] = self._make(run)
-        task = asyncio.create_task(self._carry(execution, before), name=f"run {run.run_id}")
-        self._tasks[execution] = task
+        attempt = self._active[run.run_id] = self._make(run)
+        task = asyncio.create_task(self._carry(attempt, before), name=f"run {run.run_id}")
+        self._tasks[attempt] = task
 
-    async def _carry(self, execution: Execution, before: Execution | None) -> None:
-        run = execution.run
+    async def _carry(self, attempt: ActiveAttempt, before: ActiveAttempt | None) -> None:
+        run = attempt.run
         try:
             if before is not None:
                 await self._wait_for(before, f"attempt {run.attempt} of the run has begun")
             if run.cancel_reason is not None:
-                execution.cancel(run.cancel_reason, grace_of(run))
-            await execution.execute()
+                attempt.cancel(run.cancel_reason, grace_of(run))
+            await attempt.execute()
         except Exception:
             # The top of a run's worker: the log has the traceback, and the run gets an ending.
             log.exception("run %s: the host failed to carry it through", run.run_id)
             await self._abandon(run)
         finally:
-            if self._active.get(run.run_id) is execution:
+            if self._active.get(run.run_id) is attempt:
                 del self._active[run.run_id]
-            del self._tasks[execution]
-            self._on_left(execution)
+            del self._tasks[attempt]
+            self._on_left(attempt)
 
-    async def _wait_for(self, before: Execution, why: str) -> None:
+    async def _wait_for(self, before: ActiveAttempt, why: str) -> None:
         """Fence the previous attempt of a run, and wait until it has left."""
         before.fence(why)
         while (task := self._tasks.get(before)) is not None:
@@ -119,20 +119,20 @@ class Executions:
     async def end_all(self, why: str) -> list[str]:
         """End all attempts at once without writing anything. Return their runs once all have left."""
         ended = list(self._tasks)
-        for execution in ended:
-            execution.fence(why)
+        for attempt in ended:
+            attempt.fence(why)
         while self._tasks:
             await self._settle(LEAVE_SECONDS)
-            for execution, task in list(self._tasks.items()):
-                log.error("run %s: its attempt does not leave; it is cancelled", execution.run.run_id)
+            for attempt, task in list(self._tasks.items()):
+                log.error("run %s: its attempt does not leave; it is cancelled", attempt.run.run_id)
                 task.cancel()
-        return [execution.run.run_id for execution in ended]
+        return [attempt.run.run_id for attempt in ended]
 
     async def stop(self, grace_seconds: float) -> None:
         """Let runs finish for a while, then hand over what is left."""
         await self._settle(grace_seconds)
-        for execution in list(self._active.values()):
-            execution.hand_over("the host was stopped before the run ended")
+        for attempt in list(self._active.values()):
+            attempt.hand_over("the host was stopped before the run ended")
         await self._settle(HAND_OVER_SECONDS)
         for task in list(self._tasks.values()):
             task.cancel()  # the database does not answer: the next start of the host settles them
