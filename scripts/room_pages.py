@@ -13,7 +13,7 @@ ROWS = [
     ["pytest_plugin"],
     ["testing"],
     ["cli"],
-    ["http"],
+    ["http", "simulation"],
     ["host"],
     ["runs"],
     ["calls"],

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
 CHECKPOINT_BYTES = 16 * 1024 * 1024
 """A longer write-ahead log is copied into the database file, in the background."""
@@ -48,6 +49,22 @@ class Log:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+class Checkpoints(Protocol):
+    """What a writer needs of its checkpointer. See `Checkpointer`."""
+
+    def after_commit(self) -> bool:
+        """Start a checkpoint if the log is long enough; return whether `finish` is due."""
+
+    def finish(self, connection: sqlite3.Connection) -> None:
+        """Do the last short step, between two transactions of the writer."""
+
+    def close(self) -> None:
+        """End."""
+
+
+MakeCheckpointer: TypeAlias = "Callable[[Path, Callable[[Path], sqlite3.Connection]], Checkpoints]"
 
 
 class Checkpointer:

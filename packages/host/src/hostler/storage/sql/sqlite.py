@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.storage.port import Dialect, Query, Row
-from hostler.storage.sql.checkpoints import KEPT_LOG_BYTES, Checkpointer
+from hostler.storage.sql.checkpoints import KEPT_LOG_BYTES, Checkpointer, Checkpoints, MakeCheckpointer
 from hostler.storage.sql.migrate import Migrator, split_statements
 from hostler.storage.sql.session import ConnectionLostError, ConstraintError
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, StorageError
@@ -33,7 +33,7 @@ class SqliteDriver:
     dialect: Dialect = "sqlite"
     shared = False
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, checkpointer: MakeCheckpointer = Checkpointer) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ class SqliteDriver:
                     f"{path} cannot use a write-ahead log (mode {mode!r}): put the data on a local disk"
                 )
             Migrator(_Migrations(connection)).migrate()
-        self._checkpointer = Checkpointer(path, connect)
+        self._checkpointer = checkpointer(path, connect)
 
     def open_writer(self) -> SqliteSession:
         """Open the writing session."""
@@ -91,7 +91,7 @@ class SqliteSession:
 
     dialect: Dialect = "sqlite"
 
-    def __init__(self, path: Path, checkpointer: Checkpointer | None) -> None:
+    def __init__(self, path: Path, checkpointer: Checkpoints | None) -> None:
         self._path = path
         self._checkpointer = checkpointer
         self._full_sync = True

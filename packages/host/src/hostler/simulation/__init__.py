@@ -1,0 +1,1 @@
+"""A world from a seed: hosts, their plugins and disks in simulated time. Used by tests and commands."""

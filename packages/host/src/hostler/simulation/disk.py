@@ -1,0 +1,101 @@
+"""A disk that loses what was not synced, commits at a time, and that can be slow and full."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hostler.storage.sql.session import ConnectionLostError
+from hostler.storage.sql.sqlite import SqliteDriver, SqliteSession
+from hostler_protocol.errors import StorageError
+
+
+@dataclass(eq=False)
+class SimulatedDisk:
+    """The disk under one SQLite database. The log is never checkpointed, so that it can be cut anywhere."""
+
+    path: Path
+    full: bool = False
+    """Every commit fails, as it does without free space."""
+    stall_seconds: float = 0.0
+    """How much longer each commit takes."""
+    commits: int = 0
+    _lengths: list[int] = field(default_factory=list)
+    """Lengths of the log after each commit that was not synced yet, oldest first."""
+    _synced: int = 0
+    """The length of the log at the last sync."""
+
+    @property
+    def _log(self) -> Path:
+        return self.path.with_name(self.path.name + "-wal")
+
+    def committed(self, *, synced: bool) -> None:
+        """Note a commit."""
+        self.commits += 1
+        length = self._log.stat().st_size
+        if synced:
+            self._synced = length
+            self._lengths.clear()
+        else:
+            self._lengths.append(length)
+
+    def lose_power(self, chance: random.Random) -> int:
+        """Drop some of the commits that were not synced, newest first; return how many.
+
+        Sessions of before must not be used again: they see the files of before.
+        """
+        kept = chance.randint(0, len(self._lengths))
+        length = self._lengths[kept - 1] if kept else self._synced
+        lost = len(self._lengths) - kept
+        content, log = self.path.read_bytes(), self._log.read_bytes()[:length]
+        for file in (self.path, self._log, self.path.with_name(self.path.name + "-shm")):
+            file.unlink(missing_ok=True)
+        self.path.write_bytes(content)
+        self._log.write_bytes(log)
+        self._lengths, self._synced = [], length
+        return lost
+
+
+class _NoCheckpoints:
+    def after_commit(self) -> bool:
+        return False
+
+    def finish(self, connection: sqlite3.Connection) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class SimulatedDriver(SqliteDriver):
+    """SQLite on a simulated disk; `shared`: several hosts use it at once, as they do with a server."""
+
+    def __init__(self, disk: SimulatedDisk, *, shared: bool) -> None:
+        super().__init__(disk.path, lambda *_: _NoCheckpoints())
+        self.shared = shared
+        self._disk = disk
+
+    def open_writer(self) -> SqliteSession:
+        """Open the writing session."""
+        return _WritingSession(self._disk)
+
+
+class _WritingSession(SqliteSession):
+    def __init__(self, disk: SimulatedDisk) -> None:
+        super().__init__(disk.path, _NoCheckpoints())
+        self._disk = disk
+        self._synced = True
+
+    def begin(self, *, synced: bool) -> int:
+        if self._disk.full:
+            raise ConnectionLostError("no space left on the simulated disk; nothing was written")
+        self._synced = synced
+        return super().begin(synced=synced)
+
+    def commit(self) -> None:
+        if self._disk.full:
+            raise StorageError("no space left on the simulated disk: nothing was written")
+        super().commit()
+        self._disk.committed(synced=self._synced)

@@ -1,0 +1,81 @@
+"""Time and chance of a simulated world, in place of the operating system's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hostler.simulation.loop import SimulatedLoop, current_process
+
+EPOCH = 1_790_000_000.0
+"""The wall clock at the beginning of each world, in UTC epoch seconds."""
+UPTIME = 1_000.0
+"""The monotonic clock at the beginning of each world."""
+
+
+class Chance:
+    """Independent streams of random numbers of one seed, by name.
+
+    What one part of a world draws does not change what another one draws.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self.seed = seed
+        self._streams: dict[str, random.Random] = {}
+
+    def stream(self, name: str) -> random.Random:
+        """Return the stream of a name, the same object each time."""
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = random.Random(f"{self.seed}/{name}")  # noqa: S311
+        return stream
+
+
+@contextlib.contextmanager
+def simulated_machine(loop: SimulatedLoop, chance: Chance) -> Iterator[None]:
+    """Let `time`, `os.urandom` and `random` of this interpreter be those of a world.
+
+    Each simulated process draws from a stream of its own, and has its own wall clock.
+    """
+
+    def wall() -> float:
+        process = current_process()
+        return EPOCH + loop.time() + (0.0 if process is None else process.clock_offset)
+
+    def monotonic() -> float:
+        return UPTIME + loop.time()
+
+    def urandom(size: int) -> bytes:
+        process = current_process()
+        name = "outside" if process is None else process.name
+        return chance.stream(f"entropy of {name}").randbytes(size)
+
+    def draw() -> float:
+        return chance.stream("random").random()
+
+    def sleep(seconds: float) -> None:
+        raise RuntimeError(f"a simulated process blocks its thread for {seconds} s")
+
+    replaced: list[tuple[Any, str, Callable[..., Any]]] = [
+        (time, "time", wall),
+        (time, "time_ns", lambda: round(wall() * 1e9)),
+        (time, "monotonic", monotonic),
+        (time, "monotonic_ns", lambda: round(monotonic() * 1e9)),
+        (time, "perf_counter", monotonic),
+        (time, "sleep", sleep),
+        (os, "urandom", urandom),
+        (random, "_urandom", urandom),
+        (random, "random", draw),
+    ]
+    before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
+    for module, name, instead in replaced:
+        setattr(module, name, instead)
+    try:
+        yield
+    finally:
+        for module, name, original in before:
+            setattr(module, name, original)

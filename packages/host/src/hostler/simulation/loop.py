@@ -1,0 +1,238 @@
+"""An event loop in simulated time, shared by processes that can be killed and frozen.
+
+Callbacks of one process run in the order in which asyncio promises to run them. Time stands still while
+anything can run; then it moves to the next timer. Processes meet only through what takes time (messages,
+jobs of a database), so all that a seed decides is how long each of those takes: the number of callbacks that
+a version of asyncio needs for the same work changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar
+from typing import Any, NoReturn, TypeVar
+
+T = TypeVar("T")
+
+MAX_CALLBACKS_PER_INSTANT = 20_000
+"""A process that still has something to do is taken to wait for the clock, which then moves."""
+STEP_SECONDS = 0.001
+"""How far the clock moves for a process that never waits."""
+
+_process: ContextVar[SimulatedProcess] = ContextVar("hostler_simulated_process")
+
+
+class NothingLeftError(Exception):
+    """Something waits, and nothing can happen any more."""
+
+
+class SimulatedProcess:
+    """What one process of an operating system is to the loop: callbacks that live and die together.
+
+    Its tasks are never closed when it is killed: no `finally` and no `except` of it runs.
+    """
+
+    def __init__(self, loop: SimulatedLoop, name: str) -> None:
+        self.name = name
+        self.loop = loop
+        self.clock_offset = 0.0
+        """Seconds that its wall clock is ahead."""
+        self.alive = True
+        self.frozen = False
+        self.at_death: list[Callable[[], None]] = []
+        """Called once when it is killed or has exited: what its operating system does for it."""
+        self.ready: deque[asyncio.Handle] = deque()
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self._context = Context()
+        self._context.run(_process.set, self)
+
+    def context(self) -> Context:
+        """Return a context in which callbacks belong to this process."""
+        return self._context.copy()
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task of this process. It belongs to a dead process from the start if this one is dead."""
+        return self._context.copy().run(self.loop.create_task, work)
+
+    def kill(self) -> None:
+        """End it at once: nothing of it runs any more."""
+        if self.alive:
+            self.alive = False
+            self.ready.clear()
+            dying, self.at_death = self.at_death, []
+            for last in dying:
+                last()
+
+    def freeze(self) -> None:
+        """Stop it, like SIGSTOP: what happens for it waits."""
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self.frozen = False
+        self.loop.may_run(self)
+
+
+def current_process() -> SimulatedProcess | None:
+    """Return the process whose code is running; None outside of all."""
+    return _process.get(None)
+
+
+class _Handle(asyncio.Handle):
+    __slots__ = ("process",)
+
+    process: SimulatedProcess
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    __slots__ = ("process",)
+
+    process: SimulatedProcess
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """The loop. Threads, sockets and child processes do not exist in it; `thread_seconds` says how long what
+    is handed to a thread takes."""
+
+    def __init__(self, thread_seconds: Callable[[SimulatedProcess], float]) -> None:
+        super().__init__()
+        self.callbacks = 0
+        """Run so far."""
+        self.errors: list[dict[str, Any]] = []
+        """What no code handled: contexts of asyncio's exception handler."""
+        self._now = 0.0
+        self._timers: list[tuple[float, int, _TimerHandle]] = []
+        self._numbers = itertools.count()
+        self._runnable: deque[SimulatedProcess] = deque()
+        self._waiting: set[SimulatedProcess] = set()
+        self._thread_seconds = thread_seconds
+        self.outside = SimulatedProcess(self, "outside")
+        self.set_exception_handler(lambda _, context: self.errors.append(context))
+
+    # -- time and order ---------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Return the simulated seconds since the world began."""
+        return self._now
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """See asyncio."""
+        context = contextvars.copy_context() if context is None else context
+        handle = _Handle(callback, args, self, context)
+        handle.process = context.get(_process, self.outside)
+        self._add(handle.process, handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """See asyncio."""
+        context = contextvars.copy_context() if context is None else context
+        handle = _TimerHandle(when, callback, args, self, context)
+        handle.process = context.get(_process, self.outside)
+        heapq.heappush(self._timers, (when, next(self._numbers), handle))
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """See asyncio."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def create_task(self, coro: Any, **more: Any) -> asyncio.Task[Any]:
+        """See asyncio."""
+        task: asyncio.Task[Any] = super().create_task(coro, **more)
+        tasks = _process.get(self.outside).tasks
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        return task
+
+    def _add(self, process: SimulatedProcess, handle: asyncio.Handle) -> None:
+        if process.alive:
+            process.ready.append(handle)
+            self.may_run(process)
+
+    def may_run(self, process: SimulatedProcess) -> None:
+        """Run what a process has to do, unless it is frozen."""
+        if process.ready and not process.frozen and process not in self._waiting:
+            self._waiting.add(process)
+            self._runnable.append(process)
+
+    def _run_once(self) -> None:
+        if not self._runnable:
+            self._advance()
+        for _ in range(len(self._runnable)):
+            process = self._runnable.popleft()
+            self._waiting.discard(process)
+            self._run_process(process)
+
+    def _run_process(self, process: SimulatedProcess) -> None:
+        """Run what a process has to do at this instant."""
+        ready = process.ready
+        for _ in range(MAX_CALLBACKS_PER_INSTANT):
+            if not ready or process.frozen or self._stopping:  # type: ignore[attr-defined]
+                break
+            handle = ready.popleft()
+            if not handle.cancelled():
+                self.callbacks += 1
+                handle._run()
+        else:
+            self._advance(self._now + STEP_SECONDS)
+        self.may_run(process)
+
+    def _advance(self, limit: float = float("inf")) -> None:
+        """Move the clock to the next timer, at most to `limit`, and make what is due ready."""
+        timers = self._timers
+        while timers and (timers[0][2].cancelled() or not timers[0][2].process.alive):
+            heapq.heappop(timers)
+        if not timers and limit == float("inf"):
+            raise NothingLeftError
+        due = min(limit, timers[0][0]) if timers else limit
+        self._now = max(self._now, due)
+        while timers and timers[0][0] <= self._now:
+            _, _, handle = heapq.heappop(timers)
+            if not handle.cancelled():
+                self._add(handle.process, handle)
+
+    # -- threads ----------------------------------------------------------------------------------
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Run a function after the time that a thread takes, if its process still lives."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def work() -> None:
+            try:
+                value = func(*args)
+            except BaseException as error:  # noqa: BLE001  raised at the caller
+                if not future.done():
+                    future.set_exception(error)
+            else:
+                if not future.done():
+                    future.set_result(value)
+
+        process = _process.get(self.outside)
+        self.call_later(self._thread_seconds(process), work)
+        return future
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise NotImplementedError("there are no sockets, pipes and processes in a simulated loop")
+
+    getaddrinfo = create_connection = create_server = connect_read_pipe = connect_write_pipe = _refuse
+    subprocess_exec = subprocess_shell = add_signal_handler = _refuse  # type: ignore[assignment]
+
+    def _process_events(self, event_list: Any) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass

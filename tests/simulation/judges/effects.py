@@ -1,0 +1,41 @@
+"""Nothing twice: a tool of the default class runs once per call, an idempotent one has one effect."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from simulation.life import Life
+from simulation.outside import Effect
+
+ONCE = frozenset({"note", "refund"})
+
+
+def judge(life: Life) -> list[str]:
+    """All of it."""
+    made: dict[tuple[str, str], list[Effect]] = defaultdict(list)
+    for effect in life.outside.effects:
+        made[effect.run, effect.call].append(effect)
+    found = []
+    for (run, call), effects in made.items():
+        tool, done = effects[0].tool, [effect for effect in effects if effect.made]
+        if tool in ONCE and len(effects) > 1:
+            found.append(f"{tool} was called {len(effects)} times for call {call} of run {run}")
+        if tool in ("book", "pay") and len(done) > 1:
+            found.append(f"{tool} had {len(done)} effects for call {call} of run {run}")
+        if tool == "book" and len({effect.key for effect in effects}) > 1:
+            found.append(f"{tool} saw several keys for call {call} of run {run}")
+    found += _decisions(life)
+    return found
+
+
+def _decisions(life: Life) -> list[str]:
+    stored = {
+        (pause, call): decision
+        for pause, call, decision in life.rows("SELECT pause_id, call_id, decision FROM pause_calls")
+    }
+    found = []
+    for _, kind, data in life.outside.notes:
+        if kind == "decided" and stored.get((data["pause"], data["call"])) != data["decision"]:
+            now = stored.get((data["pause"], data["call"]))
+            found.append(f"the decision {data['decision']} on {data['call']} was acknowledged, and is {now}")
+    return found

@@ -1,0 +1,79 @@
+"""One run per event, one end per run, streams equal journals, an acknowledged event is there."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from typing import Any
+
+from simulation.life import Life
+
+ENDINGS = ("run.completed", "run.failed")
+
+
+def judge(life: Life) -> list[str]:
+    """All of it."""
+    return [*_events(life), *_ends(life), *_streams(life)]
+
+
+def _events(life: Life) -> list[str]:
+    found = []
+    stored = {
+        event: (outcome, run)
+        for event, outcome, run in life.rows("SELECT event_id, outcome, run_id FROM events")
+    }
+    for _, kind, data in life.outside.notes:
+        if kind == "accepted" and data["event"] not in stored:
+            found.append(f"event {data['event']} was acknowledged, and is gone")
+    per_event = Counter(
+        event for (event,) in life.rows("SELECT event_id FROM runs WHERE event_id IS NOT NULL")
+    )
+    found += [f"event {event} has {count} runs" for event, count in per_event.items() if count > 1]
+    return found
+
+
+def _ends(life: Life) -> list[str]:
+    runs = dict(life.rows("SELECT run_id, status FROM runs"))
+    ends: Counter[str] = Counter()
+    last: dict[str, str] = {}
+    for run, kind in life.rows(
+        "SELECT run_id, type FROM journal WHERE kind = 'result' ORDER BY run_id, last_position"
+    ):
+        ends[run] += kind in ENDINGS
+        if last.get(run) in ENDINGS:
+            ends[run] += 100
+        last[run] = kind
+    found = []
+    for run, status in runs.items():
+        if status in ("completed", "failed", "cancelled", "timeout") and ends[run] != 1:
+            found.append(f"run {run} is {status} and has {ends[run]} ends")
+    return found
+
+
+def _streams(life: Life) -> list[str]:
+    held: dict[str, dict[int, tuple[str, Any]]] = defaultdict(dict)
+    query = (
+        "SELECT run_id, last_sequence, count, type, data FROM journal WHERE kind = 'result'"
+        " ORDER BY run_id, last_position"
+    )
+    for run, last, count, kind, text in life.rows(query):
+        for at in range(last - count + 1, last + 1):
+            held[run][at] = (kind, json.loads(text) if count == 1 else None)
+    found = []
+    seen: dict[tuple[str, str], int] = defaultdict(int)
+    for _, what, data in life.outside.notes:
+        if what != "seen":
+            continue
+        run, sequence = data["run"], data["sequence"]
+        if sequence != seen[data["reader"], run] + 1:
+            found.append(f"reader {data['reader']} of {run} saw {sequence} after {seen[data['reader'], run]}")
+        seen[data["reader"], run] = sequence
+        entry = held[run].get(sequence)
+        if entry is None or entry[0] != data["type"]:
+            found.append(f"run {run}: {sequence} was seen as {data['type']}, the journal holds {entry}")
+        elif entry[1] is not None and json.loads(data["text"])["data"] != entry[1]["data"]:
+            found.append(f"run {run}: {sequence} was seen as {data['text']}, the journal holds {entry[1]}")
+    for run, results in held.items():
+        if sorted(results) != list(range(1, len(results) + 1)):
+            found.append(f"run {run}: its sequences have gaps: {sorted(results)}")
+    return found

@@ -1,0 +1,255 @@
+"""One life: hosts are started, a plan is carried out, the faults end, and all has to come to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hostler.domain.agents import AgentSpec
+from hostler.domain.type_fit import convert
+from hostler.host.config import ConfigFile, PluginEntry, Settings
+from hostler.simulation.disk import SimulatedDisk
+from hostler.simulation.latency import Latency
+from hostler.simulation.loop import SimulatedProcess
+from hostler.simulation.world import HostGoneError, SimulatedHost, World
+from hostler_sdk.loading import load_folder
+from simulation.outside import Outside, set_outside
+from simulation.plan import MAX_MOMENT, Action, Plan
+
+WORKSPACE = "default"
+PLUGIN = Path(__file__).with_name("plugin")
+REST_SECONDS = 900.0
+"""Within this simulated time after the last fault everything has come to rest. The longest waits of the host
+are the lease of a host, the back-off of a plugin and the tries of webhooks."""
+LOOK_SECONDS = 1.0
+LEASE_SECONDS = 5.0
+
+Handler = Callable[["Life", Action], Awaitable[None]]
+Attend = Callable[["Life"], Awaitable[None]]
+Judge = Callable[["Life"], list[str]]
+wait = asyncio.sleep
+
+
+@dataclass
+class Ended:
+    """What is left of a life."""
+
+    plan: Plan
+    findings: list[str]
+    digest: str
+    """Of all journals."""
+    seconds: float
+    callbacks: int
+    log: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
+
+
+class _Records(logging.Handler):
+    """Keeps what the hosts log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+class Life:
+    """What the parts of a life share."""
+
+    def __init__(self, plan: Plan, folder: Path, template: Path) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.world = World(plan.seed, lambda _, source: load_folder(Path(source.path)))
+        self.outside = Outside(
+            self.world.loop,
+            self.world.process("services"),
+            Latency(self.world.chance.stream("services")),
+        )
+        set_outside(self.outside)
+        self.clients = self.world.process("clients")
+        self.hosts: list[SimulatedHost] = []
+        self.over = False
+        self.calm = asyncio.Event()
+        """Set when the faults are over."""
+        self.logged = _Records()
+        self._lay_out(template)
+
+    def _lay_out(self, template: Path) -> None:
+        shared = self.plan.hosts > 1
+        common = SimulatedDisk(self.folder / "shared.db")
+        for number in range(self.plan.hosts):
+            data = self.folder / f"h{number}"
+            data.mkdir(parents=True)
+            disk = common if shared else SimulatedDisk(data / "hostler.db")
+            if not disk.path.exists():
+                shutil.copy(template, disk.path)
+            settings = Settings(
+                data_dir=data,
+                database="postgresql://simulated/hostler" if shared else None,
+                lease_seconds=LEASE_SECONDS,
+                shutdown_grace_seconds=2.0,
+                cancel_grace_seconds=1.0,
+                hold_seconds=3.0,
+                plugin_start_seconds=5.0,
+            )
+            self.hosts.append(SimulatedHost(self.world, f"h{number}", settings, disk, shared=shared))
+
+    # -- for workloads ----------------------------------------------------------------------------
+
+    async def some_host(self, prefer: int) -> SimulatedHost:
+        """Wait until a host is up, and return it: the preferred one if it is."""
+        while True:
+            hosts = self.hosts[prefer % len(self.hosts) :] + self.hosts[: prefer % len(self.hosts)]
+            for host in hosts:
+                if host.up and host.process is not None and not host.process.frozen:
+                    return host
+            await wait(0.05)
+
+    def plugins_of(self, host: SimulatedHost) -> list[SimulatedProcess]:
+        """Return the living plugin processes of a host."""
+        prefix = f"{host.name}."
+        found = [life.process for life in self.world.plugins.lives]
+        return [process for process in found if process.alive and process.name.startswith(prefix)]
+
+    async def later(self, seconds: float, work: Callable[[], object]) -> None:
+        """Do something after a while, or when the faults end, whichever is first."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.calm.wait()
+        except TimeoutError:
+            pass
+        work()
+
+    # -- the course of it -------------------------------------------------------------------------
+
+    async def live(self, handlers: Mapping[str, Handler], attend: Sequence[Attend]) -> None:
+        """Carry the plan out, and wait until all is at rest."""
+        for host in self.hosts:
+            host.start()
+        await self._configure()
+        loop = self.world.loop
+        began = loop.time()
+        for people in attend:
+            self.clients.spawn(_forever(people(self)))
+        tasks = [
+            self.clients.spawn(self._do(began + action.at, handlers[action.what], action))
+            for action in self.plan.actions
+        ]
+        await asyncio.sleep(max(0.0, began + MAX_MOMENT - loop.time()))
+        self._calm_down()
+        await self._rest(tasks)
+        self.over = True
+
+    async def _do(self, at: float, handler: Handler, action: Action) -> None:
+        await asyncio.sleep(max(0.0, at - self.world.loop.time()))
+        await handler(self, action)
+
+    async def _configure(self) -> None:
+        agents = [convert(spec, AgentSpec, spec["name"]) for spec in self.plan.agents]
+        config = ConfigFile(plugins=[PluginEntry(path=str(PLUGIN), level="trusted")], agents=agents)
+        while True:
+            try:
+                host = await self.some_host(0)
+                await host.ask(lambda h: h.apply(config, actor="test"), seconds=60)
+                return
+            except HostGoneError:
+                await wait(0.1)
+
+    def _calm_down(self) -> None:
+        self.calm.set()
+        for host in self.hosts:
+            host.disk.full, host.disk.stall_seconds = False, 0.0
+            host.thaw()
+            host.start()
+
+    async def _rest(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Wait until nothing waits any more, at most REST_SECONDS."""
+        loop = self.world.loop
+        until = loop.time() + REST_SECONDS
+        while loop.time() < until:
+            await asyncio.sleep(LOOK_SECONDS)
+            for host in self.hosts:
+                host.start()  # one that a fault was ending when the faults ended
+            at_rest = all(task.done() for task in tasks) and not self.waiting()
+            if at_rest and all(host.up for host in self.hosts):
+                return
+
+    def waiting(self) -> list[str]:
+        """Return what the facts say is not at its end."""
+        found = self.rows(
+            "SELECT run_id, status FROM runs WHERE status NOT IN ('completed','failed','cancelled','timeout')"
+        )
+        waits = [f"run {run} is {status}" for run, status in found]
+        found = self.rows("SELECT event_id, outcome FROM events WHERE outcome = 'deferred'")
+        waits += [f"event {event} is {outcome}" for event, outcome in found]
+        found = self.rows("SELECT pause_id, status FROM pauses WHERE settled_at IS NULL")
+        waits += [f"pause {pause} is {status}" for pause, status in found]
+        found = self.rows("SELECT event_id, run_id FROM steering WHERE status = 'queued'")
+        waits += [f"the steered message {event} waits for run {run}" for event, run in found]
+        found = self.rows("SELECT event_id, created_at FROM waiting_messages")
+        waits += [f"the message {event} waits since {at}" for event, at in found]
+        return waits
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Read the facts with SQL of the judges' own."""
+        connection = sqlite3.connect(self.hosts[0].disk.path)
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+
+
+async def _forever(work: Awaitable[None]) -> None:
+    await work
+
+
+def journal_digest(life: Life) -> str:
+    """Return a digest of all journals, without times."""
+    found = hashlib.sha256()
+    for row in life.rows(
+        "SELECT run_id, last_position, attempt, kind, type, data FROM journal ORDER BY 1, 2"
+    ):
+        found.update(json.dumps(row).encode())
+    return found.hexdigest()[:16]
+
+
+def live(
+    plan: Plan,
+    template: Path,
+    handlers: Mapping[str, Handler],
+    attend: Sequence[Attend],
+    judges: Sequence[Judge],
+) -> Ended:
+    """Live a life in this interpreter, once: afterwards its state is of no use for another one."""
+    base = Path(tempfile.mkdtemp(prefix="hostler-life-", dir=_memory()))
+    findings: list[str] = []
+    try:
+        life = Life(plan, base, template)
+        logging.getLogger("hostler").addHandler(life.logged)
+        logging.getLogger("hostler").propagate = False
+        loop = life.world.loop
+        try:
+            life.world.run(life.live(handlers, attend))
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  a finding about the life itself
+            findings.append(f"the life broke: {type(error).__name__}: {error}")
+        for judge in judges:
+            findings += judge(life)
+        return Ended(
+            plan, findings, journal_digest(life), loop.time(), loop.callbacks, list(life.outside.notes)
+        )
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _memory() -> str | None:
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None

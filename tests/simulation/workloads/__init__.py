@@ -1,0 +1,1 @@
+"""What happens in lives, by subject. Each module plans actions, and carries them out."""
