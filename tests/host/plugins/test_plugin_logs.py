@@ -33,6 +33,17 @@ def test_files_roll_and_their_number_and_size_are_bounded(tmp_path: Path) -> Non
     assert "line 0999\nafter a restart\n" in "".join(path.read_text() for path in reversed(files))
 
 
+def test_a_file_that_cannot_be_moved_away_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "p.log.1" / "in the way").mkdir(parents=True)
+    log = PluginLog(tmp_path / "p.log", LIMITS)
+    for n in range(200):
+        log.write(f"line {n:04}\n".encode())
+        log.note("still here")
+    log.close()
+    assert (tmp_path / "p.log").stat().st_size <= 1000
+    assert log.last_line == "line 0199"
+
+
 def test_output_that_arrives_after_the_log_was_closed_is_dropped(tmp_path: Path) -> None:
     log = PluginLog(tmp_path / "p.log", LIMITS)
     log.write(b"in time\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from hostler.plugins.limits import ConnectionLimits
@@ -13,6 +14,8 @@ from hostler_protocol.errors import PluginCrashedError, PluginError, PluginProto
 
 BAD_MESSAGES_SECONDS = 60.0
 """Time in which messages that break the rules are counted."""
+
+_log = logging.getLogger(__name__)
 
 
 class ConnectionMonitor:
@@ -42,11 +45,18 @@ class ConnectionMonitor:
     def start(self) -> None:
         """Start to watch."""
         self._task = asyncio.get_running_loop().create_task(self._watch())
+        self._task.add_done_callback(self._watched)
 
     def stop(self) -> None:
         """Stop to watch: the connection is closed."""
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
+
+    def _watched(self, task: asyncio.Task[None]) -> None:
+        """Fail the connection if it is no longer watched because of an unexpected error."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a connection could not be watched", exc_info=error)
+            self._fail(PluginCrashedError("the host failed to watch its connection; the log says more"))
 
     def bad_message(self, reason: str) -> bool:
         """Count a message that broke the rules. Return False if it was one too many."""

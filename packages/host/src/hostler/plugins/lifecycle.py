@@ -184,7 +184,12 @@ class PluginLifecycle:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("plugin %s: work in the background failed", self.key, exc_info=error)
 
     async def _rejoined(self) -> PluginConnection:
         wait = self._away_since + self.context.start_limits.rejoin_seconds - self.context.clock()

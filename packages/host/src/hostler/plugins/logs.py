@@ -117,11 +117,13 @@ class PluginLog:
 
     def _roll(self) -> None:
         self._file.close()
-        for index in range(self.limits.log_files - 1, 0, -1):
-            older = self.path if index == 1 else self.path.with_name(f"{self.path.name}.{index - 1}")
-            if older.exists():
-                older.replace(self.path.with_name(f"{self.path.name}.{index}"))
-        self._file = self.path.open("wb", buffering=0)
+        try:
+            for index in range(self.limits.log_files - 1, 0, -1):
+                older = self.path if index == 1 else self.path.with_name(f"{self.path.name}.{index - 1}")
+                if older.exists():
+                    older.replace(self.path.with_name(f"{self.path.name}.{index}"))
+        finally:
+            self._file = self.path.open("wb", buffering=0)
         # violations must not get lost because a plugin writes a lot
         self._size = self._file.write(b"".join(self._notes)[-self.limits.log_file_bytes // 2 :]) or 0
 

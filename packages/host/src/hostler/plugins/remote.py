@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
@@ -11,6 +12,8 @@ from typing import Protocol
 from hostler.plugins.stdio import LOW_MARK_BYTES
 from hostler.plugins.transport import Receiver
 from hostler_protocol.errors import PluginCrashedError
+
+_log = logging.getLogger(__name__)
 
 
 class Channel(Protocol):
@@ -58,8 +61,11 @@ class RemoteTransport:
         for task in (*tasks, ending):
             task.cancel()
         await asyncio.wait([*tasks, ending])
-        failed = [t.exception() for t in tasks if not t.cancelled() and t.exception() is not None]
+        failed = [error for t in tasks if not t.cancelled() and (error := t.exception()) is not None]
         why = f": {failed[0]}" if failed else ""
+        for error in failed:
+            if not isinstance(error, ConnectionError):
+                _log.error("the connection of a remote plugin failed", exc_info=error)
         self._receiver.lost(PluginCrashedError(f"the connection of the remote plugin was closed{why}"))
         with contextlib.suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from hostler.plugins.process import PluginProcess
@@ -13,6 +14,8 @@ from hostler_protocol.errors import PluginCrashedError, PluginError
 
 LOW_MARK_BYTES = 256 * 1024
 HIGH_MARK_BYTES = 1024 * 1024
+
+_log = logging.getLogger(__name__)
 
 
 class _Stdout(asyncio.Protocol):
@@ -118,8 +121,18 @@ class StdioTransport:
             self._ending = asyncio.get_running_loop().create_task(self._tell_end())
 
     async def _tell_end(self) -> None:
-        """Report the end, with the exit status if it is known soon."""
+        """Report the end, whatever happens: runs and the restart of the plugin wait for it."""
         await self._opened.wait()
+        try:
+            reason = await self._end_reason()
+        except Exception as error:  # noqa: BLE001  the top of a worker: recorded here
+            _log.exception("process %d: the reason of its end is not known", self.process.pid)
+            reason = PluginCrashedError(f"the process ended; why is not known ({type(error).__name__})")
+        self.receiver.lost(reason)
+        self.abort()
+
+    async def _end_reason(self) -> PluginError:
+        """Wait for the rest of the output; return why the process ended, by its exit status if known soon."""
         self._abort_stdin()
         try:
             async with asyncio.timeout(self.process.limits.status_seconds):
@@ -129,8 +142,7 @@ class StdioTransport:
         if status is not None:
             await self._read_to_end()
         await self._drain_log()
-        self.receiver.lost(_explain(self.process, status))
-        self.abort()
+        return _explain(self.process, status)
 
     async def _read_to_end(self) -> None:
         """Read what the process wrote before its end; an escaped process may hold the pipe open."""
