@@ -16,7 +16,7 @@ from hostler.simulation.latency import Latency
 from hostler.simulation.loop import SimulatedLoop, SimulatedProcess, current_process
 from hostler.simulation.wire import Stream
 from hostler_protocol.errors import PluginCrashedError, PluginStartError
-from hostler_sdk.client import PluginConnection as SdkConnection
+from hostler_sdk.client import HostConnection
 from hostler_sdk.loading import PluginLoadError
 from hostler_sdk.plugin import Plugin
 from hostler_sdk.stdio import WRITE_BUFFER_BYTES
@@ -83,7 +83,7 @@ class PluginLife:
         self._host = host
         latency = Latency(self.chance)
         loop = self.process.loop
-        self._sdk: SdkConnection | None = None
+        self._sdk: HostConnection | None = None
         self.to_plugin = Stream(loop, self.process, latency, self._plugin_reads, self._host_left)
         self.from_plugin = Stream(loop, host, latency, self._host_reads, self._plugin_left)
         self.to_plugin.on_read = self._sent_some
@@ -94,10 +94,10 @@ class PluginLife:
         """Run the plugin's code; called in its process."""
         end = _PluginEnd(self)
         self.from_plugin.on_read = end.read
-        self._sdk = SdkConnection(plugin, end)
+        self._sdk = HostConnection(plugin, end)
         self.process.spawn(self._until_closed(self._sdk))
 
-    async def _until_closed(self, sdk: SdkConnection) -> None:
+    async def _until_closed(self, sdk: HostConnection) -> None:
         await sdk.closed.wait()
         await sdk.stopped(1.0)
         self.from_plugin.close()
