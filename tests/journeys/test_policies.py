@@ -254,7 +254,10 @@ async def test_a_run_can_be_cancelled_while_its_plugin_starts(tmp_path: Path) ->
         assert (ended.record.status, ended.types) == ("cancelled", ["run.failed"])
 
 
-async def test_a_run_whose_journal_refuses_it_still_ends(tmp_path: Path) -> None:
+async def test_a_run_whose_journal_refuses_it_still_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hostler.host.run_reader.OWN_POLL_SECONDS", 3600)  # watchers are woken
     refuse = """CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.type = 'acme.poison'
                 BEGIN SELECT RAISE(ABORT, 'refused'); END"""
     async with within(), stage(tmp_path) as host:

@@ -112,6 +112,10 @@ class Turn:
         self.let.set()
 
 
+async def _fail(run_: Run) -> None:
+    raise AssertionError(f"the attempt of {run_.run_id} raised")
+
+
 class Story:
     """A dispatcher over a real database, and all that happens to its runs."""
 
@@ -126,7 +130,7 @@ class Story:
             database,
             lambda: HOST,
             lambda run_: Turn(self, run_),
-            lambda tx, run_: None,
+            _fail,
             self.settle,
             max_active=SLOTS,
             max_queued=1_000,

@@ -100,7 +100,7 @@ class Stage:
             database,
             lambda: self.member,
             self._make,
-            _fail,
+            lambda run: database.write(lambda tx: _fail(tx, run)),
             self._settle,
             max_active=slots,
             max_queued=queue,

@@ -123,7 +123,7 @@ class RunParts:
             db,
             lambda: self.lease.member,
             lambda run: Attempt(self.attempt_services, run),
-            _fail,
+            self._fail,
             lambda lost: settle_lost(db, lost, is_resumable),
             max_active=settings.max_active_runs,
             max_queued=settings.max_queued_runs,
@@ -168,6 +168,11 @@ class RunParts:
     def _can_steer(self, runner_id: str) -> bool:
         manifest = self._inst.supervisor.catalog.find(runner_id)
         return manifest is not None and manifest.capabilities.steering
+
+    async def _fail(self, run: Run) -> None:
+        """Fail a run that this host could not execute; its watchers were sent to the journal before."""
+        await self._inst.db.write(lambda tx: _fail(tx, run))
+        self.reader.feed.wake(run.run_id)
 
     async def _end_work(self, reason: str) -> None:
         """End every attempt, and wait until the plugins work on none of them any more."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from hostler.storage.port import Database, Tx
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import HostlerError
 
@@ -47,18 +46,16 @@ class ActiveAttempt(Protocol):
 class ActiveAttempts:
     """Executes attempts.
 
-    `make` builds the attempt of a claimed run. `fail` ends a run whose attempt raised. `left` is called for
-    each attempt that is over.
+    `make` builds the attempt of a claimed run. `fail` ends a run whose attempt raised, and wakes its watchers.
+    `left` is called for each attempt that is over.
     """
 
     def __init__(
         self,
-        db: Database,
         make: Callable[[Run], ActiveAttempt],
-        fail: Callable[[Tx, Run], None],
+        fail: Callable[[Run], Awaitable[None]],
         left: Callable[[ActiveAttempt], None],
     ) -> None:
-        self._db = db
         self._make = make
         self._fail = fail
         self._on_left = left
@@ -112,7 +109,7 @@ class ActiveAttempts:
 
     async def _abandon(self, run: Run) -> None:
         try:
-            await self._db.write(lambda tx: self._fail(tx, run))
+            await self._fail(run)
         except HostlerError as error:
             log.error("run %s: not settled now (%s); the next search for lost runs does", run.run_id, error)
 

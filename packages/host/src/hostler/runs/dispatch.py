@@ -58,8 +58,9 @@ class Dispatcher:
     """Decides which runs this process executes, and when.
 
     `member` returns the membership under which this host claims; None: its lease is lost, and it claims
-    nothing. `make` builds the attempt of a claimed run; `fail` ends a run whose attempt raised; `settle`
-    settles attempts that were claimed here and are not executed, by the policies of their agents.
+    nothing. `make` builds the attempt of a claimed run; `fail` ends a run whose attempt raised, and wakes its
+    watchers; `settle` settles attempts that were claimed here and are not executed, by the policies of their
+    agents.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Dispatcher:
         db: Database,
         member: Callable[[], Membership | None],
         make: Callable[[Run], ActiveAttempt],
-        fail: Callable[[Tx, Run], None],
+        fail: Callable[[Run], Awaitable[None]],
         settle: Callable[[list[RunAttempt]], Awaitable[Any]],
         *,
         max_active: int,
@@ -79,7 +80,7 @@ class Dispatcher:
     ) -> None:
         self._db = db
         self._member = member
-        self._attempts = ActiveAttempts(db, make, fail, self._attempt_left)
+        self._attempts = ActiveAttempts(make, fail, self._attempt_left)
         self._settle_lost = settle
         self._slots = Slots(max_active, max_per_workspace, max_per_plugin)
         self._shared = db.shared
