@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hostler.storage.stores.deferred import CLAIM_MS
 from support.http_host import PUPPET, PUPPET_RUNNER
 from support.http_runs import follow
 from support.oracle import rows
@@ -66,6 +68,19 @@ async def defer(host: HostProcess) -> list[str]:
     return [f"e{number}" for number in range(EVENTS)]
 
 
+async def claimed(database: str) -> None:
+    """Wait until a host has claimed events, whose filters it evaluates now."""
+    query = "SELECT count(*) FROM deferred_events WHERE next_at > "
+    while rows(database, f"{query}{int(time.time() * 1000) + CLAIM_MS // 2}") == [(0,)]:
+        await asyncio.sleep(0.005)
+
+
+def let_claims_expire(database: str) -> None:
+    """Put the clock of deferred events forward by the length of a claim, which would be a minute's wait."""
+    moved = rows(database, f"UPDATE deferred_events SET next_at = next_at - {CLAIM_MS} RETURNING event_id")
+    assert len(moved) == EVENTS
+
+
 async def started(host: HostProcess, event_ids: list[str]) -> None:
     """Each event has one run, which completes."""
     for event_id in event_ids:
@@ -82,8 +97,11 @@ async def test_events_that_wait_for_their_filter_survive_the_host(tmp_path: Path
     async with asyncio.timeout(SECONDS):
         config = config_file(path, plugins=[PUPPET], agents=[agent([HUNGRY])])
         async with host_of(tmp_path, "host", database, config) as host:
+            url = database or str(host.data / "hostler.db")
             event_ids = await defer(host)
+            await claimed(url)
             host.kill()
+            let_claims_expire(url)
             config_file(path, plugins=[PUPPET], agents=[agent(["size(event.data.w) > 0"])])
             await host.start()
             await started(host, event_ids)
@@ -99,9 +117,11 @@ async def test_another_host_routes_the_events_of_one_that_died(tmp_path: Path, s
             host_of(tmp_path, "second", shared, config) as second,
         ):
             event_ids = await defer(first)
+            await claimed(shared)
             first.kill()
             answer = await ask(second.url, "PUT", "/v1/agents/picky", agent(["true"]))
             assert answer.status in {200, 201}, answer
+            let_claims_expire(shared)
             await started(second, event_ids)
             assert rows(shared, "SELECT count(*) FROM deferred_events") == [(0,)]
             assert await second.stop() == 0
