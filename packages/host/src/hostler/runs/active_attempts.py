@@ -46,8 +46,8 @@ class ActiveAttempt(Protocol):
 class ActiveAttempts:
     """Executes attempts.
 
-    `make` builds the attempt of a claimed run. `fail` ends a run whose attempt raised, and wakes its watchers.
-    `left` is called for each attempt that is over.
+    `make` builds the attempt of a claimed run. `fail` ends a run whose attempt raised, and wakes its
+    watchers. `left` is called for each attempt that is over.
     """
 
     def __init__(
