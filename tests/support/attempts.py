@@ -37,6 +37,9 @@ FINISHED = ("run.completed", {"finish_reason": "stop"})
 MESSAGE = {"message": {"role": "assistant", "content": "hello"}}
 COMPLETED = ("message.completed", MESSAGE)
 
+PATIENT = replace(DEFAULT_CONNECTION_LIMITS, answer_seconds=3600.0)
+"""No wait for an answer ends by itself."""
+
 
 def delta(text: str) -> tuple[str, Any]:
     return "message.delta", {"chunk": {"role": "assistant", "content": text}}
@@ -48,6 +51,7 @@ class Attempts:
 
     host: Preparations
     plugin: LinkedPlugin
+    connection: PluginConnection
     services: AttemptServices
     replaced: list[str] = field(default_factory=list)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -197,7 +201,7 @@ async def attempts(
             explicit_pauses=host.preparer.explicit_pauses,
             stall_seconds=60,
         )
-        held = Attempts(host, plugin, replace(made, **services), replaced)
+        held = Attempts(host, plugin, connection, replace(made, **services), replaced)
         try:
             yield held
         finally:

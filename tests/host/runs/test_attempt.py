@@ -24,7 +24,7 @@ from hostler_protocol.errors import (
 )
 from hostler_protocol.limits import INITIAL_RESULT_CREDIT
 from hostler_protocol.manifest import Capabilities
-from support.attempts import COMPLETED, FINISHED, after, attempts, delta, raising
+from support.attempts import COMPLETED, FINISHED, PATIENT, after, attempts, delta, raising
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 RESTART = {"recovery": {"on_crash": "restart"}}
@@ -235,6 +235,27 @@ async def test_cancelled_while_it_is_prepared_its_runner_is_not_started(
         assert await host.ending(run) == ("cancelled", "cancelled")
         assert host.plugin.started == []
         assert [entry.kind for entry in await host.entries(run, "context")] == ["context"]
+
+
+async def test_cancelled_while_its_start_is_unanswered_it_ends_after_the_grace(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with attempts(database, tmp_path, limits=PATIENT, cancel_grace_seconds=0) as host:
+        host.plugin.holds_starts = True
+        run = await host.open()
+        attempt = host.attempt(run)
+        task = host.execute(attempt)
+        await host.plugin.until(lambda: bool(host.plugin.starts))
+        attempt.cancel("enough")
+        async with asyncio.timeout(60):
+            await task
+        assert host.plugin.reasons()[0] == "enough"
+        assert await host.ending(run) == ("cancelled", "cancelled")
+        assert await host.connection.wait_free([run.run_id], 0) == [run.run_id]
+        host.plugin.answer_start()  # too late: the plugin is told once more, and says that it has stopped
+        host.plugin.end(run.run_id)
+        assert await host.connection.wait_free([run.run_id], 60) == []
+        assert host.replaced == []
 
 
 async def test_a_cancelled_runner_that_completes_within_its_grace_has_completed(

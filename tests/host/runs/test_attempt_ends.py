@@ -14,7 +14,7 @@ from hostler.storage.stores import runs
 from hostler_protocol.errors import (
     StorageError,
 )
-from support.attempts import COMPLETED, FINISHED, after, attempts, raising
+from support.attempts import COMPLETED, FINISHED, PATIENT, after, attempts, raising
 from support.shaky_database import Shaky
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -26,14 +26,12 @@ RESTART = {"recovery": {"on_crash": "restart"}}
 async def test_at_its_deadline_the_runner_is_stopped_and_the_run_has_timed_out(
     database: SqlDatabase, tmp_path: Path
 ) -> None:
-    async with attempts(database, tmp_path) as host:
-        host.plugin.holds_starts = True
+    async with attempts(database, tmp_path, limits=PATIENT) as host:
+        host.plugin.holds_starts = True  # the deadline does not wait for an answer
         host.change_prepared(deadline_at=time.time())
         run = await host.open()
-        task = host.execute(host.attempt(run))
-        await host.plugin.until(lambda: bool(host.plugin.reasons()))
-        host.plugin.answer_start()
-        await task
+        async with asyncio.timeout(60):
+            await host.attempt(run).execute()
         assert host.plugin.reasons()[0] == "deadline"
         assert await host.ending(run) == ("timeout", "runner.timeout")
 

@@ -14,6 +14,7 @@ from hostler.calls.executor import CallExecutor
 from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import PausedCall
 from hostler.domain.recovery import Settlement, settle
+from hostler.domain.result_sequence import Stop
 from hostler.journal.resume import Resumption, read_answer
 from hostler.journal.run_log import Item
 from hostler.pauses.held_calls import HeldCalls
@@ -276,13 +277,19 @@ class RunningAttempt:
         self._connection.cancel_run(self._run.run_id, reason)
 
     def _grace_over(self) -> None:
-        if not self._end.ended and self._end.stop_reason is not None:
-            self._results.write(self._stream.stop("cancelled", self._end.stop_reason))
+        if self._end.stop_reason is not None:
+            self._stop("cancelled", self._end.stop_reason)
 
     def _deadline_over(self) -> None:
         if not self._end.ended:
             self._stop_runner("deadline")
-            self._results.write(self._stream.stop("timeout", "the run did not end within its deadline"))
+            self._stop("timeout", "the run did not end within its deadline")
+
+    def _stop(self, stop: Stop, reason: str) -> None:
+        """End the run, unless it has ended. A start that its plugin has not answered is given up."""
+        if not self._end.ended:
+            self._results.write(self._stream.stop(stop, reason))
+            self._clock.cut_short()
 
     def _is_busy(self) -> bool:
         """Whether anything is under way that the runner may wait for."""
@@ -294,7 +301,7 @@ class RunningAttempt:
             seconds = self._parts.prepared.grant.idle_seconds
             self._stop_runner("idle")
             why = f"the run gave no result and made no call for {seconds:g} s (idle_timeout)"
-            self._results.write(self._stream.stop("timeout", why))
+            self._stop("timeout", why)
 
     # -- an attempt that repeats a recording ------------------------------------------------------
 
