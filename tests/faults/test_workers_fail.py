@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,29 @@ import pytest
 from hostler.host.agent_monitor import AgentMonitor
 from hostler.host.audit_heads import AuditHeads
 from hostler.host.host import Host
+from hostler.host.lease import LeaseHeartbeat
+from hostler.host.sandbox_audit import AuditedSandboxes
 from hostler.host.webhooks import WebhookSender
 from hostler.host.workers import FAILING_AFTER
 from hostler.pauses.service import PauseService
 from hostler.runs.dispatch import Dispatcher
 from hostler.runs.rerouting import Rerouter
+from hostler.sandbox.port import Violation
 from support.http_host import Served, serving
 
 SECONDS = 200.0
-WORKERS = {"dispatcher", "retention", "audit heads", "webhooks", "pauses", "agent review", "rerouting"}
+WORKERS = {
+    "dispatcher",
+    "retention",
+    "audit heads",
+    "webhooks",
+    "pauses",
+    "agent review",
+    "rerouting",
+    "sandbox audit",
+}
+SHARED = {"recovery"}
+"""Also works where hosts share a database."""
 OFTEN: dict[str, Any] = {"collect_seconds": 0.05, "note_heads_seconds": 0.05}
 
 
@@ -38,6 +53,8 @@ class Fault:
             (PauseService, "sweep"),
             (AgentMonitor, "look"),
             (Rerouter, "_pause"),
+            (AuditedSandboxes, "_write"),
+            (LeaseHeartbeat, "_recover_lost"),
         ):
             monkeypatch.setattr(kind, name, self._failing(getattr(kind, name), f"{kind.__name__}.{name}"))
 
@@ -57,6 +74,9 @@ async def _ready(served: Served, *, failing: set[str]) -> dict[str, Any]:
         while True:
             served.host.dispatcher.look()
             served.host.webhook_sender.wake()
+            served.host.sandboxes.record(
+                f"test {time.monotonic()}", Violation("refused", "nothing", "nothing")
+            )
             answer = await served.client.get("/readyz")
             body: dict[str, Any] = answer.json()
             found = set() if answer.status_code == 200 else set(body["details"]["not_ready"])
@@ -78,17 +98,18 @@ async def test_workers_that_fail_are_logged_counted_shown_and_start_again(
     monkeypatch.setattr("hostler.host.webhooks.POLL_SECONDS", 0.05)
     monkeypatch.setattr("hostler.runs.rerouting.LOOK_SECONDS", 0.05)
 
+    shared = database_url.startswith("postgres")
+    workers = WORKERS | SHARED if shared else WORKERS
+
     async def story() -> None:
-        async with serving(
-            tmp_path, database=database_url if database_url.startswith("postgres") else None, **OFTEN
-        ) as served:
+        async with serving(tmp_path, database=database_url if shared else None, **OFTEN) as served:
             await _ready(served, failing=set())
             fault.on = True
-            body = await _ready(served, failing=WORKERS)
+            body = await _ready(served, failing=workers)
             assert "background work keeps failing" in body["detail"]
             assert "injected" not in body["detail"], "open to everybody: what failed is the log's to say"
             metrics = (await served.client.get("/metrics")).text
-            for worker in WORKERS:
+            for worker in workers:
                 (line,) = [
                     line
                     for line in metrics.splitlines()
@@ -105,6 +126,6 @@ async def test_workers_that_fail_are_logged_counted_shown_and_start_again(
             assert run.status == "completed", "what was queued meanwhile runs"
 
     await story()
-    for worker in WORKERS:
+    for worker in workers:
         assert f"the worker {worker} failed" in caplog.text
     assert "LookupError: injected into Dispatcher._look" in caplog.text

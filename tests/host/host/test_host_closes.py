@@ -19,6 +19,7 @@ def _closers(host: Host) -> list[tuple[Any, str]]:
         (host.dispatcher, "stop"),
         (host.mcp, "close"),
         (host.workers, "stop"),
+        (host.webhook_sender, "close"),
         (host.supervisor, "close"),
         (host.filters, "close"),
         (host.models, "close"),

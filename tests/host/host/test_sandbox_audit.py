@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
+from hostler.host import sandbox_audit
 from hostler.host.sandbox_audit import HOUR_SECONDS, MAX_PER_HOUR, AuditedSandboxes
 from hostler.sandbox.port import Violation
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit
+from support.shaky_database import Shaky
 
 WORKSPACE = "default"
 
@@ -43,3 +49,28 @@ async def test_one_that_is_refused_much_fills_the_chain_no_further_than_its_boun
     assert texts[0] == refusal(7).text
     assert "more than" in texts[1]
     assert len(facts) == MAX_PER_HOUR + 3
+
+
+async def test_refusals_that_cannot_be_written_wait_for_the_database(
+    database: SqlDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_audit, "RETRY_SECONDS", 0.001)
+    sandboxes = AuditedSandboxes(Shaky(database, refusals=2), WORKSPACE)
+    written = asyncio.Event()
+    worker = asyncio.create_task(sandboxes.work(written.set))
+    for number in range(2):
+        sandboxes.record("plugin acme/echo", refusal(number))
+    async with asyncio.timeout(60):
+        await written.wait()
+    worker.cancel()
+    facts = await database.read(lambda tx: audit.page(tx, WORKSPACE))
+    assert [fact.body["text"] for fact in reversed(facts)] == [refusal(0).text, refusal(1).text]
+
+
+async def test_refusals_that_can_never_be_written_are_counted_in_the_log(
+    database: SqlDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    sandboxes = AuditedSandboxes(Shaky(database, refusals=1), WORKSPACE)
+    sandboxes.record("plugin acme/echo", refusal(1))
+    await sandboxes.close()
+    assert "1 refusals of sandboxes are not audited: the disk is full" in caplog.text

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,7 +35,7 @@ from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import notices
 from hostler.storage.stores import settings as stored_settings
-from hostler.storage.stores.notices import WebhookDelivery
+from hostler.storage.stores.notices import ClaimedDelivery, WebhookDelivery
 from support.databases import TEST_SECONDS, write
 from support.receiver import Receiver
 
@@ -103,6 +104,7 @@ async def webhook_sender(database: SqlDatabase, **options: Any) -> AsyncIterator
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        await made.close()
 
 
 async def test_a_notice_arrives_signed_and_says_what_waits_where(database: SqlDatabase) -> None:
@@ -192,6 +194,34 @@ async def test_a_receiver_that_does_not_answer_is_left_and_holds_up_no_other(
         async with webhook_sender(database):
             await stuck.request()
             await well.request()
+
+
+async def test_an_unexpected_error_in_a_delivery_fails_the_worker_and_no_other_delivery(
+    database: SqlDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliver, failed = WebhookSender._deliver, asyncio.Event()
+
+    async def broken(self: WebhookSender, claimed: ClaimedDelivery) -> None:
+        if claimed.delivery.webhook == "bad":
+            raise LookupError("injected")
+        await failed.wait()  # this delivery is under way when the other one fails
+        await deliver(self, claimed)
+
+    monkeypatch.setattr(WebhookSender, "_deliver", broken)
+    async with Receiver() as receiver:
+        for name in ("bad", "good"):
+            await database.write(partial(hook, url=receiver.url, name=name))
+        await database.write(opened)
+        sender = WebhookSender(database, WS)
+        with pytest.raises(ExceptionGroup) as raised:
+            async with asyncio.timeout(TEST_SECONDS):
+                await sender.work()
+        (error,) = raised.value.exceptions
+        assert isinstance(error, LookupError)
+        assert error.__notes__ == ["in a delivery to webhook bad"]
+        failed.set()
+        assert (await receiver.request()).headers["hostler-event"] == "pause.opened"
+        await sender.close()
 
 
 async def test_a_hanging_try_is_cut_after_its_time(database: SqlDatabase) -> None:

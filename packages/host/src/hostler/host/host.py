@@ -144,6 +144,7 @@ class Host:
         self.workers.start("retention", retention)
         self.workers.start("audit heads", partial(self.audit_heads.keep, settings.note_heads_seconds))
         self.workers.start("webhooks", self.webhook_sender.work)
+        self.workers.start("sandbox audit", self.sandboxes.work)
         self.workers.start("pauses", self.pauses.keep_swept)
         self.workers.start("agent review", self.diagnosis.watch().keep)
         self.workers.start("rerouting", self.rerouter.work)
@@ -172,6 +173,7 @@ class Host:
             ("runs", self.drain),
             ("MCP servers", self.mcp.close),
             ("background work", self.workers.stop),
+            ("webhooks", self.webhook_sender.close),
             ("plugins", partial(self.supervisor.close, 0)),
             ("filters", self.filters.close),
             ("models", self.models.close),

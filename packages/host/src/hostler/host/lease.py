@@ -134,14 +134,17 @@ class LeaseHeartbeat:
                 pass
             self._check.clear()
             try:
-                if ended := await self.db.read(hosts.end_stalled):
-                    log.warning("%d stalled transactions of other hosts were ended", ended)
-                if self.member is not None:
-                    await self.recover()
+                await self._recover_lost()
             except StorageError as error:
                 log.warning("runs of lost hosts cannot be recovered now: %s", error)
             else:
                 succeeded()
+
+    async def _recover_lost(self) -> None:
+        if ended := await self.db.read(hosts.end_stalled):
+            log.warning("%d stalled transactions of other hosts were ended", ended)
+        if self.member is not None:
+            await self.recover()
 
 
 def host_id_of(data_dir: Path) -> str:

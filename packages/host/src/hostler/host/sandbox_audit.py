@@ -1,7 +1,7 @@
 """Audit of refusals by sandboxes, of plugins, MCP servers and commands.
 
 A sandbox reports each refusal once per process. The refusals audited per sandbox and hour are limited as
-well: a process that restarts again and again would fill the audit log. They are written in the background.
+well: a process that restarts again and again would fill the audit log. A worker writes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hostler.sandbox.port import Violation
 from hostler.sandbox.probe import find_sandbox
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import audit
-from hostler_protocol.errors import HostError
+from hostler_protocol.errors import HostError, StorageError
 
 MAX_PER_HOUR = 120
 """Audited refusals per sandbox name and hour; one more entry says that there were more."""
@@ -26,6 +26,8 @@ MAX_WAITING = 2000
 MAX_NAMES = 4000
 """Sandbox names with a counter: commands of each conversation have one."""
 HOUR_SECONDS = 3600.0
+RETRY_SECONDS = 1.0
+"""Back-off after the database did not answer."""
 ACTOR = "sandbox"
 
 _log = logging.getLogger(__name__)
@@ -41,7 +43,7 @@ class AuditedSandboxes:
         self._waiting: deque[tuple[str, str, str]] = deque(maxlen=MAX_WAITING)
         self._counts: dict[str, int] = {}
         self._counted_from = clock()
-        self._writing: asyncio.Task[None] | None = None
+        self._recorded = asyncio.Event()
 
     async def find(self) -> MachineSandbox:
         """Return the strongest sandbox of this machine."""
@@ -60,27 +62,43 @@ class AuditedSandboxes:
             self._waiting.append((name, violation.kind, text))
         else:
             self._waiting.append((name, violation.kind, violation.text))
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
+        self._recorded.set()
 
-    async def _write(self) -> None:
-        try:
-            while self._waiting:
-                facts = tuple(self._waiting)
-                self._waiting.clear()
-
-                def write(tx: Tx, facts: tuple[tuple[str, str, str], ...] = facts) -> None:
-                    for name, kind, text in facts:
-                        action = "sandbox.limit" if kind == "limit" else "sandbox.refused"
-                        audit.record(tx, self._workspace, ACTOR, action, name, {"kind": kind, "text": text})
-
-                await self._db.write(write)
-        except HostError as error:
-            _log.error("refusals of sandboxes cannot be audited: %s", error.message)
-        finally:
-            self._writing = None
+    async def work(self, succeeded: Callable[[], None]) -> None:
+        """Write queued refusals. A worker of the host."""
+        self._recorded.set()
+        while True:
+            await self._recorded.wait()
+            self._recorded.clear()
+            try:
+                await self._write()
+            except StorageError as error:
+                _log.warning("refusals of sandboxes cannot be audited now: %s", error.message)
+                await asyncio.sleep(RETRY_SECONDS)
+                self._recorded.set()
+            else:
+                succeeded()
 
     async def close(self) -> None:
-        """Wait until all queued refusals are written."""
-        if self._writing is not None:
-            await self._writing
+        """Write what is still queued."""
+        try:
+            await self._write()
+        except HostError as error:
+            _log.error("%d refusals of sandboxes are not audited: %s", len(self._waiting), error.message)
+
+    async def _write(self) -> None:
+        """Write all queued refusals. After a StorageError they stay queued."""
+        while self._waiting:
+            facts = tuple(self._waiting)
+            self._waiting.clear()
+
+            def write(tx: Tx, facts: tuple[tuple[str, str, str], ...] = facts) -> None:
+                for name, kind, text in facts:
+                    action = "sandbox.limit" if kind == "limit" else "sandbox.refused"
+                    audit.record(tx, self._workspace, ACTOR, action, name, {"kind": kind, "text": text})
+
+            try:
+                await self._db.write(write)
+            except StorageError:
+                self._waiting.extendleft(reversed(facts))  # if there is no room, the newest are dropped
+                raise

@@ -74,7 +74,7 @@ class UndeliverableError(Exception):
 
 
 class WebhookSender:
-    """Delivers due notices while `work` runs. `pace` scales the waits between tries, for tests."""
+    """Delivers due notices while `work` runs; call `close` after it. `pace` scales the waits."""
 
     def __init__(
         self,
@@ -95,6 +95,8 @@ class WebhookSender:
         self._jitter = jitter
         self._wake = asyncio.Event()
         self._lanes: dict[DueWebhook, asyncio.Task[None]] = {}
+        self._failures: list[Exception] = []
+        """Unexpected errors of lanes, which `work` raises. The other lanes go on meanwhile."""
 
     def wake(self) -> None:
         """Search for due deliveries at once."""
@@ -103,22 +105,27 @@ class WebhookSender:
     async def work(self, succeeded: Callable[[], None] = lambda: None) -> None:
         """Deliver due notices. A worker of the host."""
         swept_at = 0.0
-        try:
-            while True:
-                wait = POLL_SECONDS
-                try:
-                    wait = await self._start_lanes()
-                    if time.monotonic() - swept_at > SWEEP_SECONDS or not swept_at:
-                        await self._db.write(lambda tx: notices.drop_old(tx, self._workspace))
-                        swept_at = time.monotonic()
-                    succeeded()
-                except StorageError as error:
-                    log.warning("notices cannot be read: %s", error)
-                await self._sleep(wait)
-        finally:
-            for lane in self._lanes.values():
-                lane.cancel()
-            await asyncio.gather(*self._lanes.values(), return_exceptions=True)
+        while True:
+            if self._failures:
+                failures, self._failures = self._failures, []
+                raise ExceptionGroup("the deliveries of webhooks failed", failures)
+            wait = POLL_SECONDS
+            try:
+                wait = await self._start_lanes()
+                if time.monotonic() - swept_at > SWEEP_SECONDS or not swept_at:
+                    await self._db.write(lambda tx: notices.drop_old(tx, self._workspace))
+                    swept_at = time.monotonic()
+                succeeded()
+            except StorageError as error:
+                log.warning("notices cannot be read: %s", error)
+            await self._sleep(wait)
+
+    async def close(self) -> None:
+        """Give up the tries under way; another host, or the next start, repeats them."""
+        lanes = list(self._lanes.values())
+        for lane in lanes:
+            lane.cancel()
+        await asyncio.gather(*lanes, return_exceptions=True)
 
     async def _start_lanes(self) -> float:
         """Start a lane for each receiver with due deliveries; return the seconds to the next search."""
@@ -138,8 +145,9 @@ class WebhookSender:
 
     def _lane_ended(self, receiver: DueWebhook, lane: asyncio.Task[None]) -> None:
         del self._lanes[receiver]
-        if not lane.cancelled() and (error := lane.exception()) is not None:
-            log.error("webhook %s: its lane failed", receiver.webhook, exc_info=error)
+        if not lane.cancelled() and isinstance(error := lane.exception(), Exception):
+            error.add_note(f"in a delivery to webhook {receiver.webhook}")
+            self._failures.append(error)
         self._wake.set()
 
     async def _sleep(self, seconds: float) -> None:
