@@ -1,0 +1,188 @@
+"""Lives in processes of their own: each in a forked child, over several worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import importlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from hostler.domain.struct_types import learn_struct_types
+from hostler.storage.sql.sqlite import SqliteDriver
+from simulation.catalog import ATTEND, HANDLERS, JUDGES
+from simulation.life import Ended, live
+from simulation.plan import Plan
+
+LIFE_SECONDS = 60.0
+"""Real time after which a life hangs. One takes 0.1 to 0.3 s."""
+TESTS = Path(__file__).resolve().parents[1]
+WARM = ("jsonschema_rs", "yaml", "email.parser", "encodings.ascii")
+"""The host imports these when it needs them: imported before the fork, they halve the cost of a life."""
+HANG = "the life hangs"
+
+Prepare = Callable[[], None]
+"""Called in the child before the life, for example to put a defect into the host."""
+
+
+def make_template(path: Path) -> None:
+    """Make an empty database, and load what every life needs."""
+    SqliteDriver(path).close()
+    for module in WARM:
+        importlib.import_module(module)
+    learn_struct_types()
+
+
+def in_child(
+    plan: Plan, template: Path, prepare: Prepare | None = None, *, seconds: float = LIFE_SECONDS
+) -> Ended:
+    """Live a life in a forked process: each begins with the same interpreter.
+
+    A life that hangs or ends its process is a finding, with the stacks of the child.
+    """
+    reading, writing = os.pipe()
+    with tempfile.TemporaryFile() as stacks:
+        pid = os.fork()
+        if pid == 0:
+            os.close(reading)
+            _live_and_exit(plan, template, prepare, seconds, writing, stacks.fileno())
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            data = pipe.read()
+        _, status = os.waitpid(pid, 0)
+        if status == 0 and data:
+            ended: Ended = pickle.loads(data)
+            return ended
+        stacks.seek(0)
+        where = stacks.read().decode(errors="replace")
+    what = (
+        f"{HANG}: not over after {seconds:g} s" if "Timeout" in where else f"the life ended: status {status}"
+    )
+    return Ended(plan, [f"{what}\n{where}".rstrip()], "", 0.0, 0)
+
+
+def _live_and_exit(
+    plan: Plan, template: Path, prepare: Prepare | None, seconds: float, writing: int, stacks: int
+) -> None:
+    status = 1
+    try:
+        faulthandler.enable(stacks)
+        faulthandler.dump_traceback_later(seconds, exit=True, file=stacks)
+        gc.disable()  # when it runs differs between versions of Python
+        if prepare is not None:
+            prepare()
+        with os.fdopen(writing, "wb") as pipe:
+            pickle.dump(live(plan, template, HANDLERS, ATTEND, JUDGES), pipe)
+        status = 0
+    except BaseException:
+        os.write(stacks, traceback.format_exc().encode())
+        raise
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+# -- workers --------------------------------------------------------------------------------------
+
+
+def live_all(
+    plans: Iterable[Plan], *, jobs: int = 2, prepare: Prepare | None = None, python: str = sys.executable
+) -> Iterator[Ended]:
+    """Live lives in worker processes, and return what is left of each as it ends.
+
+    The workers hash strings alike, whatever this process does. `prepare` is a function of a module.
+    Plans are taken one by one, so `plans` may go on for ever.
+    """
+    ended: queue.SimpleQueue[Ended | BaseException | None] = queue.SimpleQueue()
+    source, taking, stopped = iter(plans), threading.Lock(), threading.Event()
+
+    def next_plan() -> Plan | None:
+        with taking:
+            return None if stopped.is_set() else next(source, None)
+
+    def feed() -> None:
+        try:
+            with _worker(python) as worker:
+                while (plan := next_plan()) is not None:
+                    ended.put(_ask(worker, plan, prepare))
+        except BaseException as error:  # noqa: BLE001  raised at whoever waits for the lives
+            ended.put(error)
+        ended.put(None)
+
+    threads = [threading.Thread(target=feed, name=f"lives {number}") for number in range(jobs)]
+    for thread in threads:
+        thread.start()
+    try:
+        left = jobs
+        while left:
+            one = ended.get()
+            if isinstance(one, BaseException):
+                raise one
+            if one is None:
+                left -= 1
+            else:
+                yield one
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextlib.contextmanager
+def _worker(python: str) -> Iterator[subprocess.Popen[bytes]]:
+    # where this process found its modules, the worker finds them, too: tests may run from anywhere
+    path = os.pathsep.join([str(TESTS), *(os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+    worker = subprocess.Popen(
+        [python, "-m", "simulation.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path.rstrip(os.pathsep)},
+        start_new_session=True,  # Ctrl-C is for the one that reports
+    )
+    try:
+        yield worker
+    finally:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            worker.stdin.close()
+        worker.wait()
+        worker.stdout.close()
+
+
+def _ask(worker: subprocess.Popen[bytes], plan: Plan, prepare: Prepare | None) -> Ended:
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    try:
+        pickle.dump((plan, prepare), worker.stdin)
+        worker.stdin.flush()
+        ended: Ended = pickle.load(worker.stdout)
+    except (EOFError, BrokenPipeError):
+        raise RuntimeError(f"a worker ended with status {worker.wait()}") from None
+    return ended
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Live the lives that are asked for, until the requests end."""
+    with tempfile.TemporaryDirectory() as folder:
+        template = Path(folder) / "template.db"
+        make_template(template)
+        gc.collect()
+        gc.freeze()
+        while True:
+            try:
+                plan, prepare = pickle.load(requests)
+            except EOFError:
+                return
+            pickle.dump(in_child(plan, template, prepare), answers)
+            answers.flush()
