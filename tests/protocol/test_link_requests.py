@@ -129,7 +129,7 @@ def test_ids_of_different_types_are_different(pair: Pair) -> None:
     events = pair.to_host(call(1) + call("1"))
     assert [event.id for event in events if isinstance(event, Called)] == [1, "1"]
     (cancelled,) = pair.to_host(line({"method": "host/cancel", "params": {"id": "1"}}))
-    assert cancelled == CallCancelled("1")
+    assert cancelled == CallCancelled("1", "r1")
     assert pair.host.reply(1, {"prompt": []}) != b""
 
 
@@ -342,7 +342,7 @@ def test_a_cancelled_call_is_told_once_and_never_answered(pair: Pair) -> None:
     id_ = pair.plugin_asks("host/prompt.get", INFO)
     pair.plugin.abandon(id_)
     note = pair.plugin.notify("host/cancel", CallCancelNote(id=id_))
-    assert pair.to_host(note + note) == [CallCancelled(id_)]
+    assert pair.to_host(note + note) == [CallCancelled(id_, "r1")]
     assert pair.host.reply(id_, {"prompt": []}) == b""
     assert pair.host.refuse(id_, NotFoundError("x")) == b""
     assert pair.host.stream(id_, {"delta": {}}) == b""

@@ -103,6 +103,16 @@ def test_requests_are_bounded_in_bytes_but_a_single_one_is_not() -> None:
     assert peers.bytes == 0
 
 
+def test_the_open_calls_of_a_run_are_known_until_they_are_closed() -> None:
+    peers = PeerRequests()
+    peers.add(1, PeerRequest("run/start", 5, "r1"))
+    peers.add(2, PeerRequest("host/state.get", 5, "r1"))
+    peers.add(3, PeerRequest("host/state.get", 5, "r2"))
+    assert peers.of_run("r1") == [2]
+    peers.close(2)
+    assert peers.of_run("r1") == []
+
+
 def test_closing_twice_changes_nothing() -> None:
     peers = PeerRequests()
     peers.add(1, PeerRequest("ping", 5))

@@ -57,6 +57,7 @@ class CallCancelled(msgspec.Struct, frozen=True):
     """The runner no longer waits for this open request."""
 
     id: MessageId
+    run_id: str
 
 
 class StreamArrived(msgspec.Struct, frozen=True):

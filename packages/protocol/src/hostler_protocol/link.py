@@ -154,6 +154,10 @@ class Link:
         """Whether a run was active on this connection and has ended; the oldest are forgotten."""
         return self._flows.was_active(run_id) and run_id not in self._flows.active
 
+    def open_calls(self, run_id: str) -> list[MessageId]:
+        """Return the calls of a run that wait for our answer (host side)."""
+        return self._peers.of_run(run_id)
+
     def close(self, reason: str) -> Sequence[Incoming]:
         """Close the link: the transport is gone, or must go. Nothing is sent or received any more."""
         if self.state is State.CLOSED:
@@ -418,7 +422,8 @@ class Link:
                     return (RunEnded(run_id),)
                 return (RunLeft(run_id),) if self._flows.was_active(run_id) else self._foreign(method, run_id)
             case CallCancelNote(id=id_):
-                return () if self._peers.close(id_) is None else (CallCancelled(id_),)
+                call = self._peers.close(id_)
+                return () if call is None or call.run_id is None else (CallCancelled(id_, call.run_id),)
             case StreamNote():
                 event = self._own.take_piece(params)
                 return () if event is None else (event,)

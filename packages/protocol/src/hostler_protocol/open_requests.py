@@ -122,10 +122,13 @@ class PeerRequests:
             self.bytes -= request.size
         return request
 
+    def of_run(self, run_id: str) -> list[MessageId]:
+        """Return the open calls of a run. Its `run/start` is no call."""
+        return [id_ for id_, one in self.open.items() if one.run_id == run_id and one.method != "run/start"]
+
     def forget_run(self, run_id: str) -> None:
-        """Close the calls of a parked run: they are never answered. Its `run/start` is no call."""
-        calls = [id_ for id_, one in self.open.items() if one.run_id == run_id and one.method != "run/start"]
-        for id_ in calls:
+        """Close the calls of a parked run: they are never answered."""
+        for id_ in self.of_run(run_id):
             self.close(id_)
 
     def clear(self) -> None:

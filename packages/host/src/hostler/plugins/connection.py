@@ -15,9 +15,9 @@ from hostler.plugins.connection_monitor import ConnectionMonitor
 from hostler.plugins.connection_runs import ConnectionRun, ConnectionRuns
 from hostler.plugins.handler import RunHandler
 from hostler.plugins.handshake import shake_hands
+from hostler.plugins.heavy_calls import HeavyCalls
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
 from hostler.plugins.lingering_runs import LingeringRuns, RunLingersError
-from hostler.plugins.open_calls import OpenCalls
 from hostler.plugins.pending_requests import PendingRequests
 from hostler.plugins.read_pause import ReadPause
 from hostler.plugins.send_queue import SendQueue
@@ -84,7 +84,7 @@ class PluginConnection:
         self.closed: asyncio.Future[PluginError] = asyncio.get_running_loop().create_future()
         self._transport: PluginTransport | None = None
         self._runs = ConnectionRuns(limits.run_warnings, self._handler_failed)
-        self._calls = OpenCalls(limits.heavy_calls)
+        self._heavy_calls = HeavyCalls(limits.heavy_calls)
         self._out = SendQueue(limits)
         self._requests = PendingRequests(self.link, self._send)
         self._leaving = LingeringRuns()
@@ -211,16 +211,17 @@ class PluginConnection:
         """
         if self._forget(run_id) is not None:
             over = CancelledCallError("the run has ended, was cancelled or was superseded")
-            for call_id in self._calls.of_run(run_id):
+            for call_id in self.link.open_calls(run_id):
                 self._answer(call_id, self.link.refuse(call_id, over))
 
     def park_run(self, run_id: str) -> None:
         """Tell the plugin that the run waits for a person, and fence it; its open calls stay unanswered."""
+        calls = self.link.open_calls(run_id)
         self._notify("run/park", RunParkNote(run_id=run_id))
         if self._forget(run_id) is not None:
             self._leaving.left(run_id)  # the plugin has fenced it as well
-            for call_id in self._calls.of_run(run_id):
-                self._calls.close(call_id)
+            for call_id in calls:
+                self._heavy_calls.close(call_id)
             self._deliver_calls()
 
     def _forget(self, run_id: str) -> ConnectionRun | None:
@@ -261,7 +262,7 @@ class PluginConnection:
         await self._out.drain()
 
     def _answer(self, call_id: MessageId, data: bytes) -> None:
-        self._calls.close(call_id)
+        self._heavy_calls.close(call_id)
         self._send(data)
         self._deliver_calls()
 
@@ -270,7 +271,7 @@ class PluginConnection:
             return  # an answer from within a call: the loop below continues with the next one
         self._delivering = True
         try:
-            for called in self._calls.admitted():
+            for called in self._heavy_calls.admitted():
                 self._runs.call(called)
         finally:
             self._delivering = False
@@ -307,10 +308,10 @@ class PluginConnection:
                 self._runs.results(results)
                 results = []
             if isinstance(item, Called):
-                if self._calls.add(item):
-                    self._runs.call(item)
-                else:
+                if self._heavy_calls.add(item):
                     self._deliver_calls()
+                else:
+                    self._runs.call(item)
             else:
                 self._take_other(item)
         if results:
@@ -326,8 +327,10 @@ class PluginConnection:
                 self._requests.answered(id_, result)
             case Refused(id=id_, error=error):
                 self._requests.refused(id_, error)
-            case CallCancelled(id=id_):
-                self._take_call_cancelled(id_)
+            case CallCancelled(id=id_, run_id=run_id):
+                if not self._heavy_calls.close(id_):
+                    self._runs.call_cancelled(run_id, id_)
+                self._deliver_calls()
             case RunEnded(run_id=run_id):
                 self._runs.ended(run_id)
             case RunLeft(run_id=run_id):
@@ -339,14 +342,6 @@ class PluginConnection:
                 self._take_warning(item)
             case Broken(reason=reason):
                 self._fail(PluginProtocolError(f"the connection was closed: {reason}"))
-
-    def _take_call_cancelled(self, call_id: MessageId) -> None:
-        closed = self._calls.close(call_id)
-        if closed is not None:
-            run_id, was_delivered = closed
-            if was_delivered:
-                self._runs.call_cancelled(run_id, call_id)
-            self._deliver_calls()
 
     def _take_warning(self, item: Warned) -> None:
         if not self._monitor.bad_message(item.reason):
@@ -416,5 +411,5 @@ class PluginConnection:
         self._requests.close(error)
         self._runs.lost(error)
         self._leaving.clear()
-        self._calls.clear()
+        self._heavy_calls.clear()
         self._out.close()
