@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hostler.domain.json_diff import describe, differences, parts
+from hostler.domain.recording import VOLATILE_PARAMS
 from hostler.domain.tapes import DELTA, Player, Tape, TapedCall, TapedResult
 from hostler_protocol.results import TERMINAL_RESULTS
 
 Kind = Literal["call", "call_missing", "result", "result_missing", "result_extra", "silence", "left_out"]
-NOT_COMPARED = ("run_id", "tool_call_id", "upload_id")
-"""Parameters that differ between two executions of the same call."""
 _ID_PLACES = (("chunk", "message_id"), ("message", "message_id"), ("tool_call_id",), ("artifact_id",))
 
 
@@ -148,7 +147,7 @@ def _plain_ids(result: TapedResult, seen: dict[tuple[str, str], str]) -> TapedRe
 def _compared(params: Any) -> Any:
     if not isinstance(params, dict):
         return params
-    return {name: value for name, value in params.items() if name not in NOT_COMPARED}
+    return {name: value for name, value in params.items() if name not in VOLATILE_PARAMS}
 
 
 def _listed(names: Sequence[str]) -> str:

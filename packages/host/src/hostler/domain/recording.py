@@ -38,6 +38,9 @@ _PURE = "pure"
 _EXTERNAL_CALLS = 10**9
 """More external calls than one attempt can make."""
 
+VOLATILE_PARAMS = frozenset({"run_id", "tool_call_id", "upload_id"})
+"""Parameters that differ between two executions of the same call: its digest leaves them out."""
+
 
 class CallName(NamedTuple):
     """The name of a call in every attempt: method, digest of its parameters, number among such calls."""

@@ -12,15 +12,13 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.recording import CallName
+from hostler.domain.recording import VOLATILE_PARAMS, CallName
 from hostler_protocol.calls import CallParams, ModelChunk, ModelDelta
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import Fault, HostlerError
 from hostler_protocol.ids import digest
 from hostler_protocol.limits import KIB
 
-NOT_IN_DIGEST = frozenset({"run_id", "tool_call_id", "upload_id"})
-"""Parameters that differ between attempts although the call is the same."""
 MAX_SHOWN_BYTES = 8 * KIB
 """In an entry that would be too large, a longer parameter is replaced by its digest."""
 
@@ -118,7 +116,7 @@ def digest_of(params: CallParams) -> str:
 
 @cache
 def _names_in_digest(params: type[CallParams]) -> list[str]:
-    return [name for name in params.__struct_fields__ if name not in NOT_IN_DIGEST]
+    return [name for name in params.__struct_fields__ if name not in VOLATILE_PARAMS]
 
 
 def effect_key_of(run_id: str, call_id: str, arguments: Any, resolution: int) -> str:

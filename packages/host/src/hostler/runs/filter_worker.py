@@ -28,7 +28,7 @@ MEMORY_BYTES = 1024 * 1024 * 1024
 """Address space of the process, code and libraries included."""
 
 
-class Job(msgspec.Struct):
+class FilterJob(msgspec.Struct):
     """One event and its filters."""
 
     event: dict[str, object]
@@ -43,7 +43,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     evaluator = Evaluator()
     evaluator.evaluate(_WARM_UP, {"a": "x"})
-    decoder = msgspec.json.Decoder(Job)
+    decoder = msgspec.json.Decoder(FilterJob)
     encoder = msgspec.json.Encoder()
     out = sys.stdout.buffer
     out.write(READY)

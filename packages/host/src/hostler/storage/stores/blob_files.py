@@ -20,7 +20,7 @@ CHUNK_BYTES = 256 * KIB
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class Writer:
+class BlobWriter:
     """One file being written, hashed as it goes.
 
     Its steps run on threads and cannot be cancelled, so `discard` may be called during one: a lock orders

@@ -28,7 +28,7 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores.blob_files import (
     CHUNK_BYTES,
     SHA256,
-    Writer,
+    BlobWriter,
     as_storage_error,
     old_files,
     pieces,
@@ -109,7 +109,7 @@ class BlobFolder:
         if isinstance(content, bytes):
             _check_size(len(content), max_bytes)
             return await self._in_thread(lambda: self._put_whole(content))
-        writer = Writer(self._tmp)
+        writer = BlobWriter(self._tmp)
         try:
             async for chunk in content:
                 for piece in pieces(chunk):
@@ -123,7 +123,7 @@ class BlobFolder:
         sha256 = hashlib.sha256(content).hexdigest()
         if (known := self._renew(sha256, len(content))) is not None:
             return known
-        writer = Writer(self._tmp)
+        writer = BlobWriter(self._tmp)
         try:
             for piece in pieces(content):
                 writer.write(piece)
@@ -145,7 +145,7 @@ class BlobFolder:
         with as_storage_error(f"cannot store {size_bytes:,} bytes"):
             return Blob(sha256, size_bytes, self._pins.take(sha256))
 
-    def _keep(self, writer: Writer) -> Blob:
+    def _keep(self, writer: BlobWriter) -> Blob:
         """Move a finished file to its final name, unless the blob exists."""
         sha256 = writer.finish()
         if (known := self._renew(sha256, writer.size)) is not None:
