@@ -302,7 +302,8 @@ class PluginLifecycle:
                         await connection.shut_down()
                         await asyncio.shield(connection.closed)
                 except TimeoutError:
-                    _log.info("plugin %s has not finished within %g s", self.key, drain_seconds)
+                    if drain_seconds:
+                        _log.info("plugin %s has not finished within %g s", self.key, drain_seconds)
             running.transport.close_sending()
             await self._end_by(running, min(drain_seconds, self.context.start_limits.exit_seconds))
         finally:

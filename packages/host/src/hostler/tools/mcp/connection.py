@@ -159,6 +159,7 @@ class McpConnection:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001  whatever the SDK raises is the reason why the server is gone
+            _log.debug("mcp %s: the session ended", self.name, exc_info=error)
             reason = _reason(error)
             ended = isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
             if ended and self._why is not None:
