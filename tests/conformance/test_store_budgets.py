@@ -16,10 +16,10 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import budgets, runs
 from hostler.storage.stores.budgets import Charge
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import RateLimitedError, UnauthorizedError
 from support.databases import read, write
+from support.run_rows import new
 
 CALL = Use(calls=1)
 
@@ -97,16 +97,7 @@ def _sql(database: SqlDatabase, text: str) -> Any:
 
 
 def test_what_is_over_is_swept(database: SqlDatabase) -> None:
-    new = NewRun(
-        workspace_id="w",
-        run_id="open",
-        agent_id="a",
-        agent_name="a",
-        agent_version=1,
-        runner_id="r",
-        lane="l",
-    )
-    write(database, lambda tx: runs.open(tx, new, Membership("host")))
+    write(database, lambda tx: runs.open(tx, new("open", workspace="w"), Membership("host")))
     for owner in ("open", "over"):
         assert taken(database, account(owner, span="run", calls=5)) is None
     assert taken(database, account("a", calls=5)) is None

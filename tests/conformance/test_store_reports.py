@@ -12,11 +12,11 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import conversations, runs, transcripts, usage
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.content import Message, Usage
 from hostler_protocol.limits import MAX_INTEGER
 from hostler_protocol.runs import RunStatus
 from support.databases import read, write
+from support.run_rows import new
 
 
 def say(database: SqlDatabase, conversation: str | None, text: str, ws: str = "w") -> None:
@@ -92,21 +92,13 @@ def test_use_and_cost_are_summed_per_agent_and_day(database: SqlDatabase) -> Non
     def run(
         number: int, agent: str, to: RunStatus | None, used: Usage | None, cost: str | None, ws: str = "w"
     ) -> None:
-        new = NewRun(
-            workspace_id=ws,
-            run_id=f"{ws}{number}",
-            agent_id=agent,
-            agent_name=agent,
-            agent_version=1,
-            runner_id="r",
-            lane=f"{ws}{number}",
-        )
+        opened = new(f"{ws}{number}", workspace=ws, agent_id=agent, agent_name=agent)
 
         def work(tx: Any) -> None:
-            runs.open(tx, new, Membership("host"))
-            runs.transition(tx, new.run_id, 1, "running", cause="t", actor="t")
+            runs.open(tx, opened, Membership("host"))
+            runs.transition(tx, opened.run_id, 1, "running", cause="t", actor="t")
             if to is not None:
-                runs.transition(tx, new.run_id, 1, to, cause="t", actor="t", usage=used, cost=cost)
+                runs.transition(tx, opened.run_id, 1, to, cause="t", actor="t", usage=used, cost=cost)
 
         write(database, work)
 
@@ -137,18 +129,9 @@ def test_use_and_cost_are_summed_per_agent_and_day(database: SqlDatabase) -> Non
 def test_a_sum_of_the_largest_numbers_is_capped(database: SqlDatabase) -> None:
     def work(tx: Any) -> None:
         for number in range(1_100):  # 1,025 of them go over 64 bits
-            new = NewRun(
-                workspace_id="w",
-                run_id=f"r{number}",
-                agent_id="a",
-                agent_name="a",
-                agent_version=1,
-                runner_id="r",
-                lane=f"l{number}",
-            )
-            runs.open(tx, new, Membership("host"))
+            runs.open(tx, new(f"r{number}", workspace="w"), Membership("host"))
             used = Usage(total_tokens=MAX_INTEGER, input_tokens=1)
-            runs.transition(tx, new.run_id, 1, "failed", cause="t", actor="t", usage=used)
+            runs.transition(tx, f"r{number}", 1, "failed", cause="t", actor="t", usage=used)
 
     write(database, work)
     (row,) = read(database, lambda tx: usage.by_agent(tx, "w", since=0, until=2**50))

@@ -17,10 +17,11 @@ from hostler.storage.stores import journal, runs
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import NewEntry
-from hostler.storage.stores.runs import Appended, Fenced, Moved, NewRun
+from hostler.storage.stores.runs import Appended, Fenced, Moved
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import read, write
 from support.examples import examples
+from support.run_rows import new
 
 CLEAR = [Query("t.clear", *[f"DELETE FROM {table}"] * 2) for table in ("runs", "journal", "heads")]
 KINDS = {
@@ -85,18 +86,9 @@ class RunsMachine(RuleBasedStateMachine):
     def open(self, lane: int, claim: bool, parallel: bool) -> None:
         order = next(self.numbers)
         run_id = f"r{order}"
-        new = NewRun(
-            workspace_id=f"w{lane}",
-            run_id=run_id,
-            agent_id="a",
-            agent_name="a",
-            agent_version=1,
-            runner_id="plugin:a/b/c",
-            lane=f"lane {lane}",
-            parallel=parallel,
-        )
+        opens = new(run_id, workspace=f"w{lane}", lane=f"lane {lane}", parallel=parallel)
         starts = claim and (parallel or not (self.held(lane) or self.waiting(lane)))
-        outcome = write(self.database, lambda tx: runs.open(tx, new, Membership("h") if claim else None))
+        outcome = write(self.database, lambda tx: runs.open(tx, opens, Membership("h") if claim else None))
         assert outcome.status == ("claimed" if starts else "queued")
         opened = ModelRun(run_id, lane, parallel, order, outcome.status, entries=["lifecycle"])
         self.model[run_id] = opened

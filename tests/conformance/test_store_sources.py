@@ -5,23 +5,14 @@ from __future__ import annotations
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import run_sources as sources
 from hostler.storage.stores import runs
-from hostler.storage.stores.run_rows import NewRun
 from hostler.storage.stores.run_sources import Source
 from hostler_protocol.events import Input
 from support.databases import read, write
+from support.run_rows import new
 
 
 def opened(database: SqlDatabase, run_id: str, ws: str = "w") -> None:
-    new = NewRun(
-        workspace_id=ws,
-        run_id=run_id,
-        agent_id="a1",
-        agent_name="echo",
-        agent_version=1,
-        runner_id="plugin:acme/echo/default",
-        lane=f"lane of {run_id}",
-    )
-    write(database, lambda tx: runs.open(tx, new, None))
+    write(database, lambda tx: runs.open(tx, new(run_id, workspace=ws), None))
 
 
 def failed(database: SqlDatabase, run_id: str, code: str) -> None:

@@ -16,6 +16,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun, Run, RunAttempt
+from support.run_rows import new
 
 HOST = Membership("h1")
 
@@ -120,18 +121,11 @@ class Stage:
 
     async def open(self, run_id: str, agent: Agent, *, lane: str | None = None, **fields: Any) -> str:
         """Open a run as the orchestrator does; its status."""
-        new = NewRun(
-            workspace_id=fields.pop("workspace_id", "w1"),
-            run_id=run_id,
-            agent_id=agent.agent_id,
-            agent_name=agent.name,
-            agent_version=1,
-            runner_id=agent.spec.runner,
-            lane=lane or f"lane of {run_id}",
-            **fields,
-        )
+        workspace = fields.pop("workspace_id", "w1")
+        whose = {"agent_id": agent.agent_id, "agent_name": agent.name, "runner_id": agent.spec.runner}
+        opens = new(run_id, lane=lane, workspace=workspace, **whose, **fields)
         reserved = self.dispatcher.reserve(agent)
-        opened = await self.database.write(lambda tx: runs.open(tx, new, reserved.claim))
+        opened = await self.database.write(lambda tx: runs.open(tx, opens, reserved.claim))
         self.dispatcher.opened(reserved, opened)
         return opened.status
 
@@ -174,12 +168,4 @@ async def dispatching(database: SqlDatabase, **limits: Any) -> AsyncIterator[Sta
 
 def silently(run_id: str, **fields: Any) -> NewRun:
     """A run that is opened without a word to the dispatcher."""
-    return NewRun(
-        workspace_id="w1",
-        run_id=run_id,
-        agent_id="id of a",
-        agent_name="a",
-        agent_version=1,
-        runner_id="plugin:acme/echo/default",
-        **{"lane": f"lane of {run_id}", **fields},
-    )
+    return new(run_id, agent_id="id of a", agent_name="a", **fields)

@@ -28,11 +28,11 @@ from hostler.storage.stores.blobs import Blob, BlobFolder
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.retention import DAY_MS
-from hostler.storage.stores.runs import NewRun
 from hostler.storage.stores.transcripts import item_of
 from hostler_protocol.content import Message
 from hostler_protocol.events import Actor, EventEnvelope, Input, Subject
 from hostler_protocol.ids import new_id
+from support.run_rows import new
 
 AGE = parse(
     """
@@ -132,21 +132,16 @@ class World:
         end: Any,
         parent: str | None,
     ) -> None:
-        new = NewRun(
-            workspace_id=ws,
-            run_id=run_id,
-            agent_id="a1",
-            agent_name="echo",
-            agent_version=1,
-            runner_id="plugin:a/b/c",
-            lane=f"lane {run_id}",
+        opens = new(
+            run_id,
+            workspace=ws,
             event_id=event_id,
             requester=person,
             binding={"because": text},
             parent_run_id=parent,
             **place._asdict(),
         )
-        runs.open(tx, new, Membership("h1"))
+        runs.open(tx, opens, Membership("h1"))
         granted = f'{{"note":"{text}"}}'
         runs.transition(tx, run_id, 1, "running", cause="t", actor="t", grant_json=granted)
         delta = NewEntry("result", "message.delta", f'{{"data":{{"text":"{text}"}}}}')

@@ -17,15 +17,15 @@ H1 = Membership("h1")
 
 
 def new(run_id: str, *, lane: str | None = None, workspace: str = "w1", **fields: Any) -> NewRun:
+    """A run to open; `fields` replace those of an echo agent."""
+    agent = {
+        "agent_id": "a1",
+        "agent_name": "echo",
+        "agent_version": 1,
+        "runner_id": "plugin:acme/echo/default",
+    }
     return NewRun(
-        workspace_id=workspace,
-        run_id=run_id,
-        agent_id=fields.pop("agent_id", "a1"),
-        agent_name=fields.pop("agent_name", "echo"),
-        agent_version=1,
-        runner_id="plugin:acme/echo/default",
-        lane=lane or f"lane of {run_id}",
-        **fields,
+        workspace_id=workspace, run_id=run_id, lane=lane or f"lane of {run_id}", **{**agent, **fields}
     )
 
 

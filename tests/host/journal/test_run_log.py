@@ -20,8 +20,8 @@ from hostler.storage.stores import hosts, journal, runs
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import NewEntry
-from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
+from support.run_rows import new
 from support.shaky_database import Shaky
 
 WORKSPACE, RUN = "w1", "r1"
@@ -53,16 +53,7 @@ class Attempt:
 
 
 async def attempt(database: SqlDatabase, shaky: Shaky | None = None, *, member: Membership = H1) -> Attempt:
-    new = NewRun(
-        workspace_id=WORKSPACE,
-        run_id=RUN,
-        agent_id="a1",
-        agent_name="echo",
-        agent_version=1,
-        runner_id="plugin:acme/echo/default",
-        lane="l1",
-    )
-    await database.write(lambda tx: runs.open(tx, new, member))
+    await database.write(lambda tx: runs.open(tx, new(RUN, workspace=WORKSPACE), member))
 
     async def nothing(run_id: str, after: int, at_most: int) -> Seen:
         return Seen([], is_over=False)

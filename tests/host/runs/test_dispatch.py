@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import agents, runs
-from hostler.storage.stores.run_rows import NewRun
-from support.dispatching import Stage, agent, dispatching
+from support.dispatching import Stage, agent, dispatching, silently
 
 
 async def test_as_many_at_once_as_there_are_slots_and_the_next_when_one_is_free(
@@ -132,15 +131,7 @@ async def test_a_run_that_absorbed_something_wakes_the_dispatcher_when_it_ends(d
     async with dispatching(database, slots=2) as stage:
         await stage.open("r0", agent())
         stage.dispatcher.steered("r0")
-        new = NewRun(
-            workspace_id="w1",
-            run_id="next",
-            agent_id="id of a",
-            agent_name="a",
-            agent_version=1,
-            runner_id="plugin:acme/echo/default",
-            lane="the same",
-        )
-        await database.write(lambda tx: runs.open(tx, new, None))  # as its end does, and tells nobody
+        queued = silently("next", lane="the same")  # as its end does it
+        await database.write(lambda tx: runs.open(tx, queued, None))
         stage.turns["r0"].let.set()
         await stage.until("r0", "next")
