@@ -1,6 +1,6 @@
 """What being durable costs: the ledger of calls, going on after a crash, parking and resuming.
 
-    python -m bench.durable [--quick]
+    python -m bench --only durable
 
 A whole host in this process, real plugin processes. Raw is the same database work with nothing around it: the
 very rows that were left behind, in as many synced transactions as a host needs at least, into tables and
@@ -9,7 +9,6 @@ indexes of the same shape.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import sqlite3
@@ -23,7 +22,7 @@ from typing import Any
 
 import msgspec
 from bench.bare import bare_echo
-from bench.table import Row, middle, text_of
+from bench.table import Row, middle
 
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action, ActRequest
@@ -285,16 +284,3 @@ def _rows(ms: dict[str, float], recorded: int) -> list[Row]:
 def rows(quick: bool) -> list[Row]:
     """Measure."""
     return asyncio.run(measure(quick))
-
-
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true")
-    print(text_of(rows(parser.parse_args().quick)))
-
-
-if __name__ == "__main__":
-    main()

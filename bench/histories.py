@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import tempfile
 import time
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.table import Row, middle, text_of
+from bench.table import Row, middle
 
 from hostler.domain.place import Place
 from hostler.domain.scopes import StateArea
@@ -114,14 +113,3 @@ def rows(quick: bool) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         sizes = (1_000, 4_000, 20) if quick else (10_000, 1_000_000, 200)
         return asyncio.run(grown(Path(folder), *sizes))
-
-
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    print(text_of(rows(parser.parse_args().quick)))
-
-
-if __name__ == "__main__":
-    main()

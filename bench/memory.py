@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import itertools
@@ -10,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 from bench.served import Client, Served, client, message, serving
-from bench.table import Row, text_of
+from bench.table import Row
 
 from hostler.host.config import Settings
 
@@ -92,14 +91,3 @@ async def measure(quick: bool) -> list[Row]:
 def rows(quick: bool) -> list[Row]:
     """Measure."""
     return asyncio.run(measure(quick))
-
-
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    print(text_of(rows(parser.parse_args().quick)))
-
-
-if __name__ == "__main__":
-    main()

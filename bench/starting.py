@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from bench.served import START_SECONDS, start, wait_ready
-from bench.table import Row, middle, text_of
+from bench.table import Row, middle
 
 from hostler.host.bundled import bundled
 from hostler.plugins.source import Folder
@@ -139,14 +138,3 @@ def _measured(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str,
             if index:  # the first round fills the caches of files
                 times[name].append(seconds)
     return {name: middle(values) for name, values in times.items()}
-
-
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    print(text_of(rows(parser.parse_args().quick)))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,6 @@ transactions with the rows such a run leaves behind; and the same run in the plu
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import tempfile
@@ -21,7 +20,7 @@ import msgspec
 from bench.bare import BarePipe, bare_asgi, bare_pipe
 from bench.facts import one_run, raw, rows_of_a_run
 from bench.served import PLUGIN, RUNNER, Client, Served, client, message, serving
-from bench.table import Row, middle, text_of
+from bench.table import Row, middle
 
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.source import Folder
@@ -290,14 +289,3 @@ def _rows(
 def rows(quick: bool) -> list[Row]:
     """Measure."""
     return asyncio.run(measure(quick))
-
-
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    print(text_of(rows(parser.parse_args().quick)))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
+from support.agent_host import shop
 from support.stepping import Stage, stage, within
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -28,12 +28,6 @@ async def models(host: Stage, **windows: int | None) -> None:
         ),
         ModelEntry(id="judge", type="rerank", base_url=nowhere, model="judge", context_window=64),
     )
-
-
-def shop(tmp_path: Path) -> Path:
-    """A shop of the test's own, which keeps its bookings beside its code."""
-    ignored = shutil.ignore_patterns("*.sqlite3*", "__pycache__")
-    return shutil.copytree(EXAMPLES / "shop", tmp_path / "shop", ignore=ignored)
 
 
 async def clerk(host: Stage, config: dict[str, Any], tools: list[str]) -> None:

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.agent_host import hosting
+from support.agent_host import hosting, shop
 from support.gates import BOUND_SECONDS
 from support.http_host import Served
-from support.model_server import Answer, ModelServer
+from support.model_answers import wishes
+from support.model_server import ModelServer
 
-SHOP = Path(__file__).parents[2] / "examples" / "shop"
 POLICY = {"allowed_tool_names": ["shop.*"], "tool_approval": {"shop.book": "required"}}
 LOOK_SECONDS = 0.02
-
-
-def shop(folder: Path) -> Path:
-    found = folder / "shop"
-    shutil.copytree(SHOP, found, ignore=shutil.ignore_patterns("*.sqlite3", "__pycache__"))
-    return found
-
-
-def wishes(*of: tuple[str, str, dict[str, Any]]) -> Answer:
-    wanted = [{"id": id_, "name": name, "arguments": json.dumps(given)} for id_, name, given in of]
-    return Answer(tool_calls=wanted, finish_reason="tool_calls")
 
 
 async def say(served: Served, text: str) -> str:

@@ -10,7 +10,6 @@ import asyncio
 import base64
 import itertools
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,12 +19,12 @@ from msgspec import convert
 
 from hostler.models.token_counts import count_tokens
 from hostler_protocol.content import ModelMessage
-from support.agent_host import ask, hosting
-from support.gates import BOUND_SECONDS
+from support.agent_host import ask, hosting, shop
+from support.gates import BOUND_SECONDS, Gate
 from support.http_host import Event, Served
-from support.model_server import Answer, Gate, ModelServer, Recorded
+from support.model_answers import Answer, Recorded, wishes
+from support.model_server import ModelServer
 
-SHOP = Path(__file__).parents[2] / "examples" / "shop"
 POLICY = {"allowed_tool_names": ["shop.*"], "tool_approval": {"shop.book": "required"}}
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(300_000)).decode()
 PICTURE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
@@ -36,19 +35,9 @@ LOOK_SECONDS = 0.02
 NOTES = "You keep the notes"
 
 
-def wishes(*of: tuple[str, str, dict[str, Any]], **more: Any) -> Answer:
-    wanted = [{"id": id_, "name": name, "arguments": json.dumps(given)} for id_, name, given in of]
-    return Answer(tool_calls=wanted, finish_reason="tool_calls", **more)
-
-
-def sent(server: ModelServer, place: int = -1) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = server.requests[place].json["messages"]
-    return messages
-
-
 def told(server: ModelServer) -> dict[str, str]:
     """The results of tools that the service was last sent, in their order."""
-    return {m["tool_call_id"]: m["content"] for m in sent(server) if m["role"] == "tool"}
+    return {m["tool_call_id"]: m["content"] for m in server.sent() if m["role"] == "tool"}
 
 
 def tool_events(found: list[Event]) -> list[str]:
@@ -87,8 +76,7 @@ async def until(served: Served, path: str, reached: Callable[[dict[str, Any]], b
 
 @pytest.mark.parametrize("mode", ["parallel", "serial"])
 async def test_a_conversation_with_everything_in_it(tmp_path: Path, mode: str) -> None:
-    folder = tmp_path / "shop"
-    shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite3", "__pycache__"))
+    folder = shop(tmp_path)
     options: dict[str, Any] = {
         "plugins": [folder],
         "level": "sandboxed",
@@ -114,7 +102,7 @@ async def a_picture(served: Served, server: ModelServer) -> None:
     image = {"type": "image_base64", "image_base64": PNG, "mime_type": "image/png"}
     given = {"text": "What is it?", "contents": [{"type": "text", "text": "What is it?"}, image]}
     assert answered(await ask(served, given)) == "A cat."
-    assert sent(server) == [
+    assert server.sent() == [
         {"role": "system", "content": "You are a helpful assistant."},
         {"role": "user", "content": [{"type": "text", "text": "What is it?"}, PICTURE]},
     ]
@@ -140,11 +128,11 @@ async def tools_of_which_one_fails(served: Served, server: ModelServer, mode: st
     assert tool_events(found) == order[mode]
     offered = [tool["function"]["name"] for tool in server.requests[-1].json["tools"]]
     assert sorted(offered)[:3] == ["shop_book", "shop_choose_seat", "shop_pay"]
-    assert [m["role"] for m in sent(server)] == ["system", "user", "assistant", "user", "assistant"] + (
+    assert [m["role"] for m in server.sent()] == ["system", "user", "assistant", "user", "assistant"] + (
         ["tool"] * 3
     )
-    assert sent(server)[1]["content"][1] == PICTURE
-    asked = sent(server)[4]
+    assert server.sent()[1]["content"][1] == PICTURE
+    asked = server.sent()[4]
     assert asked["content"] == "One moment."
     assert [call["id"] for call in asked["tool_calls"]] == ["p", "f", "s"]
     assert list(told(server)) == ["p", "f", "s"]
@@ -166,7 +154,7 @@ async def a_message_between_tools(served: Served, server: ModelServer) -> None:
     held.open()
     assert answered(await asking) == "A single, then: 80."
     assert len(server.requests) == before + 3
-    heard, last = sent(server, -2), sent(server)
+    heard, last = server.sent(-2), server.sent()
     assert [m["role"] for m in heard[-4:]] == ["user", "assistant", "tool", "user"]
     assert heard[-1] == {"role": "user", "content": "No, a single."}
     assert last[: len(heard)] == heard
@@ -183,7 +171,7 @@ async def a_wish_that_a_person_decides(served: Served, server: ModelServer) -> s
 
 async def the_decision(served: Served, server: ModelServer, run_id: str) -> None:
     """The host is another one: what the model wished for before is not asked of it again."""
-    before, asked = len(server.requests), sent(server)
+    before, asked = len(server.requests), server.sent()
     server.say("The suite is yours.")
     listed = (await served.client.get(f"/v1/pauses?run_id={run_id}&status=open")).json()
     (pause,) = listed["items"]
@@ -197,8 +185,8 @@ async def the_decision(served: Served, server: ModelServer, run_id: str) -> None
     ended = await until(served, f"/v1/runs/{run_id}", lambda one: one["status"] in over)
     assert (ended["status"], ended["output"]["text"]) == ("completed", "The suite is yours."), ended
     assert len(server.requests) == before + 1
-    assert sent(server)[: len(asked)] == asked
-    assert [m["role"] for m in sent(server)[len(asked) :]] == ["assistant", "tool", "tool"]
+    assert server.sent()[: len(asked)] == asked
+    assert [m["role"] for m in server.sent()[len(asked) :]] == ["assistant", "tool", "tool"]
     assert list(told(server)) == ["p", "b"]
     assert json.loads(told(server)["p"]) == {"suite": 300}
     assert json.loads(told(server)["b"])["booking"] == "B1"
@@ -238,8 +226,8 @@ async def an_overflow(served: Served, server: ModelServer) -> None:
     server.say("A cat, still.")
     assert answered(await ask(served, "Sure?")) == "A cat, still."
     assert len(server.requests) == before + 4
-    assert sent(server)[0] == less[0]
-    assert PICTURE in next(m for m in sent(server) if m["role"] == "user")["content"]
+    assert server.sent()[0] == less[0]
+    assert PICTURE in next(m for m in server.sent() if m["role"] == "user")["content"]
 
 
 def text_size(messages: list[dict[str, Any]]) -> int:

@@ -13,7 +13,8 @@ from hostler_protocol.errors import NotFoundError, UnavailableError
 from hostler_protocol.grants import KnowledgeBaseResource
 from support.agent_host import ask, hosting, record
 from support.http_host import Event, Served
-from support.model_server import Answer, ModelServer, Recorded
+from support.model_answers import Answer, Recorded
+from support.model_server import ModelServer
 
 PASSAGES = {
     "house": ["Breakfast is at seven.", "Dogs are welcome.", "The pool closes at nine."],

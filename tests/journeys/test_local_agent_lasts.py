@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,29 +12,14 @@ from urllib.parse import quote
 
 import pytest
 
-from support.agent_host import answering, ask, record, streamed, texts
+from support.agent_host import answering, ask, record, shop, streamed, texts
+from support.gates import Gate
 from support.http_host import Event, Served
-from support.model_server import Answer, Gate, ModelServer, Recorded
+from support.model_answers import Answer, Recorded, wishes
+from support.model_server import ModelServer
 
-SHOP = Path(__file__).parents[2] / "examples" / "shop"
 POLICY = {"allowed_tool_names": ["shop.*"]}
 AGENT = "hostler/local-agent"
-
-
-def shop(folder: Path) -> Path:
-    found = folder / "shop"
-    shutil.copytree(SHOP, found, ignore=shutil.ignore_patterns("*.sqlite3", "__pycache__"))
-    return found
-
-
-def calls(*of: tuple[str, str, dict[str, Any]], **more: Any) -> Answer:
-    wanted = [{"id": id_, "name": name, "arguments": json.dumps(given)} for id_, name, given in of]
-    return Answer(tool_calls=wanted, finish_reason="tool_calls", **more)
-
-
-def sent(server: ModelServer, place: int = -1) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = server.requests[place].json["messages"]
-    return messages
 
 
 async def say(served: Served, text: str) -> dict[str, Any]:
@@ -57,7 +41,7 @@ async def test_a_message_between_tools_is_seen_by_the_next_round(tmp_path: Path)
     plugins = [shop(tmp_path)]
     async with answering(tmp_path / "data", plugins=plugins, policy=POLICY) as (served, server):
         held = Gate()
-        server.add(calls(("p", "shop_prices", {}), hold=held))
+        server.add(wishes(("p", "shop_prices", {}), hold=held))
         server.say("A single, then: 80.")
         asking = asyncio.create_task(ask(served, "a double, please"))
         await server.asked(1)
@@ -65,13 +49,13 @@ async def test_a_message_between_tools_is_seen_by_the_next_round(tmp_path: Path)
         held.open()
         found = await asking
         assert (await record(served, found))["output"]["text"] == "A single, then: 80."
-        assert [m["role"] for m in sent(server)] == ["system", "user", "assistant", "tool", "user"]
-        assert sent(server)[-1]["content"] == "no, a single"
+        assert [m["role"] for m in server.sent()] == ["system", "user", "assistant", "tool", "user"]
+        assert server.sent()[-1]["content"] == "no, a single"
         assert len((await served.client.get("/v1/runs?limit=10")).json()["items"]) == 1
         # and it stands in the history of the next turn
         server.say("Yes.")
         await ask(served, "sure?")
-        said = [m["content"] for m in sent(server)[1:]]
+        said = [m["content"] for m in server.sent()[1:]]
         assert said == ["a double, please", "no, a single", "A single, then: 80.", "sure?"]
 
 
@@ -86,7 +70,7 @@ async def test_a_message_before_the_end_is_answered_in_the_same_run(tmp_path: Pa
         held.open()
         found = await asking
         assert (await record(served, found))["output"]["text"] == "Hello.\nAnd to you, Bob."
-        assert [m["content"] for m in sent(server)[1:]] == ["I am Ada", "Hello.", "and I am Bob"]
+        assert [m["content"] for m in server.sent()[1:]] == ["I am Ada", "Hello.", "and I am Bob"]
 
 
 @pytest.mark.parametrize("mode", ["parallel", "serial"])
@@ -98,7 +82,7 @@ async def test_a_killed_agent_goes_on_where_it_was(tmp_path: Path, mode: str) ->
         server,
     ):
         wanted = [("b", "shop_book", {"kind": "double"}), ("s", "shop_send", {"to": "Ada", "text": "hi"})]
-        server.add(calls(*wanted, pieces=["One moment."]))
+        server.add(wishes(*wanted, pieces=["One moment."]))
         server.add(Answer(pieces=["Bo", Gate(), "never said"]))
         server.say("Booked.")
         found: list[Event] = []
@@ -119,10 +103,10 @@ async def test_a_killed_agent_goes_on_where_it_was(tmp_path: Path, mode: str) ->
         assert [c["tool_call_id"] for c in completed] == ["b", "s"]
         assert completed[0]["result"]["booking"] == "B1"
         # a second guest gets the second room
-        server.add(calls(("b", "shop_book", {"kind": "double"})))
+        server.add(wishes(("b", "shop_book", {"kind": "double"})))
         server.say("Booked.")
         await ask(served, "another")
-        assert json.loads(sent(server)[-1]["content"])["booking"] == "B2"
+        assert json.loads(server.sent()[-1]["content"])["booking"] == "B2"
 
 
 STEPS = [
@@ -149,7 +133,7 @@ async def test_killed_at_any_step_nothing_is_paid_or_booked_twice(
         if request.json["messages"][-1]["role"] == "tool":
             return Answer(pieces=["Booked."], hold=killed)
         wanted = [("b", "shop_book", {"kind": "double"}), ("s", "shop_prices", {})]
-        return calls(*wanted, pieces=["One moment."])
+        return wishes(*wanted, pieces=["One moment."])
 
     async def killed_at(served: Served, server: ModelServer, step: tuple[str, int], number: int) -> None:
         nonlocal killed
@@ -167,7 +151,7 @@ async def test_killed_at_any_step_nothing_is_paid_or_booked_twice(
         ended = await record(served, found)
         assert ended["status"] == "completed", ended
         assert ended["output"]["text"] == "One moment.\nBooked."
-        booked = json.loads(sent(server)[-2]["content"])
+        booked = json.loads(server.sent()[-2]["content"])
         assert booked["booking"] == f"B{number}"
         asked = server.requests[before:]
         assert [r.json["messages"][-1]["role"] for r in asked[:2]] == ["user", "tool"], step

@@ -11,7 +11,8 @@ import yaml
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.type_fit import convert
 from support.command_line import CommandLine
-from support.model_server import Answer, ModelServer
+from support.model_answers import Answer
+from support.model_server import ModelServer
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "local-agent.md"

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from support.agent_host import COST, USED, answering, ask, record, streamed, texts
+from support.gates import Gate
 from support.http_host import Event, read_events
-from support.model_server import Gate
 
 
 async def test_it_streams_remembers_and_reports_what_it_used(tmp_path: Path) -> None:

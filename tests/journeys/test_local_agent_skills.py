@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from support.agent_host import ask, hosting
-from support.model_server import Answer, ModelServer
+from support.model_answers import Answer
+from support.model_server import ModelServer
 from support.skills import SKILL, make_skill
 
 

@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 from pathlib import Path
-from typing import Any
 
-from support.agent_host import answering, ask, record, texts
+from support.agent_host import answering, ask, record, shop, texts
 from support.http_host import Event, Served
-from support.model_server import Answer, ModelServer, Recorded
+from support.model_answers import Answer, Recorded, wishes
+from support.model_server import ModelServer
 
-SHOP = Path(__file__).parents[2] / "examples" / "shop"
 ALL = {"allowed_tool_names": ["shop.*"]}
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(300_000)).decode()
-
-
-def shop(folder: Path) -> Path:
-    """The shop with books of its own."""
-    found = folder / "shop"
-    shutil.copytree(SHOP, found, ignore=shutil.ignore_patterns("*.sqlite3", "__pycache__"))
-    return found
-
-
-def calls(*of: tuple[str, str, dict[str, Any]], **more: Any) -> Answer:
-    wanted = [{"id": id_, "name": name, "arguments": json.dumps(given)} for id_, name, given in of]
-    return Answer(tool_calls=wanted, finish_reason="tool_calls", **more)
-
-
-def sent(server: ModelServer, place: int = -1) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = server.requests[place].json["messages"]
-    return messages
 
 
 def types(found: list[Event]) -> list[str]:
@@ -48,7 +29,7 @@ async def test_it_books_a_room(tmp_path: Path) -> None:
     folder = shop(tmp_path)
     async with answering(tmp_path / "data", plugins=[folder], policy=ALL) as (served, server):
         server.add(
-            calls(
+            wishes(
                 ("p", "shop_prices", {}),
                 ("b", "shop_book", {"kind": "double", "nights": 2}),
                 pieces=["One moment."],
@@ -61,7 +42,7 @@ async def test_it_books_a_room(tmp_path: Path) -> None:
         assert {"shop_prices", "shop_book", "shop_pay", "shop_send"} <= offered.keys()
         assert offered["shop_book"]["description"].startswith("Books a room.")
         assert offered["shop_book"]["parameters"]["required"] == ["kind"]
-        prices, booked = sent(server)[-2:]
+        prices, booked = server.sent()[-2:]
         assert (prices["tool_call_id"], booked["tool_call_id"]) == ("p", "b")
         assert json.loads(prices["content"]) == {"single": 80, "double": 120, "suite": 300}
         assert json.loads(booked["content"])["total"] == 240
@@ -71,10 +52,10 @@ async def test_it_books_a_room(tmp_path: Path) -> None:
         assert types(found)[-len(middle) :] == middle
         assert "".join(texts(found)) == "One moment.Booked for 240."
         # the next turn knows what was said, and books on
-        server.add(calls(("b", "shop_book", {"kind": "single"})))
+        server.add(wishes(("b", "shop_book", {"kind": "single"})))
         server.say("And a single.")
         assert await text_of(served, await ask(served, "and a single")) == "And a single."
-        assert json.loads(sent(server)[-1]["content"])["booking"] == "B2"
+        assert json.loads(server.sent()[-1]["content"])["booking"] == "B2"
 
 
 async def test_what_a_tool_refuses_is_told_to_the_model(tmp_path: Path) -> None:
@@ -84,7 +65,7 @@ async def test_what_a_tool_refuses_is_told_to_the_model(tmp_path: Path) -> None:
         server,
     ):
         server.add(
-            calls(
+            wishes(
                 ("a", "shop_book", {"kind": "palace"}),
                 ("b", "shop_book", {"kind": "suite", "nights": 99}),
                 ("c", "shop_send", {"to": " ", "text": "hi"}),
@@ -94,7 +75,7 @@ async def test_what_a_tool_refuses_is_told_to_the_model(tmp_path: Path) -> None:
         server.say("Nothing was booked.")
         found = await ask(served, "a palace")
         assert await text_of(served, found) == "Nothing was booked."
-        results = {m["tool_call_id"]: m["content"] for m in sent(server)[-4:]}
+        results = {m["tool_call_id"]: m["content"] for m in server.sent()[-4:]}
         assert list(results) == ["a", "b", "c", "d"]
         assert all(text.startswith("Error (invalid_argument)") for text in results.values())
         assert "kind" in results["a"]
@@ -108,11 +89,11 @@ async def test_only_what_the_policy_allows_is_offered(tmp_path: Path) -> None:
     policy = {"allowed_tool_names": ["shop.prices"]}
     plugins = [shop(tmp_path)]
     async with answering(tmp_path / "data", plugins=plugins, policy=policy) as (served, server):
-        server.add(calls(("a", "shop_send", {"to": "Ada", "text": "hi"})))
+        server.add(wishes(("a", "shop_send", {"to": "Ada", "text": "hi"})))
         server.say("I may not.")
         await ask(served, "write to Ada")
         assert [t["function"]["name"] for t in server.requests[0].json["tools"]] == ["shop_prices"]
-        assert "there is no tool 'shop_send'" in sent(server)[-1]["content"]
+        assert "there is no tool 'shop_send'" in server.sent()[-1]["content"]
 
 
 async def test_files_reach_the_model_and_are_still_there_in_the_next_turn(tmp_path: Path) -> None:
@@ -129,12 +110,12 @@ async def test_files_reach_the_model_and_are_still_there_in_the_next_turn(tmp_pa
         text = {"type": "text", "text": "what is it?"}
         given = {"text": "what is it?", "contents": [text, image, file]}
         assert await text_of(served, await ask(served, given)) == "A cat."
-        first = sent(server)[-1]["content"]
+        first = server.sent()[-1]["content"]
         assert [part["type"] for part in first] == ["text", "image_url", "text"]
         assert first[2]["text"] == "[file cat.txt]\nAda's cat is größer."
         assert first[1]["image_url"]["url"] == f"data:image/png;base64,{PNG}"
         await ask(served, "and its colour?")
-        _, with_picture, _, _ = sent(server)
+        _, with_picture, _, _ = server.sent()
         assert with_picture["content"] == first
 
 
@@ -154,7 +135,7 @@ def reads_on(request: Recorded) -> Answer:
         offset = int(told[-1].split("offset ")[1].split("]")[0])
     else:
         return Answer(pieces=["There it is: " + "".join(part.partition("\n")[2] for part in told[1:])])
-    return calls((f"r{offset}", "read_result", {"artifact_id": artifact_id, "offset": offset}))
+    return wishes((f"r{offset}", "read_result", {"artifact_id": artifact_id, "offset": offset}))
 
 
 async def test_a_long_result_is_kept_as_an_artifact(tmp_path: Path) -> None:
@@ -163,11 +144,11 @@ async def test_a_long_result_is_kept_as_an_artifact(tmp_path: Path) -> None:
         served,
         server,
     ):
-        server.add(calls(("p", "shop_prices", {})))
+        server.add(wishes(("p", "shop_prices", {})))
         server.always(reads_on)
         found = await ask(served, "prices")
         (created,) = [json.loads(e.data)["data"] for e in found if e.type == "artifact.created"]
-        told = sent(server, 1)[-1]["content"]
+        told = server.sent(1)[-1]["content"]
         assert created["artifact_id"] in told
         assert "characters left out" in told
         whole = '{"single":80,"double":120,"suite":300}'
@@ -176,7 +157,7 @@ async def test_a_long_result_is_kept_as_an_artifact(tmp_path: Path) -> None:
         # the model reads it to its end, by a function that is offered from then on
         assert "read_result" not in offered(server, 0)
         assert offered(server, 1) == [*offered(server, 0), "read_result"]
-        parts = [m["content"] for m in sent(server) if m["role"] == "tool"][1:]
+        parts = [m["content"] for m in server.sent() if m["role"] == "tool"][1:]
         assert [part.partition("\n")[2] for part in parts] == [whole[:20], whole[20:]]
         assert parts[0].startswith(f"[bytes 0 to 20 of {len(whole)}; it goes on at offset 20]")
         assert await text_of(served, found) == f"There it is: {whole}"

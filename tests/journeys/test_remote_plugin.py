@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
-import sys
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 from hostler.domain.agents import AgentSpec, Recovery
 from hostler.storage.stores import agents
+from support.dialling import dialled
 from support.http_host import Served, serving
 from support.stepping import STEPPER, WAIT_SECONDS, Stage, Steps
 
 PLUGIN = "far/stepper"
 
 
-@contextlib.asynccontextmanager
-async def dialling(
+def dialling(
     served: Served, token: str, identity: str = PLUGIN
-) -> AsyncIterator[asyncio.subprocess.Process]:
+) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
     """The stepper as a process that dials the host."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *(
-            str(STEPPER / "stepper.py"),
-            "--connect",
-            served.url.replace("http://", "ws://") + "/v1/plugins/connect",
-        ),
-        env={**os.environ, "STEPPER_TOKEN": token, "STEPPER_IDENTITY": identity},
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    stepper = str(STEPPER / "stepper.py")
+    return dialled(served, stepper, STEPPER_TOKEN=token, STEPPER_IDENTITY=identity)
 
 
 async def token_of(served: Served, plugin: str) -> str:

@@ -11,7 +11,8 @@ import pytest
 
 from hostler.domain.model_entries import ModelEntry
 from hostler.storage.stores import runs
-from support.model_server import Gate, ModelServer
+from support.gates import Gate
+from support.model_server import ModelServer
 from support.stepping import Ended, Steps, stage
 
 PLACE = {"conversation_id": "c1", "actor": {"actor_type": "user", "actor_id": "ada"}}

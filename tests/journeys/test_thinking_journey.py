@@ -21,7 +21,8 @@ from hostler.host.config import ConfigFile
 from support.agent_host import ask, hosting, record, streamed
 from support.gates import BOUND_SECONDS, Gate
 from support.http_host import Event, Served
-from support.model_server import Answer, ModelServer, Recorded
+from support.model_answers import Answer, Recorded
+from support.model_server import ModelServer
 from support.thinking import FINAL, SERVICES, Service, calling, of
 
 SUMS = '''

@@ -13,7 +13,8 @@ from hostler.domain.pause_actions import Action
 from hostler.domain.type_fit import convert
 from hostler.storage.stores import notices
 from hostler_protocol.errors import InvalidArgumentError
-from support.model_server import Gate, ModelServer
+from support.gates import Gate
+from support.model_server import ModelServer
 from support.shop import ADMIN, decide, parked, shop, waiting
 from support.stepping import WORKSPACE, Ended, Latch, Stage, stage, within
 

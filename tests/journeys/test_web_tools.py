@@ -13,7 +13,8 @@ from hostler.domain.openapi_entry import OpenApiEntry
 from hostler.domain.tool_entries import FetchEntry, ToolEntry
 from hostler.host.config import ConfigFile
 from support.agent_host import ask, hosting, record
-from support.model_server import Answer, ModelServer
+from support.model_answers import Answer
+from support.model_server import ModelServer
 from support.openapi.petstore import API_KEY, TOKEN, PetStore, answer
 from support.openapi.weather import DOCUMENT as WEATHER
 from support.openapi.weather import WHO, Weather

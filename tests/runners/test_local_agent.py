@@ -16,8 +16,9 @@ from hostler_protocol.manifest import defaults_of
 from hostler_sdk.errors import DeadlineExceeded, HostError, InvalidArgument, RateLimited, RuntimeFailure
 from hostler_sdk.loading import load_folder
 from hostler_sdk.testing import ScriptedHost, drive_sync
+from support.gates import Gate
 from support.local_agents import BOTH, FOLDER, MAIN, answer, asked, deltas, logs, served
-from support.model_server import Gate, ModelServer
+from support.model_server import ModelServer
 
 # -- against scripted models ----------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ from local_agent.agent import LocalAgent
 
 from hostler_sdk.testing import Driven, ScriptedHost
 from support.local_agents import BOTH, MAIN, deltas, logs, made, served
-from support.model_server import Answer, ModelServer
+from support.model_answers import Answer
+from support.model_server import ModelServer
 
 CALL = {"id": "c1", "name": "add", "arguments": '{"a": 1, "b": 2}'}
 

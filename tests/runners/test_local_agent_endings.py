@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from local_agent.agent import LocalAgent
 
 from hostler_sdk.testing import Driven, ScriptedHost
 from support.local_agents import BOTH, MAIN, deltas, logs, made, served
-from support.model_server import Answer, ModelServer
+from support.model_answers import Answer
+from support.model_server import ModelServer
 
 CALL = {"id": "c1", "name": "add", "arguments": '{"a": 1, "b": 2}'}
 
 
 def add(a: int = 0, b: int = 0) -> int:
     return a + b
-
-
-def sent(server: ModelServer, place: int = -1) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = server.requests[place].json["messages"]
-    return messages
 
 
 def models(server: ModelServer) -> list[str]:
@@ -50,7 +45,7 @@ def test_a_model_that_says_nothing_is_asked_once_more(
         driven = await host.drive(LocalAgent, "go", config=BOTH)
         assert (driven.text, "".join(deltas(driven))) == ("Here I am.", "Here I am.")
         assert models(server) == ["main", "main"]
-        assert sent(server, 0) == sent(server, 1)
+        assert server.sent(0) == server.sent(1)
         assert "asked once more" in logs(driven)
         assert driven.usage is not None
         assert driven.usage.input_tokens == 22  # both were paid
@@ -90,8 +85,8 @@ def test_a_model_that_says_nothing_about_its_tools_is_asked_once_more(
         server.say("It is 3.")
         driven = await host.drive(LocalAgent, "go", config=MAIN, tools={"add": add})
         assert driven.text == "It is 3."
-        assert sent(server, 1) == sent(server, 2)
-        assert sent(server)[-1] == {"role": "tool", "content": "3", "tool_call_id": "c1"}
+        assert server.sent(1) == server.sent(2)
+        assert server.sent()[-1] == {"role": "tool", "content": "3", "tool_call_id": "c1"}
         assert made(driven) == [("add", {"a": 1, "b": 2})]
         # what was said before the call is an answer too: then nothing more need come
         server.add(Answer(pieces=["I add them up."], tool_calls=[CALL], finish_reason="tool_calls"))
@@ -157,7 +152,7 @@ def test_a_call_that_was_cut_off_is_not_made(monkeypatch: pytest.MonkeyPatch, ar
         driven = await host.drive(LocalAgent, "go", config=MAIN, tools={"add": add})
         assert driven.text == "Only one."
         assert made(driven) == [("add", {"a": 1, "b": 2})]
-        asked, first, second = sent(server)[-3:]
+        asked, first, second = server.sent()[-3:]
         assert [call["id"] for call in asked["tool_calls"]] == ["c1", "c2"]
         assert json.loads(asked["tool_calls"][1]["function"]["arguments"]) == {}
         assert first["content"] == "3"

@@ -14,15 +14,11 @@ from local_agent.truncation import short_message
 from hostler_protocol.content import FunctionCall, ModelMessage, ToolCall
 from hostler_sdk.testing import ScriptedHost
 from support.local_agents import MAIN, made, served
-from support.model_server import Answer, ModelServer, Recorded
+from support.model_answers import Answer, Recorded
+from support.model_server import ModelServer
 
 SMALL: dict[str, Any] = MAIN | {"context-window-tokens": 2_400, "context-reserve-tokens": 400}
 LONG = "word " * 600
-
-
-def sent(server: ModelServer, place: int = -1) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = server.requests[place].json["messages"]
-    return messages
 
 
 def write(path: str, content: str = "") -> str:
@@ -58,10 +54,10 @@ def test_two_hundred_calls_of_one_answer_are_made_and_told(monkeypatch: pytest.M
         driven = await host.drive(LocalAgent, "go", config=MAIN, tools={"write": write})
         assert driven.text == "All of them.\nDone."
         assert [parameters["path"] for _, parameters in made(driven)] == [f"f{n}" for n in range(200)]
-        assert_paired(sent(server))
-        asked = [m for m in sent(server) if m.get("tool_calls")]
+        assert_paired(server.sent())
+        asked = [m for m in server.sent() if m.get("tool_calls")]
         assert [(m["content"], len(m["tool_calls"])) for m in asked] == [("All of them.", 128), (None, 72)]
-        told = {m["tool_call_id"]: m["content"] for m in sent(server) if m["role"] == "tool"}
+        told = {m["tool_call_id"]: m["content"] for m in server.sent() if m["role"] == "tool"}
         assert told == {f"c{n}": f"wrote f{n}: " for n in range(200)}
 
     served(monkeypatch, test)
@@ -99,9 +95,9 @@ def test_a_run_of_many_rounds_stays_within_a_small_window(monkeypatch: pytest.Mo
         assert (driven.status, driven.text) == ("completed", "All written.")
         assert [parameters["content"] for _, parameters in made(driven)] == [LONG] * rounds
         for number in range(len(server.requests)):
-            assert_paired(sent(server, number))
+            assert_paired(server.sent(number))
             assert len(server.requests[number].body) < 14_000  # of 2,000 tokens, with what JSON adds
-        last = sent(server)
+        last = server.sent()
         kept = sum(bool(m.get("tool_calls")) for m in last)
         assert 1 < kept < rounds
         assert last[0]["content"].endswith(

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 from local_agent.agent import LocalAgent
 
 from hostler_sdk.testing import Driven, ScriptedHost
 from support.local_agents import BOTH, MAIN, served
-from support.model_server import Answer, ModelServer, Recorded
+from support.model_answers import Answer, Recorded
+from support.model_server import ModelServer
 from support.thinking import ANTHROPIC, DEEPSEEK, FINAL, GEMINI, SERVICES, Service, of, refused, spoken
 
 
 def add(a: int, b: int) -> int:
     return a + b
-
-
-def sent(server: ModelServer, place: int = -1) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = server.requests[place].json["messages"]
-    return messages
 
 
 def shown(driven: Driven) -> str:
@@ -55,7 +49,7 @@ def test_it_goes_back_with_what_arrives_at_the_end(monkeypatch: pytest.MonkeyPat
         host.world.arrive("and one more?")
         driven = await host.drive(LocalAgent, "sums", config=MAIN)
         assert driven.text == "7.\n8."
-        assert sent(server)[2] == {**thought, "odd": {"signature": "S"}}
+        assert server.sent()[2] == {**thought, "odd": {"signature": "S"}}
 
     served(monkeypatch, test)
 
@@ -71,7 +65,7 @@ def test_every_part_of_an_answer_with_many_calls_says_that_it_was_thought(
         server.add(Answer(deltas=[{"reasoning_content": "Many."}, {"tool_calls": many}]))
         server.say("ok")
         await host.drive(LocalAgent, "sums", config=MAIN, tools={"add": add})
-        said = [m["reasoning_content"] for m in sent(server) if m["role"] == "assistant"]
+        said = [m["reasoning_content"] for m in server.sent() if m["role"] == "assistant"]
         assert said == ["Many.", ""]
 
     served(monkeypatch, test)
@@ -88,8 +82,8 @@ def test_the_next_model_gets_nothing_of_the_first_ones(monkeypatch: pytest.Monke
         server.always(failing)
         driven = await host.drive(LocalAgent, "sums", config=BOTH, tools={"add": add})
         assert driven.text == "It is 7."
-        assert "extra_content" not in str(sent(server))
-        assert "extra_content" in str(sent(server, 1))
+        assert "extra_content" not in str(server.sent())
+        assert "extra_content" in str(server.sent(1))
 
     served(monkeypatch, test)
 
@@ -137,6 +131,6 @@ def test_what_goes_back_counts_against_the_window(monkeypatch: pytest.MonkeyPatc
         tools = {"add": lambda a, b: "The end" if len(server.requests) == 8 else "on"}
         driven = await host.drive(LocalAgent, "sums", config=config, tools=tools)
         assert (driven.text, driven.error) == (FINAL, None)
-        assert "rounds of tool calls are not repeated" in sent(server)[0]["content"]
+        assert "rounds of tool calls are not repeated" in server.sent()[0]["content"]
 
     served(monkeypatch, test)

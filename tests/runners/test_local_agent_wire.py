@@ -12,7 +12,8 @@ from local_agent.agent import LocalAgent
 from hostler_sdk.errors import Denied, RuntimeFailure
 from hostler_sdk.testing import ScriptedHost
 from support.local_agents import BOTH, MAIN, deltas, logs, made, served
-from support.model_server import Answer, ModelServer
+from support.model_answers import Answer
+from support.model_server import ModelServer
 
 Call = dict[str, Any]
 
@@ -25,11 +26,6 @@ def call(id_: str | None, name: str, arguments: Any = None) -> Call:
 
 def calls(*of: Call, **more: Any) -> Answer:
     return Answer(tool_calls=list(of), finish_reason="tool_calls", **more)
-
-
-def sent(server: ModelServer, place: int = -1) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = server.requests[place].json["messages"]
-    return messages
 
 
 def add(a: int, b: int) -> int:
@@ -55,7 +51,7 @@ def test_a_round_of_tools(monkeypatch: pytest.MonkeyPatch, mode: str, split: int
         offered = server.requests[0].json["tools"]
         assert [tool["function"]["name"] for tool in offered] == ["math_add"]
         assert server.requests[1].json["tools"] == offered
-        assert sent(server)[2:] == [
+        assert server.sent()[2:] == [
             {
                 "role": "assistant",
                 "content": "Let me see.",
@@ -82,7 +78,7 @@ def test_a_failing_tool_and_one_that_is_refused(monkeypatch: pytest.MonkeyPatch)
         tools = {"broken": RuntimeFailure("the printer is on fire"), "asked": Denied("no")}
         driven = await host.drive(LocalAgent, "print", config=MAIN, tools=tools)
         assert driven.text == "Neither worked."
-        first, second = sent(server)[3:]
+        first, second = server.sent()[3:]
         assert first["content"] == "Error (runtime_error): the printer is on fire"
         assert "a person refused" in second["content"]
         assert [first["tool_call_id"], second["tool_call_id"]] == ["c1", "c2"]
@@ -96,8 +92,8 @@ def test_a_message_between_tools(monkeypatch: pytest.MonkeyPatch) -> None:
         server.say("Noted.")
         host.world.script(tools={"look": lambda: host.world.arrive("stop looking")})
         await host.drive(LocalAgent, "look", config=MAIN)
-        assert [m["role"] for m in sent(server)] == ["system", "user", "assistant", "tool", "user"]
-        assert sent(server)[-1]["content"] == "stop looking"
+        assert [m["role"] for m in server.sent()] == ["system", "user", "assistant", "tool", "user"]
+        assert server.sent()[-1]["content"] == "stop looking"
 
     served(monkeypatch, test)
 
@@ -122,7 +118,7 @@ def test_calls_that_a_model_writes_badly(
         driven = await host.drive(LocalAgent, "go", config=MAIN, tools={"add": add})
         assert (driven.status, driven.text) == ("completed", "ok")
         assert len(made(driven)) == made_calls
-        assistant, *results = sent(server)[2:]
+        assistant, *results = server.sent()[2:]
         assert [c["id"] for c in assistant["tool_calls"]] == ids
         assert [m["tool_call_id"] for m in results] == ids
         assert all(json.loads(c["function"]["arguments"]) is not None for c in assistant["tool_calls"])
@@ -198,7 +194,7 @@ def test_an_overflow_is_answered_with_less(
         # the next turn stands on the notes from its beginning
         server.say("And again.")
         await host.drive(LocalAgent, "on", config=MAIN)
-        assert "The notes." in sent(server)[0]["content"]
+        assert "The notes." in server.sent()[0]["content"]
         assert len(server.requests) == 4
 
     served(monkeypatch, test)
@@ -216,7 +212,7 @@ def test_pictures_go_with_the_message_and_stay_in_the_history(monkeypatch: pytes
             ],
         }
         await host.drive(LocalAgent, given, config=MAIN)
-        parts = sent(server)[-1]["content"]
+        parts = server.sent()[-1]["content"]
         assert parts == [
             {"type": "text", "text": "what is it?"},
             {"type": "image_url", "image_url": {"url": url}},

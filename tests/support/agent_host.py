@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,12 @@ PRICE = Price(input=2_000_000.0, output=3_000_000.0)
 USED = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
 COST = 11 * 2.0 + 7 * 3.0
 """Of one answer of the service, which always says the same usage."""
+SHOP = Path(__file__).parents[2] / "examples" / "shop"
+
+
+def shop(folder: Path) -> Path:
+    """A copy of the shop, which keeps its bookings beside its code."""
+    return shutil.copytree(SHOP, folder / "shop", ignore=shutil.ignore_patterns("*.sqlite3*", "__pycache__"))
 
 
 @contextlib.asynccontextmanager

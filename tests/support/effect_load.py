@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from support.effect_programs import Steps
-from support.model_server import Answer, ModelServer, Recorded
+from support.load import followed, sent
+from support.model_answers import Answer, Recorded
+from support.model_server import ModelServer
 from support.oracle import Oracle
 from support.people import People
 from support.server_process import HostProcess
-from support.wire_client import LOST, ask, stream
 
 RETRY_SECONDS = 0.01
 
@@ -70,18 +71,7 @@ class EffectLoad:
 
     async def _serve(self, event_id: str, program: Steps) -> None:
         run_id = await self._send(event_id, program)
-        first = True
-        while True:
-            await self.host.up.wait()
-            after = self.oracle.last(run_id)
-            self.oracle.resumed += not first and after > 0
-            with contextlib.suppress(*LOST):
-                async with contextlib.aclosing(stream(self.host.url, run_id, after)) as pieces:
-                    async for seen in pieces:
-                        if self.oracle.see(run_id, seen):
-                            return
-            await asyncio.sleep(RETRY_SECONDS)
-            first = False
+        await followed(self.host, self.oracle, run_id)
 
     async def _send(self, event_id: str, program: Steps) -> str:
         event = {
@@ -91,12 +81,4 @@ class EffectLoad:
             "conversation_id": event_id,
             "input": {"text": json.dumps(program)},
         }
-        while True:
-            await self.host.up.wait()
-            try:
-                answer = await ask(self.host.url, "POST", "/v1/events", event)
-            except LOST:
-                await asyncio.sleep(RETRY_SECONDS)
-                continue  # nobody knows whether it was taken: the same event again
-            assert answer.status == 202, answer
-            return self.oracle.accept(event_id, answer.json())
+        return await sent(self.host, self.oracle, event)

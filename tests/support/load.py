@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,29 +71,43 @@ class Load:
             "conversation_id": f"c{turn % self.conversations}",
             "input": {"text": json.dumps(self.plan)},
         }
-        while True:
-            await self.host.up.wait()
-            try:
-                answer = await ask(self.host.url, "POST", "/v1/events", event)
-            except LOST:
-                await asyncio.sleep(RETRY_SECONDS)
-                continue  # nobody knows whether it was taken: the same event again
-            assert answer.status == 202, answer
-            return self.oracle.accept(event_id, answer.json())
+        return await sent(self.host, self.oracle, event)
 
     async def _follow(self, run_id: str) -> None:
-        first = True
-        while True:
-            await self.host.up.wait()
-            after = self.oracle.last(run_id)
-            self.oracle.resumed += not first and after > 0
-            try:
-                async with contextlib.aclosing(stream(self.host.url, run_id, after)) as pieces:
-                    async for seen in pieces:
-                        self.results += len(seen)
-                        self._moved.set()
-                        if self.oracle.see(run_id, seen):
-                            return
-            except LOST:
-                await asyncio.sleep(RETRY_SECONDS)
-            first = False
+        def seen(results: int) -> None:
+            self.results += results
+            self._moved.set()
+
+        await followed(self.host, self.oracle, run_id, seen)
+
+
+async def sent(host: HostProcess, oracle: Oracle, event: dict[str, Any]) -> str:
+    """Send an event until the host has taken it; its run."""
+    while True:
+        await host.up.wait()
+        try:
+            answer = await ask(host.url, "POST", "/v1/events", event)
+        except LOST:
+            await asyncio.sleep(RETRY_SECONDS)
+            continue  # nobody knows whether it was taken: the same event again
+        assert answer.status == 202, answer
+        return oracle.accept(event["event_id"], answer.json())
+
+
+async def followed(
+    host: HostProcess, oracle: Oracle, run_id: str, saw: Callable[[int], None] = lambda results: None
+) -> None:
+    """Follow a run to its end, however often the host is lost. `saw`: called with each number of results."""
+    first = True
+    while True:
+        await host.up.wait()
+        after = oracle.last(run_id)
+        oracle.resumed += not first and after > 0
+        with contextlib.suppress(*LOST):
+            async with contextlib.aclosing(stream(host.url, run_id, after)) as pieces:
+                async for seen in pieces:
+                    saw(len(seen))
+                    if oracle.see(run_id, seen):
+                        return
+        await asyncio.sleep(RETRY_SECONDS)
+        first = False

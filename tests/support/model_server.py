@@ -19,63 +19,12 @@ import contextlib
 import json
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
 from support.gates import BOUND_SECONDS, Bell, Gate
-
-__all__ = ["Answer", "Gate", "ModelServer", "Recorded", "whole_answer"]
-
-USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """One request as it came in. Header names are lower case."""
-
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self.body)
-        return value
-
-    @property
-    def last_text(self) -> str:
-        """The text of the last message."""
-        content = self.json["messages"][-1]["content"]
-        if isinstance(content, str):
-            return content
-        return "".join(part.get("text", "") for part in content)
-
-
-@dataclass
-class Answer:
-    """One scripted answer. Give `pieces` (a chat answer) or `body` (raw bytes)."""
-
-    pieces: list[str | Gate] = field(default_factory=list)
-    tool_calls: list[dict[str, Any]] = field(default_factory=list)
-    reasoning: list[str] = field(default_factory=list)
-    reasoning_field: str = "reasoning_content"
-    finish_reason: str | None = "stop"
-    usage: dict[str, Any] | None = field(default_factory=lambda: dict(USAGE))
-    done: bool = True
-    cut_after: int | None = None  # bytes of the body, then the connection is closed hard
-    split: int | None = None  # bytes per write
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes | Callable[[Recorded], bytes] | None = None
-    hold: Gate | None = None  # before the first byte of the answer
-    close: bool = False  # no answer at all
-    message: dict[str, Any] | None = (
-        None  # the whole message as the service writes it, where it is not streamed
-    )
-    deltas: list[dict[str, Any]] | None = None  # its pieces, where it is
+from support.model_answers import Answer, Recorded, body_of, wishes, words
 
 
 class ModelServer:
@@ -104,8 +53,7 @@ class ModelServer:
         self, name: str, arguments: dict[str, Any], *, call_id: str = "call_1", **more: Any
     ) -> Answer:
         """Answer with the wish to call a tool."""
-        call = {"id": call_id, "name": name, "arguments": json.dumps(arguments)}
-        return self.add(Answer(tool_calls=[call], finish_reason="tool_calls", **more))
+        return self.add(wishes((call_id, name, arguments), **more))
 
     def fail(
         self,
@@ -140,7 +88,7 @@ class ModelServer:
 
         def give(request: Recorded) -> Answer:
             found = text if isinstance(text, str) else text(request)
-            return found if isinstance(found, Answer) else Answer(pieces=_words(found))
+            return found if isinstance(found, Answer) else Answer(pieces=words(found))
 
         self._default = give
 
@@ -184,6 +132,11 @@ class ModelServer:
     ) -> None:
         assert self._thread is not None
         self._thread.stop()
+
+    def sent(self, place: int = -1) -> list[dict[str, Any]]:
+        """The messages of a request."""
+        messages: list[dict[str, Any]] = self.requests[place].json["messages"]
+        return messages
 
     async def asked(self, count: int) -> None:
         """Wait until `count` requests have come."""
@@ -274,7 +227,7 @@ async def _write(answer: Answer, request: Recorded, writer: asyncio.StreamWriter
     writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "", ""]).encode())
     await writer.drain()
     left = answer.cut_after
-    async for data in _body(answer, request, streamed):
+    async for data in body_of(answer, request, streamed):
         part = data if left is None else data[:left]
         step = answer.split or max(len(part), 1)
         for start in range(0, len(part), step):
@@ -288,92 +241,6 @@ async def _write(answer: Answer, request: Recorded, writer: asyncio.StreamWriter
     writer.write(b"0\r\n\r\n")
     await writer.drain()
     return True
-
-
-async def _body(answer: Answer, request: Recorded, streamed: bool) -> AsyncIterator[bytes]:
-    if answer.body is not None:
-        yield answer.body(request) if callable(answer.body) else answer.body
-        return
-    model = request.json.get("model", "model")
-    if not streamed:
-        for piece in answer.pieces:
-            if isinstance(piece, Gate):
-                await piece.passed()
-        yield json.dumps(whole_answer(answer, model)).encode()
-        return
-    wants_usage = request.json.get("stream_options", {}).get("include_usage", False)
-    async for event in _events(answer, wants_usage):
-        if event is None:
-            yield b"data: [DONE]\n\n"
-        else:
-            frame = {
-                "id": "chatcmpl-1",
-                "object": "chat.completion.chunk",
-                "created": 1,
-                "model": model,
-                **event,
-            }
-            yield b"data: " + json.dumps(frame, ensure_ascii=False).encode() + b"\n\n"
-
-
-async def _events(answer: Answer, wants_usage: bool) -> AsyncIterator[dict[str, Any] | None]:
-    def choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
-        return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-
-    for delta in answer.deltas or [{"role": "assistant", "content": ""}]:
-        yield choice(delta)
-    for thought in answer.reasoning:
-        yield choice({answer.reasoning_field: thought})
-    for piece in answer.pieces:
-        if isinstance(piece, Gate):
-            await piece.passed()
-        else:
-            yield choice({"content": piece})
-    for index, call in enumerate(answer.tool_calls):
-        head = {"index": index, "id": call["id"], "type": "function"}
-        yield choice({"tool_calls": [{**head, "function": {"name": call["name"], "arguments": ""}}]})
-        for part in _halves(call["arguments"]):
-            yield choice({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
-    if answer.finish_reason is not None:
-        yield choice({}, answer.finish_reason)
-    if wants_usage and answer.usage is not None:
-        yield {"choices": [], "usage": answer.usage}
-    if answer.done:
-        yield None
-
-
-def whole_answer(answer: Answer, model: str) -> dict[str, Any]:
-    text = "".join(piece for piece in answer.pieces if isinstance(piece, str))
-    message: dict[str, Any] = answer.message or {"role": "assistant", "content": text or None}
-    if answer.reasoning:
-        message[answer.reasoning_field] = "".join(answer.reasoning)
-    if answer.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": call["id"],
-                "type": "function",
-                "function": {"name": call["name"], "arguments": call["arguments"]},
-            }
-            for call in answer.tool_calls
-        ]
-    choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
-    whole = {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": model,
-        "choices": [choice],
-    }
-    return whole | ({"usage": answer.usage} if answer.usage is not None else {})
-
-
-def _words(text: str) -> list[str | Gate]:
-    return [word if n == 0 else f" {word}" for n, word in enumerate(text.split(" "))]
-
-
-def _halves(text: str) -> Sequence[str]:
-    middle = len(text) // 2
-    return [part for part in (text[:middle], text[middle:]) if part]
 
 
 class _Thread(threading.Thread):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from support.model_server import Answer, Recorded
+from support.model_answers import Answer, Recorded
 
 Json = dict[str, Any]
 FINAL = "It is 7."

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +13,16 @@ from websockets.exceptions import InvalidStatus
 
 from hostler.domain.agents import AgentSpec
 from hostler.storage.stores import agents
+from support.dialling import dialled
 from support.http_host import PUPPET, Served, serving
 
 ECHO = Path(__file__).resolve().parents[3] / "examples" / "echo"
 
 
-@asynccontextmanager
-async def dialling_in(served: Served, token: str) -> AsyncIterator[asyncio.subprocess.Process]:
+def dialling_in(served: Served, token: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
     """The echo example as a process that dials the host."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "hostler_sdk.serve", "--folder", str(ECHO), "--connect"),
-        served.url.replace("http://", "ws://") + "/v1/plugins/connect",
-        env={**os.environ, "HOSTLER_PLUGIN_TOKEN": token},
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    command = ("-m", "hostler_sdk.serve", "--folder", str(ECHO))
+    return dialled(served, *command, HOSTLER_PLUGIN_TOKEN=token)
 
 
 async def refused(served: Served, token: str | None, path: str = "/v1/plugins/connect") -> tuple[int, str]:

@@ -22,9 +22,11 @@ from hostler.journal.replayer import Cast, Changes, Replayer
 from hostler.plugins.source import Folder, SingleFile, identity_of
 from hostler.storage.stores import agents
 from support.command_line import WIRE
+from support.gates import Gate
 from support.http_host import Served, serving
 from support.local_agents import FOLDER as LOCAL_AGENT
-from support.model_server import Answer, Gate, ModelServer, Recorded
+from support.model_answers import Answer, Recorded
+from support.model_server import ModelServer
 from support.trust import plugin_entry
 
 pytestmark = pytest.mark.timeout(240)

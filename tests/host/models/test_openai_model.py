@@ -34,7 +34,9 @@ from hostler_protocol.errors import (
     InvalidArgumentError,
     RateLimitedError,
 )
-from support.model_server import Answer, Gate, ModelServer
+from support.gates import Gate
+from support.model_answers import Answer
+from support.model_server import ModelServer
 from support.openai_models import KEY, model_at, read
 
 PNG = b"\x89PNG\r\n\x1a\n rest"

@@ -20,7 +20,9 @@ from hostler.models.port import ModelProvider, ModelRequest, RerankRequest
 from hostler_protocol.calls import ModelChunk, ModelReply
 from hostler_protocol.content import FunctionSpec, ModelMessage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, RateLimitedError
-from support.model_server import Answer, Gate, ModelServer, Recorded
+from support.gates import Gate
+from support.model_answers import Answer, Recorded
+from support.model_server import ModelServer
 from support.thinking import refused
 
 KEY = "sk-secret-0123456789"

@@ -14,7 +14,8 @@ from hostler.models.port import ModelRequest
 from hostler_protocol.calls import ModelReply
 from hostler_protocol.content import FunctionCall, FunctionSpec, ModelMessage, ProviderData, ToolCall
 from hostler_protocol.errors import InvalidArgumentError
-from support.model_server import Answer, ModelServer, Recorded
+from support.model_answers import Answer, Recorded
+from support.model_server import ModelServer
 from support.openai_models import KEY, model_at, read
 from support.thinking import DEEPSEEK, FINAL, GEMINI, OPENROUTER, SERVICES, Service, of, refused, spoken
 
