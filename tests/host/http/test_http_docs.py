@@ -56,7 +56,7 @@ def test_the_steering_page_s_configuration_and_statuses_are_those_of_the_code() 
 
 
 def test_rights_and_codes_are_those_of_the_code() -> None:
-    table = TEXT.partition("| right | opens |")[2].partition("##")[0]
+    table = TEXT.partition("| right | allows |")[2].partition("##")[0]
     named = set(re.findall(r"`([a-z]+(?::[a-z_]+)?)`", table))
     assert named == RIGHTS - {"plugins:connect"}
     table = TEXT.partition("| status | code |")[2].partition("##")[0]
