@@ -10,13 +10,13 @@ attempt that runs there, and every attempt has its own `GatedRun`.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from hostler.domain.arguments import check_arguments
+from hostler.domain.clock import wall_clock
 from hostler.domain.grants import Grant
 from hostler.domain.token_bucket import TokenBucket
 from hostler_protocol.calls import (
@@ -114,7 +114,7 @@ class AdmittedCall:
 class Gate:
     """Checks calls and counts those that passed and those it refused: `counts[method, "ok" or code]`."""
 
-    def __init__(self, clock: Clock = time.time) -> None:
+    def __init__(self, clock: Clock = wall_clock) -> None:
         self._clock = clock
         self.counts: Counts = Counter()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import msgspec
 
 from hostler.calls.executor import CallExecutor
 from hostler.calls.in_progress import ExternalCaller
+from hostler.domain.clock import wall_clock
 from hostler.domain.grants import Grant
 from hostler_protocol.calls import CallParams
 from hostler_protocol.errors import CancelledCallError, UnauthorizedError
@@ -91,7 +91,7 @@ class RunAccess:
 class RunTokens:
     """The run tokens of one host. `url` is that of its MCP server, or None if it serves no HTTP."""
 
-    def __init__(self, url: str | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, url: str | None = None, clock: Callable[[], float] = wall_clock) -> None:
         self.url = url
         self._clock = clock
         self._open: dict[str, RunAccess] = {}

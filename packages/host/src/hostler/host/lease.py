@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hostler.domain.clock import monotonic_clock
 from hostler.storage.port import Database
 from hostler.storage.stores import hosts
 from hostler.storage.stores.hosts import Membership
@@ -48,7 +48,7 @@ class LeaseHeartbeat:
     recover: Callable[[], Awaitable[Any]]
     end_work: Callable[[str], Awaitable[None]]
     joined: Callable[[], None]
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = monotonic_clock
     member: Membership | None = None
     """The current membership; None: the lease is lost, and the host claims nothing."""
     lost_because: str | None = None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-import time
 from functools import partial
 
 from hostler.calls.cursors import Cursors
 from hostler.calls.gate import Gate
 from hostler.calls.run_tokens import RunTokens
 from hostler.calls.scope import Services
+from hostler.domain.clock import wall_clock
 from hostler.host.apply_config import Configurator, LiveModels
 from hostler.host.audit_heads import AuditHeads
 from hostler.host.config import Settings
@@ -201,7 +201,7 @@ def _attempt_services(  # noqa: PLR0917
         models=inst.models,
         runs=controller,
         info=HostInfo(name=NAME, version=VERSION, protocol=PROTOCOL_VERSION, limits=Limits()),
-        clock=time.time,
+        clock=wall_clock,
         tools=sources,
         knowledge=inst.knowledge,
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 
+from hostler.domain.clock import monotonic_clock
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import Violation
 from hostler.sandbox.probe import find_sandbox
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 class AuditedSandboxes:
     """Provides the sandbox of this machine, and audits its refusals."""
 
-    def __init__(self, db: Database, workspace: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, db: Database, workspace: str, *, clock: Callable[[], float] = monotonic_clock) -> None:
         self._db = db
         self._workspace = workspace
         self._clock = clock

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
+from hostler.domain.clock import chance, wall_clock
 from hostler.domain.webhooks import (
     ATTEMPT_HEADER,
     DELIVERY_HEADER,
@@ -83,8 +83,8 @@ class WebhookSender:
         *,
         try_seconds: float = TRY_SECONDS,
         pace: float = 1.0,
-        now: Callable[[], float] = time.time,
-        jitter: Callable[[], float] = random.random,
+        now: Callable[[], float] = wall_clock,
+        jitter: Callable[[], float] = chance,
     ) -> None:
         self._db = db
         self._workspace = workspace_id

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hostler.domain.breaker import MAX_BACK_OFF_SECONDS, restart_wait
+from hostler.domain.clock import monotonic_clock
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Workers:
     """All workers of a host. `clock` is monotonic; `back_off`: consecutive failures -> seconds to wait."""
 
     def __init__(
-        self, *, clock: Callable[[], float] = time.monotonic, back_off: Callable[[int], float] = restart_wait
+        self, *, clock: Callable[[], float] = monotonic_clock, back_off: Callable[[int], float] = restart_wait
     ) -> None:
         self._clock = clock
         self._back_off = back_off

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.clock import monotonic_clock
 from hostler.domain.recording import CallName
 from hostler.journal.call_records import CallEntry, Intent, abridged
 from hostler.journal.run_log import Item, RunLog
@@ -27,7 +28,7 @@ class CallRecord:
     name: CallName
     params: Any
     effect: str | None = None
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=monotonic_clock)
     chunks: list[Any] = field(default_factory=list)
     """Chunks streamed so far."""
     is_written: bool = False

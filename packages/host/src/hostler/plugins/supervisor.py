@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
+from hostler.domain.clock import monotonic_clock
 from hostler.plugins.catalog import PluginCatalog
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.context import PluginContext, RunningPlugin, StartPlugin
@@ -80,7 +80,7 @@ class Supervisor:
         connection_limits: ConnectionLimits = DEFAULT_CONNECTION_LIMITS,
         process_limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
         start_limits: StartLimits = DEFAULT_START_LIMITS,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_clock,
         notice: Callable[[str, str, str], None] = _no_notice,
         environments: Path | None = None,
         command_prefix: tuple[str, ...] = (),

@@ -4,10 +4,10 @@ outcomes."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from hostler.domain.clock import wall_clock
 from hostler.plugins.limits import ConnectionLimits
 from hostler.plugins.pending_requests import PendingRequests
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
@@ -33,7 +33,7 @@ class PluginToolCalls:
         is_ready: Callable[[], bool],
         notify: Callable[[str, Any], None],
         limits: ConnectionLimits,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_clock,
     ) -> None:
         self._requests = requests
         self._is_ready = is_ready

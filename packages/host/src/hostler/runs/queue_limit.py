@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from hostler.domain.clock import monotonic_clock
 from hostler.storage.port import Database
 from hostler.storage.stores import runs
 from hostler_protocol.errors import RateLimitedError
@@ -29,7 +29,7 @@ class QueueLimit:
 
     db: Database
     most: int
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = monotonic_clock
     _found: int = 0
     """The number of queued runs at the last count."""
     _queued: int = 0

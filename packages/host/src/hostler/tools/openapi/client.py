@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.back_off import back_off
+from hostler.domain.clock import wall_clock
 from hostler.egress import Egress, EgressError, EgressRefusedError, ExchangeLimits, HttpAnswer
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler.tools.openapi.limits import (
@@ -46,7 +46,7 @@ class ServiceClient:
     seconds: float
     max_bytes: int
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    now: Callable[[], float] = time.time
+    now: Callable[[], float] = wall_clock
 
     async def call(
         self, invocation: ToolInvocation, request: ServiceRequest, credentials: Credentials
