@@ -32,6 +32,10 @@ soak *args:
     HOSTLER_SOAK=1 uv run pytest tests/faults tests/properties tests/journeys/test_http_fuzzed.py \
         tests/host/http/test_http_fuzz.py tests/conformance/test_store_runs_model.py -m "soak or not soak" {{args}}
 
+# live lives of whole hosts in a simulated world, until told to stop or for `--minutes N`: docs/simulation.md
+simulate *args:
+    PYTHONPATH=tests uv run python -m simulation run {{args}}
+
 # measure, and write docs/performance.md
 bench *args:
     uv run python -m bench {{args}}

@@ -1,31 +1,164 @@
-"""Live lives: `python -m simulation FIRST LAST [-v]` (with `tests` on the path)."""
+"""Live lives, tell one, cut one down: `python -m simulation --help` (with `tests` on the path)."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from simulation.catalog import plan_of
-from simulation.lives import live_all
+from simulation.findings import kind_of
+from simulation.kept import keep, next_seed, read_plan, set_next_seed
+from simulation.life import Ended
+from simulation.lives import Workers
+from simulation.plan import Plan
+from simulation.shrink import MAX_LIVES, Minimiser, as_test
+from simulation.story import plain, story_of
+from simulation.tally import Tally
+
+PIPED_LINE_SECONDS = 60.0
+console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
-def main() -> None:
-    """Live the lives of some seeds."""
-    first, last = int(sys.argv[1]), int(sys.argv[2])
-    began = time.perf_counter()
-    bad = 0
-    for ended in live_all(plan_of(str(seed)) for seed in range(first, last + 1)):
-        seed = ended.plan.seed
-        if ended.findings:
-            bad += 1
-            print(f"seed {seed}: {len(ended.findings)} findings after {ended.seconds:.1f} s")
-            for finding in ended.findings[:6]:
-                print("   ", finding[:300])
-        if "-v" in sys.argv:
-            print(seed, ended.digest, f"{ended.seconds:.1f} s", ended.callbacks, len(ended.log))
-    count = last - first + 1
-    print(f"{count} lives, {bad} with findings, {(time.perf_counter() - began) / count:.3f} s each")
+def run(options: argparse.Namespace) -> int:
+    """Live the lives of seeds, and print what came of them."""
+    folder: Path = options.keep
+    if options.seeds is not None:
+        first, last = (int(part) for part in (options.seeds.split("-") * 2)[:2])
+        seeds: Iterator[int] = iter(range(first, last + 1))
+    else:
+        seeds = count(next_seed(folder))
+    until = time.monotonic() + options.minutes * 60 if options.minutes is not None else None
+    tally = Tally()
+    try:
+        with Workers(options.jobs) as workers, console.status("") as status:
+            shown = time.monotonic()
+            for ended in workers.live_all(_plans(seeds, until, folder if options.seeds is None else None)):
+                tally.add(ended)
+                if ended.findings:
+                    _show_findings(ended, keep(folder, ended))
+                elif options.verbose:
+                    console.print(
+                        f"{ended.plan.seed} {ended.digest} {ended.seconds:.1f} s, {ended.callbacks} callbacks"
+                    )
+                status.update(tally.line())
+                if not console.is_terminal and time.monotonic() - shown > PIPED_LINE_SECONDS:
+                    shown = time.monotonic()
+                    console.print(tally.line())
+    except KeyboardInterrupt:
+        console.print("stopped")
+    console.print(tally.line())
+    if tally.kinds:
+        console.print(_table(tally))
+        console.print(f"kept in {folder}: tell one with `python -m simulation show FILE`")
+    return 1 if tally.kinds else 0
+
+
+def _plans(seeds: Iterator[int], until: float | None, folder: Path | None) -> Iterator[Plan]:
+    for seed in seeds:
+        if until is not None and time.monotonic() > until:
+            return
+        if folder is not None:
+            set_next_seed(folder, seed + 1)
+        yield plan_of(str(seed))
+
+
+def _show_findings(ended: Ended, file: Path) -> None:
+    console.print(Text.assemble((f"seed {ended.plan.seed}", "bold red"), (f"  {file}", "dim")))
+    for finding in ended.findings[:6]:
+        console.print(Text(f"  {finding[:400]}"))
+    if len(ended.findings) > 6:
+        console.print(Text(f"  and {len(ended.findings) - 6} more", "dim"))
+
+
+def _table(tally: Tally) -> Table:
+    table = Table("lives", "finding", "seeds", box=None, header_style="bold", pad_edge=False)
+    for kind, seeds in sorted(tally.kinds.items(), key=lambda item: -len(item[1])):
+        table.add_row(str(len(seeds)), Text(kind), " ".join(seeds[:4]) + (" …" if len(seeds) > 4 else ""))
+    return table
+
+
+def show(options: argparse.Namespace) -> int:
+    """Tell a life."""
+    with Workers(1) as workers:
+        ended = workers.live(read_plan(options.life))
+    _tell(ended)
+    return 1 if ended.findings else 0
+
+
+def _tell(ended: Ended) -> None:
+    table = Table("seconds", "who", "what", box=None, header_style="bold", pad_edge=False)
+    table.columns[0].justify = "right"
+    for event in story_of(ended):
+        table.add_row(f"{event.at:.3f}", Text(event.who, event.style), Text(event.what, event.style))
+    console.print(table if console.is_terminal else Text(plain(story_of(ended))))
+    if not ended.findings:
+        console.print(Text(f"nothing was found; digest {ended.digest}", "green"))
+
+
+def shrink(options: argparse.Namespace) -> int:
+    """Cut a life down, tell it, and print it as a test."""
+    with Workers(1) as workers, console.status("living it once") as status:
+        ended = workers.live(read_plan(options.life))
+        if not ended.findings:
+            console.print("this life has no finding")
+            return 0
+        wanted = options.finding or ended.findings[0]
+        kind = next((kind_of(one) for one in ended.findings if wanted in one), kind_of(wanted))
+
+        def progress(lives: int, plan: Plan) -> None:
+            status.update(f"{lives} lives: {len(plan.actions)} actions left of {len(ended.plan.actions)}")
+
+        minimiser = Minimiser(workers.live, kind, ended, progress, max_lives=options.lives)
+        smallest = minimiser.shrink()
+    actions = f"{len(ended.plan.actions)} actions became {len(smallest.plan.actions)}"
+    console.print(Text(f"{actions} after {minimiser.lives} lives; {len(story_of(smallest))} events", "bold"))
+    console.print(Text(f"kept as {keep(options.keep / 'shrunk', smallest)}", "dim"))
+    _tell(smallest)
+    console.print()
+    console.print(Text(as_test(smallest.plan, smallest.findings)), soft_wrap=True)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m simulation", description="Lives of whole hosts, simulated."
+    )
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("run", help="live the lives of some seeds, or of ever new ones")
+    one.add_argument("--seeds", metavar="A-B", help="these seeds; without it, new ones after the last run's")
+    one.add_argument("--minutes", type=float, help="begin no life after so many minutes")
+    one.add_argument("--jobs", type=int, default=2, help="lives at a time")
+    one.add_argument("-v", "--verbose", action="store_true", help="show every life")
+    one.set_defaults(work=run)
+    one = commands.add_parser("show", help="tell a life as a list of events")
+    one.set_defaults(work=show)
+    two = commands.add_parser("shrink", help="cut a life with a finding down, and print it as a test")
+    two.add_argument("--finding", help="text of the finding that has to remain; without it, the first one")
+    two.add_argument("--lives", type=int, default=MAX_LIVES, help="stop after so many")
+    two.set_defaults(work=shrink)
+    for command in (one, two):
+        command.add_argument("life", metavar="SEED|FILE", help="a seed, or a file that `run` kept")
+    for command in commands.choices.values():
+        command.add_argument(
+            "--keep", type=Path, default=Path("lives-found"), help="folder for what is found (lives-found)"
+        )
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out a command."""
+    options = _parser().parse_args(arguments)
+    status: int = options.work(options)
+    return status
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -11,6 +11,7 @@ PLANNERS = (messages.plan, faults.plan)
 HANDLERS: dict[str, Handler] = {**messages.ACTIONS, **faults.ACTIONS}
 ATTEND = [people.attend]
 JUDGES = [liveness.judge, runs.judge, effects.judge]
+FAULTS = frozenset(faults.KINDS)
 
 
 def plan_of(seed: str) -> Plan:

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class Life:
     def __init__(self, plan: Plan, folder: Path, template: Path) -> None:
         self.plan = plan
         self.folder = folder
-        self.world = World(plan.seed, lambda _, source: load_folder(Path(source.path)))
+        self.world = World(plan.seed, lambda _, source: load_folder(Path(source.path)), self._happened)
         self.outside = Outside(
             self.world.loop,
             self.world.process("services"),
@@ -83,6 +83,9 @@ class Life:
         """Set when the faults are over."""
         self.logged = _Records()
         self._lay_out(template)
+
+    def _happened(self, who: str, what: str) -> None:
+        self.outside.note("happened", who=who, what=what)
 
     def _lay_out(self, template: Path) -> None:
         shared = self.plan.hosts > 1
@@ -152,6 +155,7 @@ class Life:
 
     async def _do(self, at: float, handler: Handler, action: Action) -> None:
         await asyncio.sleep(max(0.0, at - self.world.loop.time()))
+        self.outside.note("action", what=action.what, data=action.data)
         await handler(self, action)
 
     async def _configure(self) -> None:
@@ -167,6 +171,7 @@ class Life:
 
     def _calm_down(self) -> None:
         self.calm.set()
+        self._happened("all", "faults end: every host is started, thawed, and has room on its disk")
         for host in self.hosts:
             host.disk.full, host.disk.stall_seconds = False, 0.0
             host.thaw()
@@ -244,9 +249,9 @@ def live(
             findings.append(f"the life broke: {type(error).__name__}: {error}")
         for judge in judges:
             findings += judge(life)
-        return Ended(
-            plan, findings, journal_digest(life), loop.time(), loop.callbacks, list(life.outside.notes)
-        )
+        log = life.outside.notes + [(one.at, "effect", asdict(one)) for one in life.outside.effects]
+        log.sort(key=lambda note: note[0])
+        return Ended(plan, findings, journal_digest(life), loop.time(), loop.callbacks, log)
     finally:
         shutil.rmtree(base, ignore_errors=True)
 

@@ -95,47 +95,80 @@ def _live_and_exit(
 # -- workers --------------------------------------------------------------------------------------
 
 
+class Workers:
+    """Worker processes that live lives, one at a time each; strings are hashed alike in all of them.
+
+    `prepare` is a function of a module that the workers can import.
+    """
+
+    def __init__(self, jobs: int = 2, prepare: Prepare | None = None, python: str = sys.executable) -> None:
+        self._jobs, self._prepare, self._python = jobs, prepare, python
+        self._open = contextlib.ExitStack()
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Workers:
+        for _ in range(self._jobs):
+            self._processes.append(self._open.enter_context(_worker(self._python)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def live(self, plan: Plan) -> Ended:
+        """Live one life."""
+        return _ask(self._processes[0], plan, self._prepare)
+
+    def live_all(self, plans: Iterable[Plan]) -> Iterator[Ended]:
+        """Live lives, and return what is left of each as it ends.
+
+        Plans are taken one by one, so `plans` may go on for ever. Closing it waits for the lives under way.
+        """
+        ended: queue.SimpleQueue[Ended | BaseException | None] = queue.SimpleQueue()
+        source, taking, stopped = iter(plans), threading.Lock(), threading.Event()
+
+        def next_plan() -> Plan | None:
+            with taking:
+                return None if stopped.is_set() else next(source, None)
+
+        def feed(worker: subprocess.Popen[bytes]) -> None:
+            try:
+                while (plan := next_plan()) is not None:
+                    ended.put(_ask(worker, plan, self._prepare))
+            except BaseException as error:  # noqa: BLE001  raised at whoever waits for the lives
+                ended.put(error)
+            ended.put(None)
+
+        threads = [threading.Thread(target=feed, args=(worker,), name="lives") for worker in self._processes]
+        for thread in threads:
+            thread.start()
+        try:
+            left = len(threads)
+            while left:
+                one = ended.get()
+                if isinstance(one, BaseException):
+                    raise one
+                if one is None:
+                    left -= 1
+                else:
+                    yield one
+        finally:
+            stopped.set()
+            for thread in threads:
+                thread.join()
+
+
 def live_all(
     plans: Iterable[Plan], *, jobs: int = 2, prepare: Prepare | None = None, python: str = sys.executable
 ) -> Iterator[Ended]:
-    """Live lives in worker processes, and return what is left of each as it ends.
+    """Live lives in worker processes of their own. See `Workers`."""
+    with Workers(jobs, prepare, python) as workers:
+        yield from workers.live_all(plans)
 
-    The workers hash strings alike, whatever this process does. `prepare` is a function of a module.
-    Plans are taken one by one, so `plans` may go on for ever.
-    """
-    ended: queue.SimpleQueue[Ended | BaseException | None] = queue.SimpleQueue()
-    source, taking, stopped = iter(plans), threading.Lock(), threading.Event()
 
-    def next_plan() -> Plan | None:
-        with taking:
-            return None if stopped.is_set() else next(source, None)
-
-    def feed() -> None:
-        try:
-            with _worker(python) as worker:
-                while (plan := next_plan()) is not None:
-                    ended.put(_ask(worker, plan, prepare))
-        except BaseException as error:  # noqa: BLE001  raised at whoever waits for the lives
-            ended.put(error)
-        ended.put(None)
-
-    threads = [threading.Thread(target=feed, name=f"lives {number}") for number in range(jobs)]
-    for thread in threads:
-        thread.start()
-    try:
-        left = jobs
-        while left:
-            one = ended.get()
-            if isinstance(one, BaseException):
-                raise one
-            if one is None:
-                left -= 1
-            else:
-                yield one
-    finally:
-        stopped.set()
-        for thread in threads:
-            thread.join()
+def findings_of(plan: Plan) -> list[str]:
+    """Live one life in a worker of its own, and return what it showed."""
+    with Workers(1) as workers:
+        return workers.live(plan).findings
 
 
 @contextlib.contextmanager

@@ -28,9 +28,15 @@ class HostGoneError(UnavailableError):
 
 
 class World:
-    """Everything of one life. Use `run`."""
+    """Everything of one life. Use `run`.
 
-    def __init__(self, seed: str, load: LoadPlugin) -> None:
+    `tell` is called with the name of a host and what happened to it.
+    """
+
+    def __init__(
+        self, seed: str, load: LoadPlugin, tell: Callable[[str, str], None] = lambda _host, _what: None
+    ) -> None:
+        self.tell = tell
         self.chance = Chance(seed)
         self.loop = SimulatedLoop(lambda process: self._latency(process).thread())
         self.plugins = SimulatedPlugins(self.loop, self.chance, self.process, load)
@@ -89,6 +95,7 @@ class SimulatedHost:
         self.starts += 1
         self._stop = asyncio.Event()
         self.host, self.failed = None, None
+        self.world.tell(self.name, "starts")
         self.process = self.world.process(f"{self.name}.{self.starts}")
         self.process.at_death.append(lambda: _release_locks(self.settings.data_dir))
         self.process.spawn(self._main(self.process))
@@ -103,9 +110,13 @@ class SimulatedHost:
         try:
             async with Host.open(self.settings, machine=machine) as host:
                 self.host = host
+                self.world.tell(self.name, "is up")
                 await self._stop.wait()
         except Exception as error:  # noqa: BLE001  what ends a process: kept for the judges
             self.failed = error
+            self.world.tell(self.name, f"ended by itself: {type(error).__name__}: {error}")
+        else:
+            self.world.tell(self.name, "has stopped in order")
         self.host = None
         process.kill()
 
@@ -115,23 +126,28 @@ class SimulatedHost:
 
     def kill(self) -> None:
         """End its process and those of its plugins at once."""
-        if self.process is not None:
+        if self.process is not None and self.process.alive:
             self.process.kill()
+            self.world.tell(self.name, "is killed")
         self.host = None
 
     def lose_power(self) -> int:
         """Kill it, and lose commits that were not synced; return how many."""
         self.kill()
-        return self.disk.lose_power(self.world.chance.stream(f"power of {self.name}"))
+        lost = self.disk.lose_power(self.world.chance.stream(f"power of {self.name}"))
+        self.world.tell(self.name, f"lost power, and the newest {lost} commits that were not synced")
+        return lost
 
     def freeze(self) -> None:
         """Stop its process; its plugins go on."""
         if self.process is not None:
             self.process.freeze()
+            self.world.tell(self.name, "is frozen")
 
     def thaw(self) -> None:
         """Let its process go on."""
-        if self.process is not None:
+        if self.process is not None and self.process.frozen:
+            self.world.tell(self.name, "is thawed")
             self.process.thaw()
 
     async def ask(self, work: Callable[[Host], Awaitable[T]], seconds: float = 30.0) -> T:

@@ -1,0 +1,148 @@
+"""Lives of whole hosts in a simulated world (docs/simulation.md)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulation import defects
+from simulation.catalog import plan_of
+from simulation.findings import kind_of
+from simulation.life import Ended
+from simulation.lives import Workers, in_child, live_all, make_template
+from simulation.plan import Action, Plan
+from simulation.shrink import Minimiser, as_test
+from simulation.story import story_of
+
+SOURCES = [str(path) for path in (Path(__file__).parents[2] / "packages").glob("*/src")]
+
+
+SEEDS = range(1, 9)
+
+
+def digests(python: str = sys.executable, jobs: int = 1) -> dict[str, str]:
+    ended = live_all((plan_of(str(seed)) for seed in SEEDS), jobs=jobs, python=python)
+    return {one.plan.seed: one.digest for one in ended}
+
+
+def test_a_seed_lives_the_same_life_in_every_process() -> None:
+    assert digests() == digests(jobs=2)
+
+
+def test_a_seed_lives_the_same_life_in_another_version_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = os.environ.get("HOSTLER_OTHER_PYTHON")
+    if other is None:
+        pytest.skip("HOSTLER_OTHER_PYTHON does not name a Python of another version with the dependencies")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(SOURCES))
+    version = "import sys; print(sys.version_info[:2])"
+    said = subprocess.run([other, "-c", version], capture_output=True, text=True, check=True).stdout.strip()
+    if said == str(sys.version_info[:2]):
+        pytest.skip(f"HOSTLER_OTHER_PYTHON is {said}, like this one")
+    assert digests() == digests(other)
+
+
+# -- what runs and cuts lives down ----------------------------------------------------------------
+
+LONG = Plan(
+    seed="made up",
+    hosts=2,
+    agents=[{"name": f"a{n}", "runner": "plugin:test/actor/plain"} for n in range(3)],
+    actions=[
+        Action(
+            float(n),
+            "message",
+            {
+                "id": f"e{n}",
+                "agent": f"a{n % 3}",
+                "conversation": "c",
+                "steps": [["say", "x"], ["wait", 1.5]],
+            },
+        )
+        for n in range(6)
+    ]
+    + [
+        Action(6.5, "power cut", {"host": 1, "seconds": 3.0}),
+        Action(7.0, "kill host", {"host": 0, "seconds": 3.0}),
+    ],
+)
+
+
+def test_a_life_with_a_made_up_defect_shrinks_to_what_it_takes() -> None:
+    with Workers(1, defects.no_power_cut_after_a_message) as workers:
+        ended = workers.live(LONG)
+        assert ended.findings == ["a power cut came after a message to a0"]
+        smallest = Minimiser(workers.live, ended.findings[0], ended, seeds=1).shrink()
+    plan = smallest.plan
+    assert [action.what for action in plan.actions] == ["message", "power cut"]
+    message, cut = plan.actions
+    assert message.data["steps"] == []
+    assert (message.at, cut.at) == (0.0, 0.1)
+    assert [agent["name"] for agent in plan.agents] == ["a0"]
+    assert plan.hosts == 1
+    assert len(story_of(smallest)) < 15
+
+
+def test_the_printed_test_holds_the_plan() -> None:
+    text = as_test(LONG, ["a finding"])
+    names: dict[str, object] = {"Plan": Plan, "Action": Action}
+    plans: list[Plan] = []
+
+    def findings_of(plan: Plan) -> list[str]:
+        plans.append(plan)
+        return []
+
+    names["findings_of"] = findings_of
+    exec(f"{text}\ntest_life_made_up()", names)
+    assert plans == [LONG]
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("template") / "template.db"
+    make_template(path)
+    return path
+
+
+def test_a_life_that_hangs_says_where(template: Path) -> None:
+    (finding,) = in_child(Plan(seed="1"), template, defects.hang, seconds=3.0).findings
+    assert finding.startswith("the life hangs: not over after 3 s")
+    assert "defects.py" in finding
+
+
+def test_a_child_that_dies_says_why(template: Path) -> None:
+    (finding,) = in_child(Plan(seed="1"), template, defects.die).findings
+    assert "ValueError: as it was told" in finding
+
+
+def test_kinds_of_findings_leave_out_names() -> None:
+    first = "run 01a0c450-9a8e-7432-a5d5-0b1dd5afc3eb: 1 was seen as x, the journal holds ('y', {'data': 1})"
+    second = (
+        "run 01a0c450-6cd3-7a38-8deb-9422a6a4b6c4: 17 was seen as x, the journal holds ('y', {'data': 2})"
+    )
+    assert kind_of(first) == kind_of(second) == "run …: … was seen as x, the journal holds …"
+
+
+def test_a_story_merges_what_readers_see_and_ends_with_the_findings() -> None:
+    run = "01a0c450-9a8e-7432-a5d5-0b1dd5afc3eb"
+    log: list[tuple[float, str, dict[str, Any]]] = [
+        (0.0, "happened", {"who": "h0", "what": "starts"}),
+        (0.1, "happened", {"who": "h0", "what": "is up"}),
+        (0.2, "accepted", {"event": "e1", "outcome": "started", "run": run}),
+        *[
+            (0.3, "seen", {"reader": "e1", "run": run, "sequence": n, "type": "message.delta"})
+            for n in (1, 2)
+        ],
+        (0.4, "seen", {"reader": "e1", "run": run, "sequence": 2, "type": "run.completed"}),
+    ]
+    ended = Ended(Plan(seed="1"), [f"run {run} is odd"], "", 20.0, 0, log)
+    assert [(event.who, event.what) for event in story_of(ended)] == [
+        ("h0", "is up"),
+        ("host", "takes e1: started, run(e1)"),
+        ("reader e1", "sees 1 to 2 (run.completed) of run(e1)"),
+        ("judge", "run run(e1) is odd"),
+    ]
