@@ -40,8 +40,8 @@ def test_a_close_during_a_checkpoint_is_not_forgotten(tmp_path: Path) -> None:
         return made[-1]
 
     checkpointer = Checkpointer(tmp_path / "facts.db", connect)
-    assert known.wait(SECONDS)
     checkpointer._due.set()
+    assert known.wait(SECONDS)
     assert made[0].begun.wait(SECONDS)
     closing = threading.Thread(target=checkpointer.close, daemon=True)
     closing.start()
@@ -51,6 +51,24 @@ def test_a_close_during_a_checkpoint_is_not_forgotten(tmp_path: Path) -> None:
     made[0].go_on.set()
     closing.join(SECONDS)
     assert not closing.is_alive()
+
+
+def test_a_checkpointer_that_cannot_connect_tries_again_at_the_next_checkpoint(tmp_path: Path) -> None:
+    tries: list[Path] = []
+
+    def connect(path: Path) -> sqlite3.Connection:
+        tries.append(path)
+        if len(tries) == 1:
+            raise sqlite3.OperationalError("unable to open database file")
+        return sqlite3.connect(path, check_same_thread=False)
+
+    checkpointer = Checkpointer(tmp_path / "facts.db", connect)
+    for _ in range(3):
+        checkpointer._done.clear()
+        checkpointer._due.set()
+        assert checkpointer._done.wait(SECONDS)
+    assert len(tries) == 2
+    checkpointer.close()
 
 
 def test_the_length_of_the_log_is_that_of_its_present_round(tmp_path: Path) -> None:

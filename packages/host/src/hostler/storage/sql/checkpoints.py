@@ -114,12 +114,15 @@ class Checkpointer:
         self._log.close()
 
     def _main(self) -> None:
-        connection = self._connect(self._path)
-        with contextlib.closing(connection):
-            while self._due.wait():
-                self._due.clear()  # before `_closing` is read, so that no request to close is missed
-                if self._closing:
-                    return
-                with contextlib.suppress(sqlite3.Error):  # a full disk: the next one may find space
-                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                self._done.set()
+        connection: sqlite3.Connection | None = None
+        while self._due.wait():
+            self._due.clear()  # before `_closing` is read, so that no request to close is missed
+            if self._closing:
+                break
+            # a full disk, no file descriptor left: the next one may find space
+            with contextlib.suppress(sqlite3.Error):
+                connection = connection or self._connect(self._path)
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._done.set()
+        if connection is not None:
+            connection.close()
