@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +27,6 @@ from hostler.journal.feed import Feed
 from hostler.journal.fork import Inherited
 from hostler.journal.resume import RecordingReader, Resumption, read_answer
 from hostler.journal.run_log import FencedError, Item, RunLog
-from hostler.models.port import ModelProvider, ModelRequest
 from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.requests import Questions
 from hostler.pauses.service import PauseService
@@ -38,18 +37,15 @@ from hostler.storage.stores import api_keys, journal, pause_calls, pauses, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import StoredEntry
 from hostler.storage.stores.run_rows import NewRun, Run
-from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolService
-from hostler_protocol.calls import ModelChunk, ModelDelta, ModelReply, RetrieveReply
-from hostler_protocol.content import ModelMessage, Usage
-from hostler_protocol.errors import HostlerError
+from hostler.tools.port import ToolService
 from hostler_protocol.frames import MessageId
-from hostler_protocol.grants import KnowledgeBaseResource
 from hostler_protocol.ids import new_id
 from hostler_protocol.manifest import Capabilities
 from support.call_params import params_of
 from support.call_world import World, world_of
-from support.gates import Bell, Gate
+from support.gates import Bell
 from support.grants import FORM, StatePolicy, agent_of, catalog_of, event_of, grant_of, manifest_of
+from support.played_services import Handbook, Model, Runner, Tools
 
 HOST = Membership("h1")
 TOOLS = ("search", "book")
@@ -64,138 +60,6 @@ UPDATE pause_calls SET expires_at = 1 WHERE pause_id = :pause_id
 """,
     "t",
 )
-
-
-class Runner:
-    """The runner's side of its calls: the answers that it gets, in their order."""
-
-    def __init__(self) -> None:
-        self.answers: dict[MessageId, Any] = {}
-        self.chunks: dict[MessageId, list[Any]] = {}
-        self.listens = True
-        """Whether it still takes chunks."""
-        self._bell = Bell()
-
-    def reply(self, call_id: MessageId, result: Any) -> None:
-        assert call_id not in self.answers, f"call {call_id} was answered twice"
-        self.answers[call_id] = result
-        self._bell.ring()
-
-    def refuse(self, call_id: MessageId, error: HostlerError) -> None:
-        self.reply(call_id, error)
-
-    async def stream(self, call_id: MessageId, chunk: Any) -> bool:
-        self.chunks.setdefault(call_id, []).append(chunk)
-        return self.listens
-
-    async def answer(self, call_id: MessageId) -> Any:
-        """Wait for the answer; a refusal is raised."""
-        await self._bell.until(lambda: call_id in self.answers, f"call {call_id} was never answered")
-        answer = self.answers[call_id]
-        if isinstance(answer, HostlerError):
-            raise answer
-        return answer
-
-
-@dataclass
-class PlayedExternalCaller(Runner):
-    """An external caller: its calls are answered to itself."""
-
-    may_wait: bool = False
-
-    def __post_init__(self) -> None:
-        super().__init__()
-
-
-class Tools:
-    """A tool service that is played. Its calls have these `outcomes` in their order, then numbers."""
-
-    def __init__(self) -> None:
-        self.calls: list[ToolInvocation] = []
-        self.outcomes: list[Any] = []
-        self.found: list[Any] = []
-        """Answers of `lookup`."""
-        self.gate: Gate | None = None
-        """Calls wait here."""
-        self.pins: dict[str, ToolPin] = {}
-        self.broken: Exception | None = None
-        """Raised where a tool is described to people."""
-
-    def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        if self.broken is not None:
-            raise self.broken
-        return {}
-
-    def pin(self, workspace_id: str, tool_name: str) -> ToolPin | None:
-        return self.pins.get(tool_name)
-
-    async def check(self, workspace_id: str, tool_name: str, parameters: dict[str, Any]) -> None:
-        pass
-
-    async def call(self, invocation: ToolInvocation) -> Any:
-        self.calls.append(invocation)
-        if self.gate is not None:
-            await self.gate.passed()
-        outcome = self.outcomes.pop(0) if self.outcomes else len(self.calls)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        found = self.found.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return cast("Found | None", found)
-
-
-class Handbook:
-    """A knowledge base that is played: a read that can be held back, or fail."""
-
-    def __init__(self) -> None:
-        self.reads = 0
-        self.gate: Gate | None = None
-        self.error: Exception | None = None
-
-    def offered(self, workspace_id: str) -> Mapping[str, KnowledgeBaseResource]:
-        return {}
-
-    async def retrieve(self, *_: Any, **__: Any) -> RetrieveReply:
-        self.reads += 1
-        if self.gate is not None:
-            await self.gate.passed()
-        if self.error is not None:
-            raise self.error
-        return RetrieveReply(items=[])
-
-
-class Model:
-    """A model service, its model and its provider, all played: it streams `pieces`."""
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.closed = False
-        """Whether the last stream was closed before its end."""
-
-    @property
-    def provider(self) -> ModelProvider:
-        return cast("ModelProvider", self)
-
-    def get(self, model_id: str) -> Model:
-        return self
-
-    def cost(self, usage: Usage | None) -> None:
-        return None
-
-    async def stream(self, _: ModelRequest) -> AsyncGenerator[ModelChunk | ModelReply]:
-        self.closed = False
-        try:
-            for piece in self.pieces:
-                yield ModelChunk(delta=ModelDelta(content=piece))
-            message = ModelMessage(role="assistant", content="".join(self.pieces))
-            yield ModelReply(message=message, finish_reason="stop")
-        except GeneratorExit:
-            self.closed = True
-            raise
 
 
 class Log(RunLog):

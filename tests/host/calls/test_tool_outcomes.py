@@ -22,8 +22,9 @@ from hostler_protocol.errors import (
     RemoteFaultError,
     UnauthorizedError,
 )
-from support.call_attempt import Attempts, PlayedExternalCaller, ada, attempt_grant, attempts_on
+from support.call_attempt import Attempts, ada, attempt_grant, attempts_on
 from support.gates import Gate
+from support.played_services import PlayedExternalCaller
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 ASKS: dict[str, Any] = {"tool_approval": {"search": "required"}}
