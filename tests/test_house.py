@@ -208,6 +208,20 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
 # -- tests ----------------------------------------------------------------------------------------
 
 
+def test_no_clock_is_bound_when_a_module_is_imported() -> None:
+    """A default like `clock=time.time` would escape a simulated world, which replaces what `time` has."""
+    bound = re.compile(r"[=(] ?(time\.(time|time_ns|monotonic|perf_counter)|random\.random)\b(?!\()")
+    files = tracked("packages/host/src/**/*.py", "packages/sdk/src/**/*.py", "packages/protocol/src/**/*.py")
+    outside = [path for path in files if not {"http", "simulation", "cli"} & set(path.parts)]
+    found = [
+        f"{path.name}:{number}"
+        for path in outside
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if bound.search(line)
+    ]
+    assert not found, f"take hostler.domain.clock: {found}"
+
+
 def test_tests_stand_where_the_tree_says() -> None:
     files = tracked("tests/**/*.py", "tests/*.py")
     folders = {path.relative_to(ROOT / "tests").parts[0] for path in files if path.parent != ROOT / "tests"}

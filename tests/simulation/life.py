@@ -18,6 +18,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, PluginEntry, Settings
 from hostler.simulation.disk import SimulatedDisk
+from hostler.simulation.entropy import EPOCH
 from hostler.simulation.latency import Latency
 from hostler.simulation.loop import SimulatedProcess
 from hostler.simulation.world import HostGoneError, SimulatedHost, World
@@ -89,7 +90,7 @@ class Life:
 
     def _lay_out(self, template: Path) -> None:
         shared = self.plan.hosts > 1
-        common = SimulatedDisk(self.folder / "shared.db")
+        common = SimulatedDisk(self.folder / "shared.db", clock=lambda: EPOCH + self.world.loop.time())
         for number in range(self.plan.hosts):
             data = self.folder / f"h{number}"
             data.mkdir(parents=True)

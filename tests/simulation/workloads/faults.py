@@ -58,8 +58,7 @@ async def fault(life: Life, action: Action) -> None:
             host.disk.stall_seconds = 0.5
             await life.later(seconds, lambda: setattr(host.disk, "stall_seconds", 0.0))
         case "clock":
-            if host.process is not None:
-                host.process.clock_offset += action.data["by"]
+            host.clock.ahead += action.data["by"]
 
 
 ACTIONS = dict.fromkeys(KINDS, fault)

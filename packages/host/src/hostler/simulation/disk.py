@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hostler.storage.sql.checkpoints import Checkpoints
 from hostler.storage.sql.session import ConnectionLostError
 from hostler.storage.sql.sqlite import SqliteDriver, SqliteSession
 from hostler_protocol.errors import StorageError
@@ -21,6 +23,8 @@ class SimulatedDisk:
     """Every commit fails, as it does without free space."""
     stall_seconds: float = 0.0
     """How much longer each commit takes."""
+    clock: Callable[[], float] | None = None
+    """UTC epoch seconds of the server, for a database that several machines share; None: their own."""
     commits: int = 0
     _lengths: list[int] = field(default_factory=list)
     """Lengths of the log after each commit that was not synced yet, oldest first."""
@@ -81,11 +85,24 @@ class SimulatedDriver(SqliteDriver):
         """Open the writing session."""
         return _WritingSession(self._disk)
 
+    def open_reader(self) -> SqliteSession:
+        """Open a reading session."""
+        return _Session(self._disk, None)
 
-class _WritingSession(SqliteSession):
-    def __init__(self, disk: SimulatedDisk) -> None:
-        super().__init__(disk.path, _NoCheckpoints())
+
+class _Session(SqliteSession):
+    def __init__(self, disk: SimulatedDisk, checkpointer: Checkpoints | None) -> None:
+        super().__init__(disk.path, checkpointer)
         self._disk = disk
+
+    def begin(self, *, synced: bool) -> int:
+        own = super().begin(synced=synced)
+        return own if self._disk.clock is None else int(self._disk.clock() * 1000)
+
+
+class _WritingSession(_Session):
+    def __init__(self, disk: SimulatedDisk) -> None:
+        super().__init__(disk, _NoCheckpoints())
         self._synced = True
 
     def begin(self, *, synced: bool) -> int:

@@ -35,41 +35,50 @@ class Chance:
         return stream
 
 
+class _World:
+    """Time and chance of a world. Each process draws from its own stream and has its machine's clock."""
+
+    def __init__(self, loop: SimulatedLoop, chance: Chance) -> None:
+        self._loop = loop
+        self._chance = chance
+
+    def wall(self) -> float:
+        process = current_process()
+        return EPOCH + self._loop.time() + (0.0 if process is None else process.clock.ahead)
+
+    def monotonic(self) -> float:
+        return UPTIME + self._loop.time()
+
+    def urandom(self, size: int) -> bytes:
+        process = current_process()
+        name = "outside" if process is None else process.name
+        return self._chance.stream(f"entropy of {name}").randbytes(size)
+
+    def random(self) -> float:
+        return self._chance.stream("random").random()
+
+
 @contextlib.contextmanager
 def simulated_machine(loop: SimulatedLoop, chance: Chance) -> Iterator[None]:
     """Let `time`, `os.urandom` and `random` of this interpreter be those of a world.
 
-    Each simulated process draws from a stream of its own, and has its own wall clock.
+    The host reads them through `hostler.domain.clock`, at each call.
     """
-
-    def wall() -> float:
-        process = current_process()
-        return EPOCH + loop.time() + (0.0 if process is None else process.clock_offset)
-
-    def monotonic() -> float:
-        return UPTIME + loop.time()
-
-    def urandom(size: int) -> bytes:
-        process = current_process()
-        name = "outside" if process is None else process.name
-        return chance.stream(f"entropy of {name}").randbytes(size)
-
-    def draw() -> float:
-        return chance.stream("random").random()
+    world = _World(loop, chance)
 
     def sleep(seconds: float) -> None:
         raise RuntimeError(f"a simulated process blocks its thread for {seconds} s")
 
     replaced: list[tuple[Any, str, Callable[..., Any]]] = [
-        (time, "time", wall),
-        (time, "time_ns", lambda: round(wall() * 1e9)),
-        (time, "monotonic", monotonic),
-        (time, "monotonic_ns", lambda: round(monotonic() * 1e9)),
-        (time, "perf_counter", monotonic),
+        (time, "time", world.wall),
+        (time, "time_ns", lambda: round(world.wall() * 1e9)),
+        (time, "monotonic", world.monotonic),
+        (time, "monotonic_ns", lambda: round(world.monotonic() * 1e9)),
+        (time, "perf_counter", world.monotonic),
         (time, "sleep", sleep),
-        (os, "urandom", urandom),
-        (random, "_urandom", urandom),
-        (random, "random", draw),
+        (os, "urandom", world.urandom),
+        (random, "_urandom", world.urandom),
+        (random, "random", world.random),
     ]
     before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
     for module, name, instead in replaced:

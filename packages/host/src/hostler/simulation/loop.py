@@ -15,6 +15,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
@@ -31,17 +32,23 @@ class NothingLeftError(Exception):
     """Something waits, and nothing can happen any more."""
 
 
+@dataclass(eq=False, slots=True)
+class Clock:
+    """The wall clock of one machine; its processes share it. `ahead`: seconds that it is wrong by."""
+
+    ahead: float = 0.0
+
+
 class SimulatedProcess:
     """What one process of an operating system is to the loop: callbacks that live and die together.
 
     Its tasks are never closed when it is killed: no `finally` and no `except` of it runs.
     """
 
-    def __init__(self, loop: SimulatedLoop, name: str) -> None:
+    def __init__(self, loop: SimulatedLoop, name: str, clock: Clock | None = None) -> None:
         self.name = name
         self.loop = loop
-        self.clock_offset = 0.0
-        """Seconds that its wall clock is ahead."""
+        self.clock = Clock() if clock is None else clock
         self.alive = True
         self.frozen = False
         self.at_death: list[Callable[[], None]] = []

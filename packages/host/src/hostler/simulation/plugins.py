@@ -13,7 +13,7 @@ from hostler.plugins.source import Folder, SingleFile
 from hostler.plugins.stdio import LOW_MARK_BYTES
 from hostler.simulation.entropy import Chance
 from hostler.simulation.latency import Latency
-from hostler.simulation.loop import SimulatedLoop, SimulatedProcess, current_process
+from hostler.simulation.loop import Clock, SimulatedLoop, SimulatedProcess, current_process
 from hostler.simulation.wire import Stream
 from hostler_protocol.errors import PluginCrashedError, PluginStartError
 from hostler_sdk.client import HostConnection
@@ -77,7 +77,7 @@ class PluginLife:
     """One process of a plugin, with its two pipes."""
 
     def __init__(self, plugins: SimulatedPlugins, host: SimulatedProcess, name: str) -> None:
-        self.process = plugins.processes(name)
+        self.process = plugins.processes(name, host.clock)
         self.chance = plugins.chance.stream(f"pipes of {name}")
         self.connection: PluginConnection | None = None
         self._host = host
@@ -131,7 +131,7 @@ class SimulatedPlugins:
 
     loop: SimulatedLoop
     chance: Chance
-    processes: Callable[[str], SimulatedProcess]
+    processes: Callable[[str, Clock | None], SimulatedProcess]
     load: LoadPlugin
     lives: list[PluginLife] = field(default_factory=list)
 

@@ -16,7 +16,7 @@ from hostler.simulation.database import SimulatedDatabase
 from hostler.simulation.disk import SimulatedDisk
 from hostler.simulation.entropy import Chance, simulated_machine
 from hostler.simulation.latency import Latency
-from hostler.simulation.loop import SimulatedLoop, SimulatedProcess, current_process
+from hostler.simulation.loop import Clock, SimulatedLoop, SimulatedProcess, current_process
 from hostler.simulation.plugins import LoadPlugin, SimulatedPlugins
 from hostler_protocol.errors import UnavailableError
 
@@ -43,9 +43,9 @@ class World:
         self.processes: list[SimulatedProcess] = []
         self._latencies: dict[str, Latency] = {}
 
-    def process(self, name: str) -> SimulatedProcess:
-        """Start an empty process."""
-        process = SimulatedProcess(self.loop, name)
+    def process(self, name: str, clock: Clock | None = None) -> SimulatedProcess:
+        """Start an empty process, on a machine of its own unless a clock is given."""
+        process = SimulatedProcess(self.loop, name, clock)
         self.processes.append(process)
         return process
 
@@ -76,6 +76,7 @@ class SimulatedHost:
         self.settings = settings
         self.disk = disk
         self.shared = shared
+        self.clock = Clock()
         self.process: SimulatedProcess | None = None
         self.host: Host | None = None
         self.failed: BaseException | None = None
@@ -96,7 +97,7 @@ class SimulatedHost:
         self._stop = asyncio.Event()
         self.host, self.failed = None, None
         self.world.tell(self.name, "starts")
-        self.process = self.world.process(f"{self.name}.{self.starts}")
+        self.process = self.world.process(f"{self.name}.{self.starts}", self.clock)
         self.process.at_death.append(lambda: _release_locks(self.settings.data_dir))
         self.process.spawn(self._main(self.process))
 
