@@ -22,7 +22,7 @@ from hostler.host.config_review import Reviewer
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
 from hostler.host.plugin_entries import add_shipped_runner, folder_of, identify_stored, stored_by_name
 from hostler.host.stored_config import NewConfig, StoredConfig, read_config, write_config
-from hostler.models.catalog import ModelCatalog, usable_catalog
+from hostler.models.catalog import Build, ModelCatalog, usable_catalog
 from hostler.pauses.encryption import LiveCipher, Locked, open_vault
 from hostler.plugins.supervisor import Supervisor
 from hostler.runs.routing import EventRouter
@@ -64,6 +64,7 @@ class Configurator:
         working_folders: Callable[[WorkingFolderSettings], None] = lambda _: None,
         skills: Skills | None = None,
         inventories: Inventories | None = None,
+        model_providers: Mapping[str, Build] | None = None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -74,6 +75,7 @@ class Configurator:
         self._working_folders = working_folders
         self._skills = skills
         self._inventories = inventories
+        self._model_providers = model_providers
         self.reviewer = Reviewer(tools, skills, inventories)
         self._plugins: frozenset[str] = frozenset()
         """The plugins that entries gave to the supervisor."""
@@ -181,8 +183,10 @@ class Configurator:
         """Activate the stored configuration. An entry that does not work becomes one of the `problems`."""
         stored = await self._read()
         config = stored.config
-        problems = [*stored.problems, *_model_problems(config)]
-        await self._models.replace(usable_catalog(config.models)[0])
+        models, wrong = usable_catalog(config.models, self._model_providers)
+        await self._models.replace(models)
+        problems = list(stored.problems)
+        problems += [ConfigProblem(kind="model", name=name, problem=why) for name, why in wrong.items()]
         problems += self._open_vault(config)
         plugins, unidentified = await asyncio.to_thread(identify_stored, stored)
         problems += unidentified
@@ -227,8 +231,3 @@ class Configurator:
     def _serve_shipped(self, config: ConfigFile) -> None:
         for spec in config.agents:
             add_shipped_runner(self._supervisor, spec.runner)
-
-
-def _model_problems(config: ConfigFile) -> list[ConfigProblem]:
-    unusable = usable_catalog(config.models)[1]
-    return [ConfigProblem(kind="model", name=name, problem=why) for name, why in unusable.items()]

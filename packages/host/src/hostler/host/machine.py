@@ -1,10 +1,12 @@
-"""What a host takes from the machine that it runs on, so that another one can stand in for it."""
+"""The parts of the machine and of the network that a host works with, so that others can replace them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from hostler.egress import Egress, EgressPolicy
+from hostler.models.catalog import PROVIDERS, Build
 from hostler.plugins.context import StartPlugin
 from hostler.plugins.startup import start_plugin
 from hostler.storage.sql.connect import open_database
@@ -13,10 +15,17 @@ from hostler.storage.sql.database import SqlDatabase
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The database, and processes of plugins. The simulation replaces them (docs/simulation.md)."""
+    """The database, processes of plugins, services of models, receivers of webhooks.
+
+    The simulation replaces them (docs/simulation.md).
+    """
 
     open_database: Callable[[str], SqlDatabase] = open_database
     start_plugin: StartPlugin = start_plugin
+    model_providers: Mapping[str, Build] = PROVIDERS
+    """Functions that build a provider, by the name in the configuration."""
+    open_egress: Callable[[EgressPolicy], Egress] = Egress
+    """Opens the client that delivers to webhooks."""
 
 
 THIS_MACHINE = Machine()

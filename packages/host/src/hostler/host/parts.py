@@ -68,6 +68,7 @@ class Installation:
         machine: Machine,
     ) -> None:
         workspace = settings.workspace
+        self.machine = machine
         self.settings, self.db, self.cursors, self.knowledge = settings, db, cursors, knowledge
         self.sandboxes = AuditedSandboxes(db, workspace)
         self.supervisor = Supervisor(
@@ -100,6 +101,7 @@ class Installation:
             tools=tools.configurable,
             working_folders=tools.folders.configure,
             inventories=self.inventories,
+            model_providers=machine.model_providers,
         )
         self.diagnosis = Diagnosis(
             workspace, self.configurator, self.inventories, self.event_router, tools.mcp, tools.openapi
@@ -162,7 +164,7 @@ class RunParts:
             write_and_claim=self.dispatcher.write_and_claim,
         )
         self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)
-        self.webhook_sender = WebhookSender(db, settings.workspace)
+        self.webhook_sender = WebhookSender(db, settings.workspace, open_egress=inst.machine.open_egress)
         self.audit_heads = AuditHeads(db, settings.data_dir)
 
     def _can_steer(self, runner_id: str) -> bool:

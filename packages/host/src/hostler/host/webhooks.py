@@ -83,6 +83,7 @@ class WebhookSender:
         *,
         try_seconds: float = TRY_SECONDS,
         pace: float = 1.0,
+        open_egress: Callable[[EgressPolicy], Egress] = Egress,
         now: Callable[[], float] = wall_clock,
         jitter: Callable[[], float] = chance,
     ) -> None:
@@ -91,6 +92,7 @@ class WebhookSender:
         self._try_seconds = try_seconds
         self._lease_ms = int(max(LEASE_SECONDS, 3 * try_seconds) * 1000)
         self._pace = pace
+        self._open_egress = open_egress
         self._now = now
         self._jitter = jitter
         self._wake = asyncio.Event()
@@ -220,7 +222,7 @@ class WebhookSender:
 
         UndeliverableError, without the address.
         """
-        egress = Egress(EgressPolicy.of(webhook.network, any_port=True))
+        egress = self._open_egress(EgressPolicy.of(webhook.network, any_port=True))
         limits = ExchangeLimits(seconds=self._try_seconds)
         try:
             async with egress.stream("POST", url, headers=headers, content=body, limits=limits) as (head, _):

@@ -98,16 +98,19 @@ def build_catalog(entries: Sequence[ModelEntry], resolve: Resolve = resolve_secr
     return ModelCatalog([_model(entry, resolve) for entry in entries])
 
 
-def usable_catalog(entries: Sequence[ModelEntry]) -> tuple[ModelCatalog, dict[str, str]]:
+def usable_catalog(
+    entries: Sequence[ModelEntry], providers: Mapping[str, Build] | None = None
+) -> tuple[ModelCatalog, dict[str, str]]:
     """Build a catalog of the stored models that can be used now, and the problems of the others by id.
 
     A host starts without these: an environment may lack the key of a model that it does not use.
+    `providers` build the providers instead of `PROVIDERS`.
     """
     found: list[Model] = []
     wrong: dict[str, str] = {}
     for entry in entries:
         try:
-            found.append(_model(entry, resolve_secret))
+            found.append(_model(entry, resolve_secret, providers))
         except InvalidArgumentError as error:
             wrong[entry.id] = error.message.removeprefix(f"model {entry.id!r}: ")
     return ModelCatalog(found), wrong
@@ -153,10 +156,11 @@ def _decimal(number: float) -> Decimal:
     return Decimal(str(number))  # by its shortest decimal form, so that 0.15 is exact
 
 
-def _model(entry: ModelEntry, resolve: Resolve) -> Model:
+def _model(entry: ModelEntry, resolve: Resolve, providers: Mapping[str, Build] | None = None) -> Model:
     for mistake in _own_mistakes(entry):
         raise InvalidArgumentError(f"model {entry.id!r}: {mistake.sentence}")
-    provider, window = PROVIDERS[entry.provider](entry, _key(entry, resolve))
+    build = (providers or PROVIDERS)[entry.provider]
+    provider, window = build(entry, _key(entry, resolve))
     return Model(entry, provider, window if entry.context_window is None else entry.context_window)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from hostler.host.config import Settings
 from hostler.host.host import Host
-from hostler.host.machine import Machine
+from hostler.host.machine import THIS_MACHINE, Machine
 from hostler.simulation.database import SimulatedDatabase
 from hostler.simulation.disk import SimulatedDisk
 from hostler.simulation.entropy import Chance, simulated_machine
@@ -30,13 +31,20 @@ class HostGoneError(UnavailableError):
 class World:
     """Everything of one life. Use `run`.
 
-    `tell` is called with the name of a host and what happened to it.
+    `tell` is called with the name of a host and what happened to it. `machine`: the parts of all hosts; each
+    has a database and plugins of its own.
     """
 
     def __init__(
-        self, seed: str, load: LoadPlugin, tell: Callable[[str, str], None] = lambda _host, _what: None
+        self,
+        seed: str,
+        load: LoadPlugin,
+        tell: Callable[[str, str], None] = lambda _host, _what: None,
+        *,
+        machine: Machine = THIS_MACHINE,
     ) -> None:
         self.tell = tell
+        self.machine = machine
         self.chance = Chance(seed)
         self.loop = SimulatedLoop(lambda process: self._latency(process).thread())
         self.plugins = SimulatedPlugins(self.loop, self.chance, self.process, load)
@@ -107,7 +115,9 @@ class SimulatedHost:
         def open_database(_: str) -> SimulatedDatabase:
             return SimulatedDatabase(self.disk, latency, shared=self.shared)
 
-        machine = Machine(open_database=open_database, start_plugin=self.world.plugins.start)
+        machine = dataclasses.replace(
+            self.world.machine, open_database=open_database, start_plugin=self.world.plugins.start
+        )
         try:
             async with Host.open(self.settings, machine=machine) as host:
                 self.host = host
