@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hostler.egress import Egress, EgressPolicy
 from hostler.models.catalog import PROVIDERS, Build
@@ -22,7 +22,7 @@ class Machine:
 
     open_database: Callable[[str], SqlDatabase] = open_database
     start_plugin: StartPlugin = start_plugin
-    model_providers: Mapping[str, Build] = PROVIDERS
+    model_providers: Mapping[str, Build] = field(default_factory=lambda: PROVIDERS)
     """Functions that build a provider, by the name in the configuration."""
     open_egress: Callable[[EgressPolicy], Egress] = Egress
     """Opens the client that delivers to webhooks."""
