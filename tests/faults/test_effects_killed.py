@@ -43,6 +43,8 @@ MOST_CUSTOMERS = 12
 DURING_START = 0.1
 """How often the next host is killed as well, while it starts and recovers."""
 
+BACK_OFF = {"hostler.domain.recovery.MAX_DELAY_SECONDS": 2}
+"""Runs that were lost a few times are tried again sooner: how long a host backs off is tested elsewhere."""
 POINTS = ["asking", "called", "done", "answered", "streaming"]
 """Where the counter keeps tools (after the reservation, after the effect) and runners."""
 SEEN = {
@@ -179,6 +181,7 @@ async def _world(tmp_path: Path, url: str) -> AsyncIterator[tuple[HostProcess, E
                 database=url if url.startswith("postgresql:") else None,
                 environment={"HOSTLER_PLUGIN_COUNTER": counter.path},
                 options=["--hold-seconds", "0.1"],
+                constants=BACK_OFF,
             )
             load = EffectLoad(host, Oracle(), People(host, counter))
             try:

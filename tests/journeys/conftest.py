@@ -10,6 +10,14 @@ from support.command_line import CommandLine
 
 
 @pytest.fixture
+def quick_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts of this process repeat lost attempts after a moment; their back-off has tests of its own."""
+    monkeypatch.setattr("hostler.storage.stores.pause_claims.FIRST_BACKOFF_SECONDS", 0.02)
+    monkeypatch.setattr("hostler.domain.recovery.MAX_DELAY_SECONDS", 0)
+    monkeypatch.setattr("hostler.domain.breaker.BACK_OFF_SECONDS", (0.0, 0.02, 0.02, 0.02, 0.02))
+
+
+@pytest.fixture
 def hostler(tmp_path: Path) -> CommandLine:
     """The command line over a data directory of its own, in an empty folder."""
     work = tmp_path / "work"

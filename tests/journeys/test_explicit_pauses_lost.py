@@ -28,6 +28,7 @@ from support.shop import (
 from support.stepping import STEPPER, WORKSPACE, Ended, Stage, Steps
 from support.trust import plugin_entry
 
+quick = pytest.mark.usefixtures("quick_again")
 PENDING = {
     "tool_name": "shop.send",
     "arguments": {"to": "ada", "text": "hi"},
@@ -84,6 +85,7 @@ CASES = [(runner, "default", lost) for runner in ("keeper", "both") for lost in 
 CASES += [(runner, policy, "at once") for runner in ("keeper", "both") for policy in ("fail", "restart")]
 
 
+@quick
 @pytest.mark.parametrize(("runner", "policy", "lost"), CASES)
 async def test_a_runner_that_dies_before_it_did_anything_is_begun_again(
     tmp_path: Path, runner: str, policy: str, lost: str
@@ -99,6 +101,7 @@ async def test_a_runner_that_dies_before_it_did_anything_is_begun_again(
         assert (await waiting(host, ended.record.run_id, status="resumed")).calls[0].decision == "approved"
 
 
+@quick
 @pytest.mark.parametrize("runner", ["keeper", "both"])
 async def test_it_is_begun_again_more_often_than_a_crash_is_recovered_from(
     tmp_path: Path, database_url: str, runner: str
@@ -125,6 +128,7 @@ async def test_a_host_that_is_stopped_in_order_hands_the_decisions_on(
         went_on(await host.ended(run_id))
 
 
+@quick
 async def test_what_it_did_before_the_pause_is_no_effect_of_going_on(tmp_path: Path) -> None:
     first: list[Any] = [["call", "state.set", {"scope": "conversation", "key": "n", "value": 1}], *PAUSED]
     async with shop(tmp_path) as host:
@@ -152,6 +156,7 @@ async def test_once_it_has_had_an_effect_the_policy_rules(tmp_path: Path, effect
         assert len(ended.entries("intent")) == (effect == "a tool")
 
 
+@quick
 async def test_a_resumable_runner_goes_on_from_its_journal_after_an_effect(tmp_path: Path) -> None:
     async with shop(tmp_path) as host:
         await host.agent(runner="both", resource_policy=ASK_SEND)
@@ -212,6 +217,7 @@ async def test_a_question_put_to_people_meanwhile_may_be_repeated_where_the_poli
         assert ended.record.attempt == 3
 
 
+@quick
 async def test_a_later_pause_of_the_runner_is_begun_again_from_its_own_state(tmp_path: Path) -> None:
     later = {**PENDING, "call_id": "later", "tool_name": "shop.book", "arguments": {"kind": "double"}}
     again = ["result", "run.paused", {"pending": [later], "state": {"step": 4}}]
@@ -234,6 +240,7 @@ async def test_a_later_pause_of_the_runner_is_begun_again_from_its_own_state(tmp
         assert made == ["shop.send", "shop.book"]
 
 
+@quick
 @pytest.mark.parametrize("runner", ["keeper", "both"])
 async def test_edits_and_refusals_are_told_again_as_they_were(tmp_path: Path, runner: str) -> None:
     calls = [

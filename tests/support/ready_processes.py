@@ -57,14 +57,20 @@ class Source:
         atexit.register(self.close)
 
     def start(
-        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path | None, files: Sequence[int]
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: Path | None,
+        files: Sequence[int],
+        constants: Mapping[str, float] | None = None,
     ) -> ForkedProcess:
-        """Start `hostler` with these arguments and these three files."""
+        """Start `hostler` with these arguments, these three files, and other values of module constants."""
         order = {
             "arguments": list(arguments),
             "environment": dict(environment),
             "cwd": str(cwd or Path.cwd()),
             "plugins": ready_plugins.address(),
+            "constants": dict(constants or {}),
         }
         with self._lock:
             socket.send_fds(self._socket, [json.dumps(order).encode()], list(files))
@@ -91,9 +97,17 @@ def source() -> Source:
 
 
 def start(
-    arguments: Sequence[str], environment: Mapping[str, str], log: BinaryIO, cwd: Path | None = None
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    log: BinaryIO,
+    cwd: Path | None = None,
+    constants: Mapping[str, float] | None = None,
 ) -> CommandProcess:
-    """Start a command without input that writes to a log."""
+    """Start a command without input that writes to a log.
+
+    `constants`: other values of module constants, by "module.NAME", which may only shorten waits: where
+    processes cannot be forked, they keep their own.
+    """
     if not CAN_FORK:
         return subprocess.Popen(
             [sys.executable, "-m", "hostler", *arguments],
@@ -105,7 +119,7 @@ def start(
         )
     with Path(os.devnull).open("rb") as nothing:
         files = [nothing.fileno(), log.fileno(), log.fileno()]
-        return source().start(arguments, environment, cwd, files)
+        return source().start(arguments, environment, cwd, files, constants)
 
 
 def run(
@@ -179,6 +193,10 @@ def _become(order: dict[str, Any], files: list[int]) -> None:
     os.environ.update(order["environment"])
     os.chdir(order["cwd"])
     sys.argv = ["hostler", *order["arguments"]]
+    for name, value in order["constants"].items():
+        module, _, constant = name.rpartition(".")
+        assert hasattr(sys.modules[module], constant), name
+        setattr(sys.modules[module], constant, value)
     if order["plugins"] is not None:
         ready_plugins.use(forked=True, address=order["plugins"])
     time.tzset()

@@ -10,7 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,8 @@ class HostProcess:
     """A command that goes on as the host, in other surroundings."""
     options: list[str] = field(default_factory=list)
     """Further ones of `hostler serve`."""
+    constants: Mapping[str, float] = field(default_factory=dict)
+    """Other values of module constants that shorten waits, see `ready_processes.start`."""
     url: str = ""
     lives: int = 0
     up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -104,7 +106,9 @@ class HostProcess:
                     env=environment,
                 )
             else:
-                self._process = ready_processes.start(["serve", *arguments], environment, log)
+                self._process = ready_processes.start(
+                    ["serve", *arguments], environment, log, constants=self.constants
+                )
         self.lives += 1
 
     def client(self) -> httpx.AsyncClient:
