@@ -30,7 +30,8 @@ map: generate
 # the fault tests and the properties in their long form: many more kills, steers and examples
 soak *args:
     HOSTLER_SOAK=1 uv run pytest tests/faults tests/properties tests/journeys/test_http_fuzzed.py \
-        tests/host/http/test_http_fuzz.py tests/conformance/test_store_runs_model.py -m "soak or not soak" {{args}}
+        tests/host/http/test_http_fuzz.py tests/conformance/test_store_runs_model.py \
+        tests/journeys/test_local_agent_complete.py -m "soak or not soak" {{args}}
 
 # live lives of whole hosts in a simulated world, until told to stop or for `--minutes N`: docs/simulation.md
 simulate *args:

@@ -1,4 +1,4 @@
-"""local-agent, complete: one conversation with everything in it, and one of five hundred turns.
+"""local-agent, complete: one conversation with everything in it, and one of hundreds of turns.
 
 A real host, its plugins in processes of their own, a service on a socket. Asserted is, above all, what that
 service was sent.
@@ -20,6 +20,7 @@ from msgspec import convert
 from hostler.models.token_counts import count_tokens
 from hostler_protocol.content import ModelMessage
 from support.agent_host import ask, hosting, shop
+from support.examples import SOAK
 from support.gates import BOUND_SECONDS, Gate
 from support.http_host import Event, Served
 from support.model_answers import Answer, Recorded, wishes
@@ -235,9 +236,9 @@ def text_size(messages: list[dict[str, Any]]) -> int:
 
 
 @pytest.mark.timeout(600)  # many turns, on a machine that may be busy
-async def test_a_conversation_of_five_hundred_turns(tmp_path: Path) -> None:
+async def test_a_conversation_of_hundreds_of_turns(tmp_path: Path) -> None:
     """Each message reaches the model or its notes; notes go on from the last ones, one time a crossing."""
-    turns = 500
+    turns = 500 if SOAK else 300  # three hundred: six pages of history, and notes a dozen times
     small = {"window": 1_000, "reserve": 200, "keep_recent": 150, "summary": 60}
     config: dict[str, Any] = {f"context_{name}_tokens": value for name, value in small.items()}
     body = {"event_type": "message.received", "conversation_id": "c"}
@@ -257,7 +258,7 @@ async def test_a_conversation_of_five_hundred_turns(tmp_path: Path) -> None:
             assert answer.json()["status"] == "completed", answer.text
         crossings = crossed([request.json["messages"] for request in server.requests])
         assert len(server.requests) == turns + len(crossings)
-        assert 20 <= len(crossings) <= 50
+        assert turns // 25 <= len(crossings) <= turns // 10
         await only_where_the_budget_was_crossed(server.requests, crossings, 1_000 - 200)
 
 
