@@ -20,7 +20,6 @@ from hostler_protocol.grants import (
     StorageResource,
 )
 from hostler_protocol.ids import new_id
-from hostler_protocol.json_values import json_problem
 from hostler_protocol.limits import MAX_PAGE_ITEMS, PROTOCOL_VERSION, Limits
 from hostler_protocol.runs import (
     AgentEventRecord,
@@ -31,7 +30,7 @@ from hostler_protocol.runs import (
     SteeringInputItem,
     TranscriptItem,
 )
-from hostler_sdk.errors import Conflict, InvalidArgument, NotFound
+from hostler_sdk.errors import InvalidArgument, NotFound
 from hostler_sdk.scripted.artifacts import ArtifactShelf, file_range
 from hostler_sdk.scripted.people import People, Told
 from hostler_sdk.scripted.scripts import (
@@ -43,6 +42,7 @@ from hostler_sdk.scripted.scripts import (
     rank,
     tool_context,
 )
+from hostler_sdk.scripted.states import States, answer_state, answer_storage, set_state
 from hostler_sdk.tools import Tool
 
 HistoryEntry = tuple[str, str] | str | Mapping[str, Any]
@@ -59,7 +59,7 @@ class World:
         self.tools = ToolScripts(None)
         self.knowledge: dict[str, list[calls.KnowledgeItem]] = {}
         self.history: list[TranscriptItem] = []
-        self.states: dict[str, dict[str, tuple[Any, int]]] = {scope: {} for scope in STATE_SCOPES}
+        self.states: States = {scope: {} for scope in STATE_SCOPES}
         self.storage: dict[str, dict[str, str]] = {"plugin": {}, "workspace": {}}
         self.artifacts = ArtifactShelf()
         self.steering: list[Input] = []
@@ -162,17 +162,7 @@ class World:
 
     def set_state(self, scope: str, key: str, value: Any, if_version: int | None = None) -> int:
         """Write a state value, and return its version. Raises InvalidArgument or Conflict as a host does."""
-        if scope not in self.states:
-            raise InvalidArgument(f"scope {scope!r} is unknown; it is one of {', '.join(STATE_SCOPES)}")
-        problem = json_problem(value, f"{scope}/{key}")
-        if problem is not None:
-            raise InvalidArgument(f"states: {problem}")
-        key = _state_key(key)
-        _, version = self.states[scope].get(key, (None, 0))
-        if if_version is not None and if_version != version:
-            raise Conflict(f"{scope}/{key} has version {version}, not {if_version}")
-        self.states[scope][key] = (value, version + 1)
-        return version + 1
+        return set_state(self.states, scope, key, value, if_version)
 
     # -- answers to calls, by the type of their parameters ---------------------------------------
 
@@ -262,36 +252,6 @@ class World:
         ]
         return calls.SteeringPullReply(items=items)
 
-    def _state(self, params: Any) -> Any:
-        if params.scope not in self.states:
-            raise InvalidArgument(
-                f"scope {params.scope!r} is unknown; it is one of {', '.join(STATE_SCOPES)}"
-            )
-        values = self.states[params.scope]
-        match params:
-            case calls.StateGetParams(key=key):
-                value, version = values.get(_state_key(key), (None, 0))
-                return calls.StateGetReply(value=value, version=version)
-            case calls.StateSetParams(scope=scope, key=key, value=value, if_version=if_version):
-                return calls.StateSetReply(version=self.set_state(scope, key, value, if_version))
-            case calls.StateDeleteParams(key=key):
-                return calls.DeletedReply(deleted=values.pop(_state_key(key), None) is not None)
-            case _:
-                return _keys(values, params, calls.state_keys_with(params.prefix or ""))
-
-    def _store(self, params: Any) -> Any:
-        room = self.storage[params.area]
-        match params:
-            case calls.StorageGetParams(key=key):
-                return calls.StorageGetReply(content_base64=room.get(key))
-            case calls.StorageSetParams(key=key, content_base64=content):
-                room[key] = content
-                return calls.Nothing()
-            case calls.StorageDeleteParams(key=key):
-                return calls.DeletedReply(deleted=room.pop(key, None) is not None)
-            case _:
-                return _keys(room, params)
-
     def _child(self, params: calls.RunCreateParams, given: AgentRunContext, call_id: str) -> RunRecord:
         if params.agent not in self.agents:
             raise NotFound(f"no agent {params.agent!r} is scripted; there are {sorted(self.agents)}")
@@ -328,18 +288,6 @@ def _position(cursor: str) -> int:
     if not cursor.startswith("c") or not cursor[1:].isdecimal():
         raise InvalidArgument(f"{cursor!r} is not a cursor of this host")
     return int(cursor[1:])
-
-
-def _state_key(key: str) -> str:
-    return calls.STATE_KEY_ALIASES.get(key, key)
-
-
-def _keys(values: Mapping[str, Any], params: Any, aliased: Sequence[str] = ()) -> calls.KeyPage:
-    found = sorted(key for key in values if key.startswith(params.prefix or "") or key in aliased)
-    found = [key for key in found if params.cursor is None or key > params.cursor]
-    limit = max(1, min(params.limit, MAX_PAGE_ITEMS))
-    more = len(found) > limit
-    return calls.KeyPage(items=found[:limit], next_cursor=found[limit - 1] if more else None, has_more=more)
 
 
 def _event_record(given: AgentRunContext) -> AgentEventRecord:
@@ -382,11 +330,11 @@ _FACTS: dict[type[calls.CallParams], _Answer] = {
     calls.FileGetParams: lambda world, params, _: file_range(world.files, params),
     **dict.fromkeys(
         (calls.StateGetParams, calls.StateSetParams, calls.StateDeleteParams, calls.StateListParams),
-        lambda world, params, _: world._state(params),
+        lambda world, params, _: answer_state(world.states, params),
     ),
     **dict.fromkeys(
         (calls.StorageGetParams, calls.StorageSetParams, calls.StorageDeleteParams, calls.StorageKeysParams),
-        lambda world, params, _: world._store(params),
+        lambda world, params, _: answer_storage(world.storage, params),
     ),
     **dict.fromkeys(
         (calls.RunGetParams, calls.RunCancelParams, calls.RunFinalizeParams),
