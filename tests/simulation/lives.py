@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -98,17 +98,24 @@ def _live_and_exit(
 class Workers:
     """Worker processes that live lives, one at a time each; strings are hashed alike in all of them.
 
-    `prepare` is a function of a module that the workers can import.
+    `prepare` is a function of a module that the workers can import. `packages`: folders from which they
+    import before all others.
     """
 
-    def __init__(self, jobs: int = 2, prepare: Prepare | None = None, python: str = sys.executable) -> None:
-        self._jobs, self._prepare, self._python = jobs, prepare, python
+    def __init__(
+        self,
+        jobs: int = 2,
+        prepare: Prepare | None = None,
+        python: str = sys.executable,
+        packages: Sequence[Path] = (),
+    ) -> None:
+        self._jobs, self._prepare, self._python, self._packages = jobs, prepare, python, packages
         self._open = contextlib.ExitStack()
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Workers:
         for _ in range(self._jobs):
-            self._processes.append(self._open.enter_context(_worker(self._python)))
+            self._processes.append(self._open.enter_context(_worker(self._python, self._packages)))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -172,9 +179,10 @@ def findings_of(plan: Plan) -> list[str]:
 
 
 @contextlib.contextmanager
-def _worker(python: str) -> Iterator[subprocess.Popen[bytes]]:
+def _worker(python: str, packages: Sequence[Path]) -> Iterator[subprocess.Popen[bytes]]:
     # where this process found its modules, the worker finds them, too: tests may run from anywhere
-    path = os.pathsep.join([str(TESTS), *(os.environ.get("PYTHONPATH", "").split(os.pathsep))])
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join([*map(str, packages), str(TESTS), *known])
     worker = subprocess.Popen(
         [python, "-m", "simulation.worker"],
         stdin=subprocess.PIPE,

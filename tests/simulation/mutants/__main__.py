@@ -1,0 +1,43 @@
+"""Hunt mutants: `python -m simulation.mutants --help` (with `tests` on the path)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from simulation.mutants.form import Mutant, read_mutants
+from simulation.mutants.hunt import HEAD, Verdict, hunt
+
+
+def main() -> int:
+    """Hunt the mutants that are named, or all, and print a table."""
+    known = read_mutants()
+    parser = argparse.ArgumentParser(prog="python -m simulation.mutants", description="Hunt mutants.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="mutants; all of them if none is named")
+    parser.add_argument("--seeds", type=int, default=300, help="lives per mutant at most (300)")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (2)")
+    parser.add_argument("--shrink", type=int, default=0, metavar="N", help="cut found lives down, in N lives")
+    options = parser.parse_args()
+    if unknown := sorted(set(options.names) - known.keys()):
+        parser.error(f"no such mutants: {', '.join(unknown)}")
+    verdicts: list[Verdict] = []
+
+    def one(name: str) -> None:
+        verdict = hunt(known[name], range(1, options.seeds + 1), cut_down=options.shrink)
+        verdicts.append(verdict)
+        print(verdict.row(), flush=True)
+
+    print(HEAD, flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(one, options.names or known))
+    missed: list[Mutant] = [verdict.mutant for verdict in verdicts if verdict.found is None]
+    lives = sum(verdict.lives for verdict in verdicts)
+    print(f"{len(verdicts) - len(missed)} of {len(verdicts)} mutants found, in {lives} lives")
+    for missing in missed:
+        print(f"not found: {missing.name}: {missing.defect}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

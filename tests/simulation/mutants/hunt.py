@@ -1,0 +1,63 @@
+"""Live lives with a mutant until one finds it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulation.catalog import plan_of
+from simulation.findings import kind_of
+from simulation.life import Ended
+from simulation.lives import Workers
+from simulation.mutants.form import Mutant
+from simulation.shrink import Minimiser
+
+HEAD = f"{'mutant':26} {'seed':>5} {'lives':>6} {'actions':>7} {'shrunk':>7}  finding"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What lives found of a mutant. `found` None: nothing within `lives` lives; `shrunk`: cut down."""
+
+    mutant: Mutant
+    lives: int
+    found: Ended | None = None
+    shrunk: Ended | None = None
+
+    def row(self) -> str:
+        """Return it as a line of a table."""
+        name = self.mutant.name
+        if self.found is None:
+            return f"{name:26} not found in {self.lives} lives"
+        shrunk = "" if self.shrunk is None else str(len(self.shrunk.plan.actions))
+        actions = len(self.found.plan.actions)
+        finding = self.found.findings[0].splitlines()[0]
+        return (
+            f"{name:26} {self.found.plan.seed:>5} {self.lives:>6} {actions:>7} {shrunk:>7}  {finding[:150]}"
+        )
+
+
+def hunt(mutant: Mutant, seeds: Iterable[int], *, cut_down: int = 0) -> Verdict:
+    """Live lives of some seeds with the mutant, until one has findings that it does not have without.
+
+    `cut_down`: the most lives to spend on making that life smaller.
+    """
+    lives = 0
+    with (
+        tempfile.TemporaryDirectory(prefix="hostler-mutant-") as folder,
+        Workers(1) as sound,
+        Workers(1, packages=mutant.write(Path(folder))) as workers,
+    ):
+        for seed in seeds:
+            ended = workers.live(plan_of(str(seed)))
+            lives += 1
+            if not ended.findings or sound.live(ended.plan).findings:
+                continue
+            shrunk = None
+            if cut_down:
+                kind = kind_of(ended.findings[0])
+                shrunk = Minimiser(workers.live, kind, ended, max_lives=cut_down).shrink()
+            return Verdict(mutant, lives, ended, shrunk)
+    return Verdict(mutant, lives)
