@@ -6,11 +6,14 @@ What is asked of the thawed host at once reaches it before it has looked at its 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from collections import Counter as Count
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +23,12 @@ from support.oracle import rows
 from support.postgres import PostgresServer
 from support.server_process import HostProcess
 from support.two_hosts import LEASE, Two, act, two_hosts
-from support.wire_client import ask
+from support.wire_client import Answer, ask
 
 SECONDS = 600 if os.environ.get("HOSTLER_SOAK") else 400
 ROUNDS = 12 if os.environ.get("HOSTLER_SOAK") else 3
+POINTS = ("called", "done")
+"""Of a tool: before and after its effect."""
 HELD = (*LEASE, "--hold-seconds", "3600")
 """Runs that wait for people keep their attempt, so that the host that falls asleep has it."""
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(SECONDS + 60)]
@@ -37,55 +42,47 @@ def shared(postgres_server: PostgresServer, postgres_template: str) -> Iterator[
     postgres_server.drop(url)
 
 
-async def test_a_pause_is_decided_at_the_host_that_just_thawed(tmp_path: Path, shared: str) -> None:
-    """Each host in turn has the run, sleeps past its lease, and is the one that is asked to go on with it."""
+async def test_pauses_are_decided_and_doubts_resolved_at_the_host_that_just_thawed(
+    tmp_path: Path, shared: str
+) -> None:
+    """Each host in turn has three runs, sleeps past its lease, and is asked at once to go on with all.
+
+    One waits for a person. The tools of the others were at work, before and after their effect: nobody knows
+    whether it was made, until somebody says so.
+    """
     async with two_hosts(tmp_path, shared, *HELD, seconds=SECONDS) as two:
         for number in range(ROUNDS):
             sleeper, other = (two.first, two.second)[:: 1 if number % 2 else -1]
-            program: Steps = [["deltas", 1, "a"], ["tool", "refund", "r"], ["tool", "book", "b"]]
-            sent = await begin(sleeper, "doer", json.dumps(program))
-            pause = await two.pause(sent.run_id, at=other)
+            run_id, pause = await _asks(two, sleeper, other)
             behind = await send(other, "doer", json.dumps([["tool", "note", "n"]]))
             await _settled(two, behind.run_id, other)
-            sleeper.pause()
-            await _taken_over(other, sent.run_id)
-            sleeper.go_on()
-            assert (await act(sleeper, pause)).status == 202
-            await _settled(two, sent.run_id, other, refund=1, book=1)
-        assert await two.first.stop() == await two.second.stop() == 0
-
-
-@pytest.mark.parametrize("point", ["called", "done"])
-async def test_a_doubt_is_resolved_at_the_host_that_just_thawed(
-    tmp_path: Path, shared: str, point: str
-) -> None:
-    """It fell asleep while its tool was at work: nobody knows whether it was made, until somebody says so."""
-    async with two_hosts(tmp_path, shared, *HELD, seconds=SECONDS) as two:
-        for number in range(ROUNDS):
-            sleeper, other = (two.first, two.second)[:: 1 if number % 2 else -1]
-            program: Steps = [["tool", "refund", "r"], ["tool", "book", "b"]]
-            sent = await begin(sleeper, "doer", json.dumps([["deltas", 1, "a"], *program]))
-            pause = await two.pause(sent.run_id, at=other)
-            async with two.counter.keeping(point) as waiting:
-                assert (await act(other, pause)).status == 202
-                await waiting
+            doubts = [await _asks(two, sleeper, other) for _ in POINTS]
+            async with contextlib.AsyncExitStack() as kept:
+                for point, (doubt_id, asked) in zip(POINTS, doubts, strict=True):
+                    waiting = await kept.enter_async_context(two.counter.keeping(point))
+                    assert (await act(other, asked)).status == 202
+                    assert (await waiting).run_id == doubt_id
                 sleeper.pause()
-                review = await two.pause(sent.run_id, "needs_review", at=other)
-            (call,) = review["calls"]
-            while (outcome := await two.counter.outcome(sent.run_id, call["call_id"])) is None:
-                await asyncio.sleep(0.05)
+                reviews = [await two.pause(doubt_id, "needs_review", at=other) for doubt_id, _ in doubts]
+            outcomes = [
+                await two.outcome(doubt_id, review)
+                for (doubt_id, _), review in zip(doubts, reviews, strict=True)
+            ]
+            await _taken_over(other, run_id)
             sleeper.go_on()
-            path = f"/v1/pauses/{review['id']}/calls/{call['call_id']}/resolve"
-            body = {"outcome": "happened", "result": outcome}
-            assert (await ask(sleeper.url, "POST", path, body)).status == 200
-            await _settled(two, sent.run_id, other, refund=1, book=1)
+            resolved = map(partial(_resolve, sleeper), reviews, outcomes)
+            acted, *answers = await asyncio.gather(act(sleeper, pause), *resolved)
+            assert acted.status == 202, acted
+            assert [answer.status for answer in answers] == [200, 200], answers
+            for one in (run_id, *(doubt_id for doubt_id, _ in doubts)):
+                await _settled(two, one, other, refund=1, book=1)
         assert await two.first.stop() == await two.second.stop() == 0
 
 
 async def test_a_run_at_work_is_taken_over_and_back_again(tmp_path: Path, shared: str) -> None:
     """The first host sleeps, the second takes the run and sleeps as well: the first has it again."""
     async with two_hosts(tmp_path, shared, *LEASE, seconds=SECONDS) as two:
-        for number in range(3):
+        for number in range(12 if os.environ.get("HOSTLER_SOAK") else 2):  # each of them sleeps first once
             one, other = (two.first, two.second)[:: 1 if number % 2 else -1]
             program: Steps = [["tool", kind, kind] for kind in ("note", "book", "pay", "price")]
             async with two.counter.keeping("answered") as at_work:
@@ -128,6 +125,19 @@ async def test_both_hosts_sleep_with_many_runs_and_each_run_ends_once(tmp_path: 
         for run_id in working:
             await _settled(two, run_id, two.second)
         assert await two.first.stop() == await two.second.stop() == 0
+
+
+async def _asks(two: Two, at: HostProcess, other: HostProcess) -> tuple[str, Any]:
+    """Begin a run at a host that asks for a refund and books then; its id and pause."""
+    program: Steps = [["deltas", 1, "a"], ["tool", "refund", "r"], ["tool", "book", "b"]]
+    sent = await begin(at, "doer", json.dumps(program))
+    return sent.run_id, await two.pause(sent.run_id, at=other)
+
+
+async def _resolve(host: HostProcess, review: Any, outcome: Any) -> Answer:
+    (call,) = review["calls"]
+    path = f"/v1/pauses/{review['id']}/calls/{call['call_id']}/resolve"
+    return await ask(host.url, "POST", path, {"outcome": "happened", "result": outcome})
 
 
 async def _taken_over(host: HostProcess, run_id: str) -> None:

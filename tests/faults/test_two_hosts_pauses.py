@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import Counter as Count
 from collections.abc import Iterator
@@ -90,65 +91,65 @@ async def test_of_conflicting_decisions_at_two_hosts_one_is_carried_out_once(
         assert await two.first.stop() == await two.second.stop() == 0
 
 
-@pytest.mark.parametrize("point", ["called", "done"])
-async def test_a_host_that_slept_through_its_resume_carries_nothing_out(
-    tmp_path: Path, shared: str, point: str
-) -> None:
-    """Invariants 2 and 9 of pauses: one host sleeps past its lease while its tool is at work."""
+async def test_a_host_that_slept_through_its_resumes_carries_nothing_out(tmp_path: Path, shared: str) -> None:
+    """Invariants 2 and 9 of pauses: one host sleeps past its lease while its tools are at work."""
     async with _two(tmp_path, shared, HOLD_SECONDS) as two:
-        program: Steps = [["tool", "refund", "r"], ["tool", "book", "b"]]
-        sent = await begin(two.first, "doer", _text([["deltas", 1, "a"], *program]))
-        pause = await two.pause(sent.run_id)
-        async with two.counter.keeping(point) as waiting:
-            (call,) = pause["calls"]
-            assert (await act(two.second, pause)).status == 202
-            assert (await waiting).run_id == sent.run_id
+        program: Steps = [["deltas", 1, "a"], ["tool", "refund", "r"], ["tool", "book", "b"]]
+        runs = {
+            point: (await begin(two.first, "doer", _text(program))).run_id for point in ("called", "done")
+        }
+        async with contextlib.AsyncExitStack() as kept:
+            for point, run_id in runs.items():
+                waiting = await kept.enter_async_context(two.counter.keeping(point))
+                assert (await act(two.second, await two.pause(run_id))).status == 202
+                assert (await waiting).run_id == run_id
             two.first.pause()  # its plugins go on, and wait for the counter
-            review = await two.pause(sent.run_id, "needs_review")
-            assert review["calls"][0]["review"] == "in_doubt"
-        # the tool of the sleeper goes on with what it was asked; nobody asks another one for it
-        outcome = None
-        while outcome is None:
-            await asyncio.sleep(0.05)
-            outcome = await two.counter.outcome(sent.run_id, call["call_id"])
+            reviews = {run_id: await two.pause(run_id, "needs_review") for run_id in runs.values()}
+        # the tools of the sleeper go on with what they were asked; nobody asks another one for it
+        outcomes = {run_id: await two.outcome(run_id, review) for run_id, review in reviews.items()}
         two.first.go_on()
-        path = f"/v1/pauses/{review['id']}/calls/{call['call_id']}/resolve"
-        answer = await ask(two.second.url, "POST", path, {"outcome": "happened", "result": outcome})
-        assert answer.status == 200, answer
-        results = await follow(two.second, sent.run_id)
-        assert results.ending == ("run.completed", None)
-        assert list(await follow(two.first, sent.run_id)) == list(results)
-        made = await two.facts(sent.run_id)
-        assert Count(effect.tool for effect in made) == {"refund": 1, "book": 1}
-        assert (await record(two.first, sent.run_id))["attempt"] > 1
+        for run_id, review in reviews.items():
+            (call,) = review["calls"]
+            assert call["review"] == "in_doubt"
+            path = f"/v1/pauses/{review['id']}/calls/{call['call_id']}/resolve"
+            body = {"outcome": "happened", "result": outcomes[run_id]}
+            answer = await ask(two.second.url, "POST", path, body)
+            assert answer.status == 200, answer
+        for run_id in runs.values():
+            results = await follow(two.second, run_id)
+            assert results.ending == ("run.completed", None)
+            assert list(await follow(two.first, run_id)) == list(results)
+            made = await two.facts(run_id)
+            assert Count(effect.tool for effect in made) == {"refund": 1, "book": 1}
+            assert (await record(two.first, run_id))["attempt"] > 1
         assert await two.first.stop() == await two.second.stop() == 0
 
 
-@pytest.mark.parametrize("decision", ["deny", "approve"])
-async def test_a_host_that_slept_while_a_pause_was_decided_is_fenced_out(
-    tmp_path: Path, shared: str, decision: str
-) -> None:
-    """One resume, on the host that is awake; the other one learns that the run is no longer its own."""
+async def test_a_host_that_slept_while_pauses_were_decided_is_fenced_out(tmp_path: Path, shared: str) -> None:
+    """One resume each, on the host that is awake; the other learns that the runs are no longer its own."""
     async with _two(tmp_path, shared, HOLD_SECONDS) as two:
-        sent = await begin(two.first, "doer", _text([["deltas", 1, "a"], ["tool", "refund", "r"]]))
-        pause = await two.pause(sent.run_id)
+        program = _text([["deltas", 1, "a"], ["tool", "refund", "r"]])
+        runs = [(await begin(two.first, "doer", program)).run_id for _ in ("deny", "approve")]
+        pauses = [await two.pause(run_id) for run_id in runs]
         two.first.pause()
-        number = int(decision == "approve")
-        answers = await asyncio.gather(
-            *(_decide(two.second, pause, number + 2 * n) for n in range(CLIENTS // 2))
-        )
-        assert {answer.status for answer in answers} == {202}
-        assert (await _decide(two.second, pause, number + 1)).status == 409
-        results = await follow(two.second, sent.run_id)  # once the lease of the sleeper is over
-        assert results.ending == ("run.completed", None)
+        for number, pause in enumerate(pauses):
+            answers = await asyncio.gather(
+                *(_decide(two.second, pause, number + 2 * n) for n in range(CLIENTS // 2))
+            )
+            assert {answer.status for answer in answers} == {202}
+            assert (await _decide(two.second, pause, number + 1)).status == 409
+        # once the lease of the sleeper is over
+        results = [await follow(two.second, run_id) for run_id in runs]
+        assert {each.ending for each in results} == {("run.completed", None)}
         two.first.go_on()
-        assert list(await follow(two.first, sent.run_id)) == list(results)
-        assert len(await two.facts(sent.run_id)) == number
-        assert _resumes(two.database, sent.run_id) == 1
+        for number, run_id in enumerate(runs):
+            assert list(await follow(two.first, run_id)) == list(results[number])
+            assert len(await two.facts(run_id)) == number
+            assert _resumes(two.database, run_id) == 1
         # it is a host like any other again
         again = await begin(two.first, "doer", _text([["deltas", 1, "a"], ["tool", "book", "b"]]))
         assert (await follow(two.second, again.run_id)).ending == ("run.completed", None)
-        assert len(await two.facts(sent.run_id)) == number
+        assert [len(await two.facts(run_id)) for run_id in runs] == [0, 1]
         assert await two.first.stop() == await two.second.stop() == 0
 
 

@@ -78,6 +78,8 @@ class _Server:
                 yield one
 
     def _read(self, one: socket.socket) -> dict[str, Any] | None:
+        if one not in self._unread:
+            return None  # closed with its keeper, which was ready in the same moment
         try:
             data = one.recv(65536)
         except BlockingIOError:

@@ -29,6 +29,13 @@ class Two(NamedTuple):
         """The effects of a run."""
         return [effect for effect in (await self.counter.facts()).effects if effect.run == run_id]
 
+    async def outcome(self, run_id: str, review: Any) -> Any:
+        """What came of the only call in doubt of a run, once it was made."""
+        (call,) = review["calls"]
+        while (outcome := await self.counter.outcome(run_id, call["call_id"])) is None:
+            await asyncio.sleep(0.05)
+        return outcome
+
     async def pause(self, run_id: str, status: str = "open", *, at: HostProcess | None = None) -> Any:
         """The run's pause, once it has that status, as the second host (or `at` another) shows it."""
         while True:
