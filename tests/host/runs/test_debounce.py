@@ -172,6 +172,26 @@ async def test_an_event_with_a_delay_begins_later_and_stands_in_nobodys_way(
         assert waits.status == "queued"
 
 
+async def test_an_event_with_a_delay_is_no_part_of_a_turn(tmp_path: Path, database_url: str) -> None:
+    async with (
+        within(),
+        stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
+    ):
+        await _agent(made, 0.3)
+        envelope = {"event_type": "message.received", "conversation_id": "c", "input": {"text": "later"}}
+        later = await made.host.orchestrator.accept(
+            msgspec.convert(envelope, EventEnvelope), CALLER, delay=3600
+        )
+        first, second = await _say(made, "a"), await _say(made, "b")
+        assert first.run is not None
+        assert second.run is not None
+        assert later.run is not None
+        assert first.run.run_id == second.run.run_id != later.run.run_id
+        assert (await _over(made, second)).status == "completed"
+        waits = await made.host.runs.record(WORKSPACE, later.run.run_id)
+        assert (waits.status, waits.event_id) == ("queued", later.event_id)
+
+
 # -- while a run waits for a person ---------------------------------------------------------------
 
 

@@ -84,6 +84,7 @@ def gathers(event: Event, agent: Agent) -> bool:
 
 def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
     """Store an event, once, and open its run or give it to another. `claim`: the host that starts the run."""
+    opening = _delayed(tx, opening)
     event, run = opening.event, opening.run
     refused = _refused(tx, opening, claim)
     if refused is not None:
@@ -135,6 +136,15 @@ def fail_deferred(tx: Tx, workspace_id: str, event_id: str, routing: dict[str, A
     waiting.discard(tx, workspace_id, [event_id])
     events.set_outcome(tx, workspace_id, event_id, "failed", None, routing)
     return True
+
+
+def _delayed(tx: Tx, opening: Opening) -> Opening:
+    """Count the delay of a new event by the clock of the database: those of hosts may differ from it."""
+    if opening.not_before is None:
+        return opening
+    at = opening.not_before - opening.event.created_at + tx.now
+    run = None if opening.run is None else msgspec.structs.replace(opening.run, not_before=at)
+    return msgspec.structs.replace(opening, not_before=at, run=run)
 
 
 def _first_outcome(resolution: Resolution) -> events.Outcome:
@@ -215,7 +225,7 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: Member
         admission = lane.admit(concurrency)
     if not admission.open:
         return Opened("rejected", reason=admission.reason)
-    if gathers(event, agent):
+    if run.not_before is None and gathers(event, agent):
         run = debounce.held(run, event, concurrency.debounce, tx.now)
     begun = runs.open(tx, run, claim, lane_is_free=lane.free)
     if run.gathering is not None:

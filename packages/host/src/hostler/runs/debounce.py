@@ -32,12 +32,12 @@ def size_of(event: Event) -> int:
 
 
 def held(run: NewRun, event: Event, debounce: float, now: int) -> NewRun:
-    """Return the run of a first message with its debounce: it waits for more until `not_before`.
+    """Return the run of a first message, which has no delay of its own: it waits for more until `not_before`.
 
     `debounce` in seconds, `now` in UTC epoch milliseconds.
     """
     wait = int(min(debounce, MAX_DEBOUNCE_SECONDS) * 1000)
-    begins = max(now + wait, run.not_before or 0)
+    begins = now + wait
     return msgspec.structs.replace(
         run,
         not_before=begins,
