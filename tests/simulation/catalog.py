@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from simulation.judges import effects, liveness, prompt, runs
+from simulation.judges import answers, effects, liveness, prompt, runs
 from simulation.life import Handler
 from simulation.plan import Plan, make_plan
-from simulation.workloads import faults, messages, people
+from simulation.workloads import conversations, faults, messages, operators, people
+from simulation.workloads import runs as work
 
-PLANNERS = (messages.plan, faults.plan)
-HANDLERS: dict[str, Handler] = {**messages.ACTIONS, **faults.ACTIONS}
-ATTEND = [people.attend]
-JUDGES = [liveness.judge, runs.judge, effects.judge, prompt.judge]
-FAULTS = frozenset(faults.KINDS)
+PLANNERS = (
+    messages.plan,
+    faults.plan,
+    faults.plan_moments,
+    conversations.plan,
+    work.plan,
+    people.plan,
+    operators.plan,
+)
+HANDLERS: dict[str, Handler] = {
+    **messages.ACTIONS,
+    **faults.ACTIONS,
+    **work.ACTIONS,
+    **operators.ACTIONS,
+}
+ATTEND = [people.attend, people.attend_too, people.attend_tenant]
+JUDGES = [liveness.judge, runs.judge, effects.judge, prompt.judge, answers.judge]
+FAULTS = frozenset({*faults.KINDS, *faults.MOMENTS})
 
 
 def plan_of(seed: str) -> Plan:

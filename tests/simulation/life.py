@@ -8,31 +8,41 @@ import json
 import logging
 import shutil
 import sqlite3
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, PluginEntry, Settings
+from hostler.host.host import Host
 from hostler.simulation.disk import SimulatedDisk
 from hostler.simulation.entropy import EPOCH
 from hostler.simulation.latency import Latency
 from hostler.simulation.loop import SimulatedProcess
-from hostler.simulation.world import HostGoneError, SimulatedHost, World
+from hostler.simulation.world import SimulatedHost, World
+from hostler.storage.stores import agents
+from hostler_protocol.errors import HostlerError, StorageError
 from hostler_sdk.loading import load_folder
 from simulation.outside import Outside, set_outside
 from simulation.plan import MAX_MOMENT, Action, Plan
 
 WORKSPACE = "default"
-PLUGIN = Path(__file__).with_name("plugin")
+TENANT = "tenant"
+"""The second workspace, on the same hosts."""
+PLUGINS = Path(__file__).parent
+T = TypeVar("T")
 REST_SECONDS = 900.0
 """Within this simulated time after the last fault everything has come to rest. The longest waits of the host
 are the lease of a host, the back-off of a plugin and the tries of webhooks."""
 LOOK_SECONDS = 1.0
 LEASE_SECONDS = 5.0
+RETRY_SECONDS = 0.05
+MANIFEST = "hostler.yaml"
 
 Handler = Callable[["Life", Action], Awaitable[None]]
 Attend = Callable[["Life"], Awaitable[None]]
@@ -82,6 +92,9 @@ class Life:
         self.over = False
         self.calm = asyncio.Event()
         """Set when the faults are over."""
+        self.runs: dict[str, str] = {}
+        """The runs of the events that were accepted, by the event's id."""
+        self._plugins = ["plugin", *plan.plugins]
         self.logged = _Records()
         self._lay_out(template)
 
@@ -103,10 +116,18 @@ class Life:
                 lease_seconds=LEASE_SECONDS,
                 shutdown_grace_seconds=2.0,
                 cancel_grace_seconds=1.0,
-                hold_seconds=3.0,
+                **{"hold_seconds": 3.0, **self.plan.settings},
                 plugin_start_seconds=5.0,
             )
             self.hosts.append(SimulatedHost(self.world, f"h{number}", settings, disk, shared=shared))
+        for name in self._plugins:
+            sys.path.append(str(PLUGINS / name))  # the code; the manifests may change
+            self.plugin(name).mkdir()
+            shutil.copy(PLUGINS / name / MANIFEST, self.plugin(name))
+
+    def plugin(self, name: str) -> Path:
+        """Return the folder in which the hosts find a plugin."""
+        return self.folder / name
 
     # -- for workloads ----------------------------------------------------------------------------
 
@@ -118,6 +139,23 @@ class Life:
                 if host.up and host.process is not None and not host.process.frozen:
                     return host
             await wait(0.05)
+
+    async def persist(self, prefer: int, work: Callable[[Host], Awaitable[T]], seconds: float = 30.0) -> T:
+        """Have a host do something, and another if it does not answer. HostlerError if it is refused."""
+        while True:
+            host = await self.some_host(prefer)
+            try:
+                return await host.ask(work, seconds)
+            except HostlerError as error:  # no answer: nobody knows whether it was done
+                if not error.retryable and not isinstance(error, StorageError):
+                    raise
+            await wait(RETRY_SECONDS)
+
+    async def run_of(self, event: str) -> str | None:
+        """Wait for the run of an event. None if it has none when the faults end."""
+        while event not in self.runs and not self.calm.is_set():
+            await wait(RETRY_SECONDS)
+        return self.runs.get(event)
 
     def plugins_of(self, host: SimulatedHost) -> list[SimulatedProcess]:
         """Return the living plugin processes of a host."""
@@ -159,16 +197,19 @@ class Life:
         self.outside.note("action", what=action.what, data=action.data)
         await handler(self, action)
 
+    def config(self, without: str | None = None) -> ConfigFile:
+        """Return the configuration of the plan, without one of its agents."""
+        specs = [spec for spec in self.plan.agents if spec["name"] != without]
+        return ConfigFile(
+            plugins=[PluginEntry(path=str(self.plugin(name)), level="trusted") for name in self._plugins],
+            agents=[convert(spec, AgentSpec, spec["name"]) for spec in specs],
+        )
+
     async def _configure(self) -> None:
-        agents = [convert(spec, AgentSpec, spec["name"]) for spec in self.plan.agents]
-        config = ConfigFile(plugins=[PluginEntry(path=str(PLUGIN), level="trusted")], agents=agents)
-        while True:
-            try:
-                host = await self.some_host(0)
-                await host.ask(lambda h: h.apply(config, actor="test"), seconds=60)
-                return
-            except HostGoneError:
-                await wait(0.1)
+        for number, _ in enumerate(self.hosts):  # a host learns of a change by another one at its next start
+            await self.persist(number, lambda h: h.apply(self.config(), actor="test"), seconds=60)
+        for spec in self.plan.tenant:
+            await self.persist(0, partial(_apply_for_tenant, convert(spec, AgentSpec, spec["name"])))
 
     def _calm_down(self) -> None:
         self.calm.set()
@@ -181,7 +222,8 @@ class Life:
     async def _rest(self, tasks: list[asyncio.Task[None]]) -> None:
         """Wait until nothing waits any more, at most REST_SECONDS."""
         loop = self.world.loop
-        until = loop.time() + REST_SECONDS
+        back = sum(abs(one.data["by"]) for one in self.plan.actions if one.what == "clock")
+        until = loop.time() + REST_SECONDS + back  # what waits for a time waits until a clock shows it
         while loop.time() < until:
             await asyncio.sleep(LOOK_SECONDS)
             for host in self.hosts:
@@ -213,6 +255,11 @@ class Life:
             return connection.execute(sql).fetchall()
         finally:
             connection.close()
+
+
+async def _apply_for_tenant(spec: AgentSpec, host: Host) -> None:
+    await host.db.write(lambda tx: agents.apply(tx, TENANT, spec))
+    host.event_router.changed(TENANT)
 
 
 async def _forever(work: Awaitable[None]) -> None:

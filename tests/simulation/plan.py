@@ -25,7 +25,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: str
     hosts: int = 1
+    settings: dict[str, Any] = {}
+    """Settings of the hosts that are not those of every life."""
+    people: dict[str, float] = {}
+    """How often people do what they need not do; see workloads/people.py."""
+    plugins: list[str] = []
+    """Folders of plugins in this directory, besides `plugin`."""
     agents: list[dict[str, Any]] = []
+    tenant: list[dict[str, Any]] = []
+    """Agents of the second workspace."""
     actions: list[Action] = []
 
     def without(self, dropped: set[int]) -> Plan:
@@ -40,7 +48,11 @@ class Draft:
     def __init__(self, seed: str) -> None:
         self.seed = seed
         self.hosts = 1
+        self.settings: dict[str, Any] = {}
+        self.people: dict[str, float] = {}
+        self.plugins: list[str] = []
         self.agents: list[dict[str, Any]] = []
+        self.tenant: list[dict[str, Any]] = []
         self.actions: list[Action] = []
 
     def chance(self, name: str) -> random.Random:
@@ -61,4 +73,13 @@ def make_plan(seed: str, planners: Iterator[Planner]) -> Plan:
     for planner in planners:
         planner(draft)
     actions = sorted(draft.actions, key=lambda action: action.at)
-    return Plan(seed=seed, hosts=draft.hosts, agents=draft.agents, actions=actions)
+    return Plan(
+        seed=seed,
+        hosts=draft.hosts,
+        settings=draft.settings,
+        people=draft.people,
+        plugins=draft.plugins,
+        agents=draft.agents,
+        tenant=draft.tenant,
+        actions=actions,
+    )

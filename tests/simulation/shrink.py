@@ -22,6 +22,8 @@ from simulation.plan import Action, Plan
 
 SEEDS = 3
 MAX_LIVES = 900
+MORE = ("settings", "people", "plugins", "tenant")
+"""Fields of a plan that most lives leave as they are."""
 
 Live = Callable[[Plan], Ended]
 Progress = Callable[[int, Plan], None]
@@ -173,6 +175,7 @@ def as_test(plan: Plan, findings: list[str]) -> str:
         "    plan = Plan(",
         f"        seed={plan.seed!r},",
         f"        hosts={plan.hosts},",
+        *(f"        {name}={value!r}," for name in MORE if (value := getattr(plan, name))),
         "        agents=[",
     ]
     lines += [f"            {agent!r}," for agent in plan.agents]

@@ -7,11 +7,16 @@ The input's text is a JSON list of steps; the first item of a step says which:
     set KEY VALUE         write a state value
     get KEY               read one
     tool NAME TEXT        call a tool
-    ask TITLE             put a question to a person
+    ask TITLE [SECONDS]   put a question to a person, who has so long
     wait SECONDS          wait
     pull                  take the messages that were steered into this run
+    listen COUNT SECONDS  do so several times, with a wait before each
     child STEPS           create a child run and wait for its end
+    leave STEPS           create a child run, and go on
+    stubborn SECONDS      wait, and ignore a cancellation meanwhile
     fail                  fail the run
+    fail_retryably        fail the run, so that the same event may succeed another time
+    hold CALLS            pause the run itself (of the runner `keeper`); CALLS: lists of kind and text
     together STEPS        take several steps at once
 """
 
@@ -19,11 +24,22 @@ import asyncio
 import json
 from typing import Any
 
-from hostler_sdk import HostError, RunContext, Runner, ToolContext, delta, message, tool
+from hostler_sdk import (
+    HostError,
+    Result,
+    RunContext,
+    Runner,
+    ToolContext,
+    delta,
+    failed,
+    message,
+    paused,
+    tool,
+)
 from simulation.outside import outside
 
 FIELDS = [{"name": "size", "type": "select", "options": ["s", "xl"], "required": True}]
-ANSWERED = frozenset({"set", "get", "tool", "ask", "pull", "child"})
+ANSWERED = frozenset({"set", "get", "tool", "ask", "pull", "listen", "child", "leave"})
 
 
 class Plain(Runner):
@@ -37,10 +53,10 @@ class Plain(Runner):
     }
     config = [{"name": "tools", "type": "tool-multi-selector", "default": ["actor.*"]}]
 
-    async def run(self, ctx: RunContext) -> str:
+    async def run(self, ctx: RunContext) -> str | Result:
         """Take the steps."""
         work = Work(ctx)
-        await work.take(json.loads(ctx.input.text))
+        await work.take(steps_of(ctx))
         return json.dumps(work.answers, sort_keys=True)
 
 
@@ -48,6 +64,44 @@ class Resumable(Plain):
     """Takes the steps, and after a crash goes on where it was."""
 
     capabilities = {"streaming", "tool_calling", "steering", "resumable"}
+
+
+class Keeper(Plain):
+    """Takes the steps; it can pause the run itself, and then goes on from a state of its own."""
+
+    capabilities = {"streaming", "tool_calling", "steering", "continuation"}
+
+    async def run(self, ctx: RunContext) -> str | Result:
+        """Take the steps after the last pause."""
+        work, first = Work(ctx), 0
+        if ctx.continuation is not None:
+            first, work.answers = ctx.continuation.state["next"], ctx.continuation.state["answers"]
+            decisions = {one.call_id: one.decision for one in ctx.continuation.decisions}
+            await work.answered(str(first - 1), decisions)
+        for number, (kind, *rest) in enumerate(steps_of(ctx)):
+            if number < first:
+                continue
+            if kind == "hold":
+                return paused(
+                    [pending(*call) for call in rest[0]], {"next": number + 1, "answers": work.answers}
+                )
+            await work.step(str(number), kind, rest)
+        return json.dumps(work.answers, sort_keys=True)
+
+
+def steps_of(ctx: RunContext) -> list[Any]:
+    """Return the steps of the input; messages that became one turn are taken one after the other."""
+    return [step for line in (ctx.input.text or "[]").splitlines() for step in json.loads(line)]
+
+
+def pending(kind: str, text: str) -> dict[str, Any]:
+    """Return a call that waits for a person."""
+    if kind == "ask":
+        question = {"tool_name": "ask", "arguments": {}, "kind": "question", "schema": FIELDS}
+        return {**question, "title": text, "call_id": text}
+    call_kind = "client_tool" if kind == "pick" else "approval"
+    call = {"tool_name": f"actor.{kind}", "arguments": {"text": text}, "kind": call_kind}
+    return {**call, "title": text, "call_id": text}
 
 
 class Work:
@@ -73,11 +127,13 @@ class Work:
         except HostError as error:
             answer = {"error": error.code}
         if kind in ANSWERED:
-            self.answers[name] = answer
-            await self.ctx.emit(delta(f"{name}={json.dumps(answer, sort_keys=True)} "))
-            outside().note(
-                "answered", run=self.ctx.run_id, attempt=self.ctx.attempt, step=name, answer=answer
-            )
+            await self.answered(name, answer)
+
+    async def answered(self, name: str, answer: Any) -> None:
+        """Say what a step was answered."""
+        self.answers[name] = answer
+        await self.ctx.emit(delta(f"{name}={json.dumps(answer, sort_keys=True)} "))
+        outside().note("answered", run=self.ctx.run_id, attempt=self.ctx.attempt, step=name, answer=answer)
 
     async def deltas(self, count: int, text: str) -> None:
         for _ in range(count):
@@ -89,8 +145,19 @@ class Work:
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    async def stubborn(self, seconds: float) -> None:
+        until = asyncio.get_running_loop().time() + seconds
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                outside().note("ignored a cancellation", run=self.ctx.run_id)
+
     async def fail(self) -> None:
         raise RuntimeError("as it was told")
+
+    async def fail_retryably(self) -> None:
+        await self.ctx.emit(failed("actor.busy", "as it was told", retryable=True))
 
     async def set(self, key: str, value: Any) -> Any:
         return await self.ctx.states.set("conversation", key, value)
@@ -101,12 +168,23 @@ class Work:
     async def tool(self, name: str, text: str) -> Any:
         return await self.ctx.tools.call(f"actor.{name}", {"text": text})
 
-    async def ask(self, title: str) -> Any:
-        decision = await self.ctx.ask(title, FIELDS)
+    async def ask(self, title: str, seconds: float | None = None) -> Any:
+        decision = await self.ctx.ask(title, FIELDS, expires_in=seconds)
         return {"decision": decision.decision, "values": decision.values}
 
     async def pull(self) -> Any:
         return [item.input.text for item in await self.ctx.steering.pull()]
+
+    async def listen(self, count: int, seconds: float) -> Any:
+        heard: list[Any] = []
+        for _ in range(count):
+            await asyncio.sleep(seconds)
+            heard += await self.pull()
+        return heard
+
+    async def leave(self, steps: list[Any]) -> Any:
+        child = await self.ctx.runs.create("child", json.dumps(steps))
+        return {"child": child.run_id}
 
     async def child(self, steps: list[Any]) -> Any:
         child = await self.ctx.runs.create("child", json.dumps(steps), wait=60)

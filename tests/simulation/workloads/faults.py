@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from hostler.simulation.loop import SimulatedProcess
+from hostler.simulation.plugins import PluginLife
+from hostler.simulation.world import SimulatedHost
 from simulation.life import Life
 from simulation.plan import MAX_MOMENT, Action, Draft
+
+T = TypeVar("T")
 
 KINDS = (
     "kill host",
@@ -15,6 +24,20 @@ KINDS = (
     "disk slow",
     "clock",
     "stop host",
+)
+
+MOMENTS = (
+    "kill host after commits",
+    "kill host after commits",
+    "power cut after commits",
+    "freeze host after commits",
+    "kill host after messages",
+    "kill plugin after messages",
+    "disconnect plugin",
+    "freeze plugin",
+    "plugin dies again and again",
+    "kill all",
+    "freeze all",
 )
 
 
@@ -41,8 +64,7 @@ async def fault(life: Life, action: Action) -> None:
             host.stop()
             await life.later(seconds, host.start)
         case "power cut":
-            lost = host.lose_power() if not host.shared else (host.kill() or 0)
-            life.outside.note("power cut", lost=lost)
+            cut_power(life, host)
             await life.later(seconds, host.start)
         case "kill plugin":
             for process in life.plugins_of(host):
@@ -61,4 +83,157 @@ async def fault(life: Life, action: Action) -> None:
             host.clock.ahead += action.data["by"]
 
 
-ACTIONS = dict.fromkeys(KINDS, fault)
+# -- exact moments ---------------------------------------------------------------------------------
+
+
+def plan_moments(draft: Draft) -> None:
+    """In two of five lives: one to three faults at the n-th commit or message, or of several at once."""
+    chance = draft.chance("moments")
+    if chance.random() > 0.4:
+        return
+    for _ in range(chance.choice([1, 1, 2, 3])):
+        lasts = chance.choice([0.05, 1.0, 8.0]) * chance.uniform(0.5, 1.5)
+        draft.add(
+            chance.uniform(0.0, MAX_MOMENT * 0.8),
+            chance.choice(MOMENTS),
+            host=chance.randint(0, draft.hosts - 1),
+            count=int(chance.expovariate(1.0) * chance.choice([2, 15])) + 1,
+            seconds=round(lasts, 3),
+        )
+
+
+async def moment(life: Life, action: Action) -> None:
+    """Let something go wrong when something else has happened so often, or to several at once."""
+    data = action.data
+    host = life.hosts[data["host"] % len(life.hosts)]
+    match action.what:
+        case "kill host after commits":
+            await _counted(life, data, _Commits(host), host.kill)
+            await life.later(data["seconds"], host.start)
+        case "power cut after commits":
+            await _counted(life, data, _Commits(host), lambda: cut_power(life, host))
+            await life.later(data["seconds"], host.start)
+        case "freeze host after commits":
+            await _counted(life, data, _Commits(host), host.freeze)
+            await life.later(data["seconds"], host.thaw)
+        case "kill host after messages":
+            await _counted(life, data, _Pieces(life, host), host.kill)
+            await life.later(data["seconds"], host.start)
+        case "kill plugin after messages":
+            await _counted(
+                life,
+                data,
+                _Pieces(life, host),
+                lambda: _plugins(life, host, lambda plugin: plugin.process.kill()),
+            )
+        case "disconnect plugin":
+            await _counted(
+                life, data, _Pieces(life, host), lambda: _plugins(life, host, PluginLife.disconnect)
+            )
+        case "freeze plugin":
+            frozen = life.plugins_of(host)
+            for process in frozen:
+                process.freeze()
+            await life.later(data["seconds"], lambda: _each(frozen, SimulatedProcess.thaw))
+        case "plugin dies again and again":
+            await _crash_loop(life, host, data)
+        case "kill all":
+            for one in life.hosts:
+                one.kill()
+            await life.later(data["seconds"], lambda: _each(life.hosts, SimulatedHost.start))
+        case "freeze all":
+            processes = [one.process for one in life.hosts if one.process is not None]
+            for process in processes:
+                process.freeze()
+            await life.later(data["seconds"], lambda: _each(processes, SimulatedProcess.thaw))
+    life.outside.note("fault", what=action.what)
+
+
+def _each(things: list[T], do: Callable[[T], None]) -> None:
+    for thing in things:
+        do(thing)
+
+
+class _Commits:
+    """Counts the commits of a host."""
+
+    def __init__(self, host: SimulatedHost) -> None:
+        self._host = host
+
+    def hook(self, count: Callable[[], None]) -> None:
+        self._host.on_commit = count
+
+    def unhook(self) -> None:
+        self._host.on_commit = lambda: None
+
+
+class _Pieces:
+    """Counts the pieces that plugins of a host and the host read from each other."""
+
+    def __init__(self, life: Life, host: SimulatedHost) -> None:
+        self._plugins = life.world.plugins
+        self._host = host
+
+    def hook(self, count: Callable[[], None]) -> None:
+        self._plugins.on_piece = lambda plugin: count() if plugin.host is self._host.process else None
+
+    def unhook(self) -> None:
+        self._plugins.on_piece = lambda _: None
+
+
+async def _counted(
+    life: Life, data: dict[str, Any], source: _Commits | _Pieces, work: Callable[[], object]
+) -> None:
+    """Do something at the n-th event of a source; not at all if there are fewer before the faults end."""
+    left = data["count"]
+    done = asyncio.Event()
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            source.unhook()
+            work()
+            life.world.loop.call_soon(done.set, context=life.clients.context())
+
+    source.hook(count)
+    waits = [asyncio.ensure_future(event.wait()) for event in (done, life.calm)]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for task in waits:
+        task.cancel()
+    if not done.is_set():
+        source.unhook()
+
+
+async def _crash_loop(life: Life, host: SimulatedHost, data: dict[str, Any]) -> None:
+    """Kill each process of a plugin soon after its start, the next ones too."""
+    loop, left = life.world.loop, data["count"]
+
+    def started(plugin: PluginLife) -> None:
+        nonlocal left
+        if left > 0 and not life.calm.is_set() and plugin.host is host.process:
+            left -= 1
+            loop.call_later(data["seconds"] / 10, plugin.process.kill, context=life.clients.context())
+
+    life.world.plugins.on_start = started
+    for process in life.plugins_of(host):
+        process.kill()
+    await life.calm.wait()
+
+
+def _plugins(life: Life, host: SimulatedHost, do: Callable[[PluginLife], None]) -> None:
+    for plugin in life.world.plugins.lives:
+        if plugin.process.alive and plugin.host is host.process:
+            do(plugin)
+
+
+def cut_power(life: Life, host: SimulatedHost) -> None:
+    """Kill a host; the commits that its disk had not synced may be lost, if the disk is its own."""
+    if host.shared:
+        host.kill()
+        life.outside.note("power cut", host=host.name, lost=0)
+    else:
+        life.outside.note("power cut", host=host.name, lost=host.lose_power())
+
+
+ACTIONS = {**dict.fromkeys(KINDS, fault), **dict.fromkeys(MOMENTS, moment)}

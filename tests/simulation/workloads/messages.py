@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,11 +13,10 @@ from hostler.domain.events import Caller
 from hostler.simulation.world import HostGoneError
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.events import EventEnvelope
-from simulation.life import WORKSPACE, Life, wait
+from simulation.life import RETRY_SECONDS, WORKSPACE, Life, wait
 from simulation.plan import MAX_MOMENT, Action, Draft
 
 CUSTOMER = Caller(workspace_id=WORKSPACE, subject="customer", key_id="k1")
-RETRY_SECONDS = 0.05
 
 
 def plan(draft: Draft) -> None:
@@ -95,30 +95,31 @@ async def message(life: Life, action: Action) -> None:
         "event_type": "message.received",
         "agent": data["agent"],
         "conversation_id": data["conversation"],
-        "actor": {"type": "user", "id": data.get("actor", "u1")},
+        "actor": {"actor_type": "user", "actor_id": data.get("actor", "u1")},
         "input": {"text": json.dumps(data["steps"])},
     }
     envelope = msgspec.convert(event, EventEnvelope)
-    while True:
-        host = await life.some_host(data.get("host", 0))
-        try:
-            accepted = await host.ask(lambda h: h.orchestrator.accept(envelope, CUSTOMER))
-        except HostGoneError:
-            await wait(RETRY_SECONDS)
-            continue  # nobody knows whether it was taken: the same event again
-        except HostlerError as error:
-            if error.retryable:
-                await wait(RETRY_SECONDS)
-                continue
-            life.outside.note("refused", event=data["id"], code=error.code, error=error.message)
-            return
-        break
-    run = accepted.run
+    workspace, prefer = data.get("workspace", WORKSPACE), data.get("host", 0)
+    caller = replace(CUSTOMER, workspace_id=workspace)
+    try:
+        accepted = await life.persist(
+            prefer, lambda h: h.orchestrator.accept(envelope, caller, delay=data.get("delay"))
+        )
+    except HostlerError as error:
+        life.outside.note("refused", event=data["id"], code=error.code, error=error.message)
+        return
+    run = None if accepted.run is None else accepted.run.run_id
     life.outside.note(
-        "accepted", event=data["id"], outcome=accepted.outcome, run=None if run is None else run.run_id
+        "accepted",
+        event=data["id"],
+        workspace=workspace,
+        outcome=accepted.outcome,
+        run=run,
+        agent=data["agent"],
     )
     if run is not None:
-        await read(life, run.run_id, data.get("host", 0), data["id"])
+        life.runs[data["id"]] = run
+        await read(life, run, prefer, data["id"])
 
 
 async def read(life: Life, run_id: str, prefer: int, reader: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hostler.simulation.disk import SimulatedDisk, SimulatedDriver
 from hostler.simulation.latency import Latency
 from hostler.simulation.loop import current_process
@@ -11,10 +13,16 @@ READERS = 3
 
 
 class SimulatedDatabase(SqlDatabase):
-    """The writer and the readers without threads: the loop does a job when its time has come."""
+    """The writer and the readers without threads: the loop does a job when its time has come.
 
-    def __init__(self, disk: SimulatedDisk, latency: Latency, *, shared: bool) -> None:
+    `on_commit` is called after each commit, before anybody hears of it.
+    """
+
+    def __init__(
+        self, disk: SimulatedDisk, latency: Latency, *, shared: bool, on_commit: Callable[[], None]
+    ) -> None:
         self._disk = disk
+        self._on_commit = on_commit
         self._latency = latency
         self._writing = False
         self._process = current_process()
@@ -39,6 +47,7 @@ class SimulatedDatabase(SqlDatabase):
     def _write(self, first: Job) -> None:
         """Commit one group; its callers hear of it a moment later, if their process still lives."""
         done = self._writer.commit_next(self._session)
+        self._on_commit()
         first.loop.call_later(self._latency.wake(), self._written, done, first)
 
     def _written(self, done: list[Job], first: Job) -> None:

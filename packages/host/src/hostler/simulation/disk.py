@@ -35,6 +35,11 @@ class SimulatedDisk:
     def _log(self) -> Path:
         return self.path.with_name(self.path.name + "-wal")
 
+    def opened(self) -> None:
+        """Note that a host begins to write. The log is new if the last one closed it in order."""
+        if not self._log.exists():
+            self._lengths, self._synced = [], 0
+
     def committed(self, *, synced: bool) -> None:
         """Note a commit."""
         self.commits += 1
@@ -50,6 +55,8 @@ class SimulatedDisk:
 
         Sessions of before must not be used again: they see the files of before.
         """
+        if not self._log.exists():
+            return 0  # the last session was closed in order, which syncs everything
         kept = chance.randint(0, len(self._lengths))
         length = self._lengths[kept - 1] if kept else self._synced
         lost = len(self._lengths) - kept
@@ -83,6 +90,7 @@ class SimulatedDriver(SqliteDriver):
 
     def open_writer(self) -> SqliteSession:
         """Open the writing session."""
+        self._disk.opened()
         return _WritingSession(self._disk)
 
     def open_reader(self) -> SqliteSession:

@@ -77,10 +77,11 @@ class PluginLife:
     """One process of a plugin, with its two pipes."""
 
     def __init__(self, plugins: SimulatedPlugins, host: SimulatedProcess, name: str) -> None:
+        self._plugins = plugins
         self.process = plugins.processes(name, host.clock)
         self.chance = plugins.chance.stream(f"pipes of {name}")
         self.connection: PluginConnection | None = None
-        self._host = host
+        self.host = host
         latency = Latency(self.chance)
         loop = self.process.loop
         self._sdk: HostConnection | None = None
@@ -103,9 +104,15 @@ class PluginLife:
         self.from_plugin.close()
         self.process.kill()
 
+    def disconnect(self) -> None:
+        """Close both pipes; what is on its way may be lost."""
+        self.to_plugin.cut(self.chance)
+        self.from_plugin.cut(self.chance)
+
     def _plugin_reads(self, data: bytes) -> None:
         if self._sdk is not None:
             self._sdk.received(data)
+        self._plugins.on_piece(self)
 
     def _host_left(self) -> None:
         if self._sdk is not None:
@@ -114,6 +121,7 @@ class PluginLife:
     def _host_reads(self, data: bytes) -> None:
         if self.connection is not None:
             self.connection.bytes_received(data)
+        self._plugins.on_piece(self)
 
     def _plugin_left(self) -> None:
         if self.connection is not None:
@@ -122,7 +130,7 @@ class PluginLife:
     def _sent_some(self) -> None:
         if self.connection is not None and self.to_plugin.unread <= LOW_MARK_BYTES:
             connection = self.connection
-            self.process.loop.call_soon(connection.sent_some, context=self._host.context())
+            self.process.loop.call_soon(connection.sent_some, context=self.host.context())
 
 
 @dataclass(eq=False)
@@ -134,6 +142,10 @@ class SimulatedPlugins:
     processes: Callable[[str, Clock | None], SimulatedProcess]
     load: LoadPlugin
     lives: list[PluginLife] = field(default_factory=list)
+    on_piece: Callable[[PluginLife], None] = lambda _: None
+    """Called after a piece of a stream was read by a plugin or its host."""
+    on_start: Callable[[PluginLife], None] = lambda _: None
+    """Called when a process is about to be started."""
 
     async def start(
         self,
@@ -150,6 +162,7 @@ class SimulatedPlugins:
             raise RuntimeError("a plugin is started by a simulated host")
         life = PluginLife(self, host, f"{host.name}/{key}/{len(self.lives) + 1}")
         self.lives.append(life)
+        self.on_start(life)
         await asyncio.sleep(Latency(life.chance).start())
         try:
             plugin = self.load(key, source)

@@ -90,6 +90,8 @@ class SimulatedHost:
         self.failed: BaseException | None = None
         """Why the last process ended, if it did so by itself with an error."""
         self.starts = 0
+        self.on_commit: Callable[[], None] = lambda: None
+        """Called after each of its commits, before it hears of it itself: the moment to kill it."""
         self._stop = asyncio.Event()
 
     @property
@@ -113,7 +115,7 @@ class SimulatedHost:
         latency = Latency(self.world.chance.stream(f"database of {process.name}"))
 
         def open_database(_: str) -> SimulatedDatabase:
-            return SimulatedDatabase(self.disk, latency, shared=self.shared)
+            return SimulatedDatabase(self.disk, latency, shared=self.shared, on_commit=self._committed)
 
         machine = dataclasses.replace(
             self.world.machine, open_database=open_database, start_plugin=self.world.plugins.start
@@ -130,6 +132,9 @@ class SimulatedHost:
             self.world.tell(self.name, "has stopped in order")
         self.host = None
         process.kill()
+
+    def _committed(self) -> None:
+        self.on_commit()
 
     def stop(self) -> None:
         """Ask it to end in order."""

@@ -1,0 +1,14 @@
+"""A later version of a tool: it has another schema."""
+
+from typing import Any
+
+from hostler_sdk import ToolContext, tool
+from simulation.outside import outside
+
+
+@tool(approval="required")
+async def refund(text: str, reason: str = "", *, ctx: ToolContext) -> Any:
+    """The same, with a reason."""
+    return await outside().effect(
+        tool="refund", key=ctx.effect_key, run=ctx.run_id, call=ctx.call_id, text=text, once=False
+    )
