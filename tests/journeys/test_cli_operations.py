@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import sqlite3
 import threading
@@ -52,8 +53,12 @@ def test_a_server_says_where_it_is_and_its_key_once(hostler: CommandLine, conf: 
         assert "admin key" not in taken.err + wrong.err  # it is shown once: not by what served nothing
         assert not (hostler.cwd / "other" / "admin.key").exists()
         assert server.stop() == 0
-    with hostler.serving("--log-format", "json", "--log-level", "debug") as server:
+    broken = shutil.copytree(ECHO, hostler.cwd / "broken")
+    (broken / "echo.py").write_text("raise SystemExit(3)\n")
+    conf = config(conf, plugins=[{"path": str(broken), "level": "trusted"}], agents=[])
+    with hostler.serving("--config", conf, "--log-format", "json", "--log-level", "debug") as server:
         httpx.get(f"{server.url}/v1/runs", headers={"authorization": f"Bearer {server.key}"})
+        server.wait_log("acme/echo")
         assert server.stop() == 0
         assert server.key not in server.log
         records = [json.loads(line) for line in server.log.splitlines() if line.startswith("{")]

@@ -76,7 +76,7 @@ def test_a_life_with_a_made_up_defect_shrinks_to_what_it_takes() -> None:
     with Workers(1, defects.no_power_cut_after_a_message) as workers:
         ended = workers.live(LONG)
         assert ended.findings == ["a power cut came after a message to a0"]
-        smallest = Minimiser(workers.live, ended.findings[0], ended, seeds=1).shrink()
+        smallest = Minimiser(workers.live, kind_of(ended.findings[0]), ended, seeds=1).shrink()
     plan = smallest.plan
     assert [action.what for action in plan.actions] == ["message", "power cut"]
     message, cut = plan.actions
