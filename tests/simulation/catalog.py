@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from simulation.judges import answers, effects, liveness, prompt, runs
+from simulation.judges import answers, attempts, effects, liveness, prompt, runs
 from simulation.life import Handler
 from simulation.plan import Plan, make_plan
-from simulation.workloads import conversations, faults, messages, operators, people
+from simulation.workloads import calls, conversations, faults, messages, operators, people
 from simulation.workloads import runs as work
 
 PLANNERS = (
@@ -16,16 +16,18 @@ PLANNERS = (
     work.plan,
     people.plan,
     operators.plan,
+    calls.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
     **faults.ACTIONS,
     **work.ACTIONS,
     **operators.ACTIONS,
+    **calls.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant]
-JUDGES = [liveness.judge, runs.judge, effects.judge, prompt.judge, answers.judge]
-FAULTS = frozenset({*faults.KINDS, *faults.MOMENTS})
+JUDGES = [liveness.judge, runs.judge, effects.judge, prompt.judge, answers.judge, attempts.judge]
+FAULTS = frozenset({*faults.KINDS, *faults.MOMENTS, *calls.KINDS})
 
 
 def plan_of(seed: str) -> Plan:

@@ -172,6 +172,14 @@ class Life:
             pass
         work()
 
+    @staticmethod
+    async def first_of(*events: asyncio.Event) -> None:
+        """Wait until one of some events is set."""
+        waits = [asyncio.ensure_future(event.wait()) for event in events]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for task in waits:
+            task.cancel()
+
     # -- the course of it -------------------------------------------------------------------------
 
     async def live(self, handlers: Mapping[str, Handler], attend: Sequence[Attend]) -> None:
@@ -248,9 +256,9 @@ class Life:
         waits += [f"the message {event} waits since {at}" for event, at in found]
         return waits
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Read the facts with SQL of the judges' own."""
-        connection = sqlite3.connect(self.hosts[0].disk.path)
+    def rows(self, sql: str, host: SimulatedHost | None = None) -> list[tuple[Any, ...]]:
+        """Read the facts with SQL of the judges' own, in the database of a host, or of the first one."""
+        connection = sqlite3.connect((host or self.hosts[0]).disk.path)
         try:
             return connection.execute(sql).fetchall()
         finally:

@@ -44,6 +44,8 @@ class Outside:
     """(time, kind, data): what clients and runners saw, in order."""
     fault: Callable[[str], str | None] = lambda _: None
     """Kind of request -> "lost" (the answer never comes), "error", "late", or None."""
+    watchers: list[Callable[[str, str, SimulatedProcess | None], None]] = field(default_factory=list)
+    """Called with the kind of a request, its stage ("asked", "arrived", "done") and who made it."""
     _by_key: dict[str, int] = field(default_factory=dict)
 
     def note(self, kind: str, **data: Any) -> None:
@@ -65,12 +67,17 @@ class Outside:
         self._by_key.setdefault(key, serial)
         return {"serial": serial}
 
+    def _reached(self, kind: str, stage: str, caller: SimulatedProcess | None) -> None:
+        for watch in list(self.watchers):
+            watch(kind, stage, caller)
+
     async def ask(self, kind: str, work: Callable[[], Any]) -> Any:
         """Have `work` done by a service, after the time of a message there; wait for its answer."""
         caller = current_process()
         here = (caller or self.loop.outside).context()
         answer: asyncio.Future[Any] = self.loop.create_future()
         fault = self.fault(kind)
+        self._reached(kind, "asked", caller)
 
         def settle(value: Any) -> None:
             if not answer.done():
@@ -80,10 +87,12 @@ class Outside:
                     answer.set_result(value)
 
         def arrive() -> None:
+            self._reached(kind, "arrived", caller)
             if fault == "error":
                 value: Any = ServiceError("the service refuses")
             else:
                 value = work()
+            self._reached(kind, "done", caller)
             if fault != "lost":
                 wait = self.latency.network() * (1000 if fault == "late" else 1)
                 self.loop.call_later(wait, settle, value, context=here)

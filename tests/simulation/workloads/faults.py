@@ -160,11 +160,9 @@ class _Commits:
     def __init__(self, host: SimulatedHost) -> None:
         self._host = host
 
-    def hook(self, count: Callable[[], None]) -> None:
-        self._host.on_commit = count
-
-    def unhook(self) -> None:
-        self._host.on_commit = lambda: None
+    def hook(self, count: Callable[[], None]) -> Callable[[], None]:
+        self._host.at_commit.append(count)
+        return lambda: self._host.at_commit.remove(count)
 
 
 class _Pieces:
@@ -174,11 +172,13 @@ class _Pieces:
         self._plugins = life.world.plugins
         self._host = host
 
-    def hook(self, count: Callable[[], None]) -> None:
-        self._plugins.on_piece = lambda plugin: count() if plugin.host is self._host.process else None
+    def hook(self, count: Callable[[], None]) -> Callable[[], None]:
+        def read(plugin: PluginLife) -> None:
+            if plugin.host is self._host.process:
+                count()
 
-    def unhook(self) -> None:
-        self._plugins.on_piece = lambda _: None
+        self._plugins.at_piece.append(read)
+        return lambda: self._plugins.at_piece.remove(read)
 
 
 async def _counted(
@@ -192,17 +192,14 @@ async def _counted(
         nonlocal left
         left -= 1
         if left == 0:
-            source.unhook()
+            unhook()
             work()
             life.world.loop.call_soon(done.set, context=life.clients.context())
 
-    source.hook(count)
-    waits = [asyncio.ensure_future(event.wait()) for event in (done, life.calm)]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for task in waits:
-        task.cancel()
+    unhook = source.hook(count)
+    await life.first_of(done, life.calm)
     if not done.is_set():
-        source.unhook()
+        unhook()
 
 
 async def _crash_loop(life: Life, host: SimulatedHost, data: dict[str, Any]) -> None:
@@ -215,7 +212,7 @@ async def _crash_loop(life: Life, host: SimulatedHost, data: dict[str, Any]) -> 
             left -= 1
             loop.call_later(data["seconds"] / 10, plugin.process.kill, context=life.clients.context())
 
-    life.world.plugins.on_start = started
+    life.world.plugins.at_start.append(started)
     for process in life.plugins_of(host):
         process.kill()
     await life.calm.wait()

@@ -112,7 +112,7 @@ class PluginLife:
     def _plugin_reads(self, data: bytes) -> None:
         if self._sdk is not None:
             self._sdk.received(data)
-        self._plugins.on_piece(self)
+        self._plugins.was_read(self)
 
     def _host_left(self) -> None:
         if self._sdk is not None:
@@ -121,7 +121,7 @@ class PluginLife:
     def _host_reads(self, data: bytes) -> None:
         if self.connection is not None:
             self.connection.bytes_received(data)
-        self._plugins.on_piece(self)
+        self._plugins.was_read(self)
 
     def _plugin_left(self) -> None:
         if self.connection is not None:
@@ -142,10 +142,15 @@ class SimulatedPlugins:
     processes: Callable[[str, Clock | None], SimulatedProcess]
     load: LoadPlugin
     lives: list[PluginLife] = field(default_factory=list)
-    on_piece: Callable[[PluginLife], None] = lambda _: None
+    at_piece: list[Callable[[PluginLife], None]] = field(default_factory=list)
     """Called after a piece of a stream was read by a plugin or its host."""
-    on_start: Callable[[PluginLife], None] = lambda _: None
+    at_start: list[Callable[[PluginLife], None]] = field(default_factory=list)
     """Called when a process is about to be started."""
+
+    def was_read(self, life: PluginLife) -> None:
+        """Report that a plugin or its host has read a piece."""
+        for call in list(self.at_piece):
+            call(life)
 
     async def start(
         self,
@@ -162,7 +167,8 @@ class SimulatedPlugins:
             raise RuntimeError("a plugin is started by a simulated host")
         life = PluginLife(self, host, f"{host.name}/{key}/{len(self.lives) + 1}")
         self.lives.append(life)
-        self.on_start(life)
+        for call in list(self.at_start):
+            call(life)
         await asyncio.sleep(Latency(life.chance).start())
         try:
             plugin = self.load(key, source)

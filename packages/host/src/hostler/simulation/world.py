@@ -90,7 +90,7 @@ class SimulatedHost:
         self.failed: BaseException | None = None
         """Why the last process ended, if it did so by itself with an error."""
         self.starts = 0
-        self.on_commit: Callable[[], None] = lambda: None
+        self.at_commit: list[Callable[[], None]] = []
         """Called after each of its commits, before it hears of it itself: the moment to kill it."""
         self._stop = asyncio.Event()
 
@@ -134,7 +134,8 @@ class SimulatedHost:
         process.kill()
 
     def _committed(self) -> None:
-        self.on_commit()
+        for call in list(self.at_commit):
+            call()
 
     def stop(self) -> None:
         """Ask it to end in order."""
