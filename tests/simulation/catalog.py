@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from simulation.judges import answers, attempts, effects, liveness, prompt, runs
+from simulation.judges import answers, attempts, effects, liveness, paid, prompt, runs
+from simulation.judges import webhooks as notices
 from simulation.life import Handler
 from simulation.plan import Plan, make_plan
-from simulation.workloads import calls, conversations, faults, messages, operators, people
+from simulation.workloads import (
+    calls,
+    conversations,
+    faults,
+    messages,
+    models,
+    operators,
+    people,
+    services,
+    webhooks,
+)
 from simulation.workloads import runs as work
 
 PLANNERS = (
@@ -17,6 +28,9 @@ PLANNERS = (
     people.plan,
     operators.plan,
     calls.plan,
+    models.plan,
+    services.plan,
+    webhooks.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -24,10 +38,20 @@ HANDLERS: dict[str, Handler] = {
     **work.ACTIONS,
     **operators.ACTIONS,
     **calls.ACTIONS,
+    **services.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant]
-JUDGES = [liveness.judge, runs.judge, effects.judge, prompt.judge, answers.judge, attempts.judge]
-FAULTS = frozenset({*faults.KINDS, *faults.MOMENTS, *calls.KINDS})
+JUDGES = [
+    liveness.judge,
+    runs.judge,
+    effects.judge,
+    prompt.judge,
+    answers.judge,
+    attempts.judge,
+    paid.judge,
+    notices.judge,
+]
+FAULTS = frozenset({*faults.KINDS, *faults.MOMENTS, *calls.KINDS, *services.ACTIONS})
 
 
 def plan_of(seed: str) -> Plan:

@@ -16,10 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from hostler.domain.agents import AgentSpec
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.type_fit import convert
+from hostler.domain.webhooks import Webhook
 from hostler.host.config import ConfigFile, PluginEntry, Settings
 from hostler.host.host import Host
+from hostler.host.machine import Machine
 from hostler.simulation.disk import SimulatedDisk
 from hostler.simulation.entropy import EPOCH
 from hostler.simulation.latency import Latency
@@ -28,8 +33,10 @@ from hostler.simulation.world import SimulatedHost, World
 from hostler.storage.stores import agents
 from hostler_protocol.errors import HostlerError, StorageError
 from hostler_sdk.loading import load_folder
+from simulation.model_service import build
 from simulation.outside import Outside, set_outside
 from simulation.plan import MAX_MOMENT, Action, Plan
+from simulation.receivers import SimulatedEgress
 
 WORKSPACE = "default"
 TENANT = "tenant"
@@ -43,6 +50,18 @@ LOOK_SECONDS = 1.0
 LEASE_SECONDS = 5.0
 RETRY_SECONDS = 0.05
 MANIFEST = "hostler.yaml"
+WAITS = """
+SELECT 'run ' || run_id || ' is ' || status FROM runs
+WHERE status NOT IN ('completed', 'failed', 'cancelled', 'timeout')
+UNION ALL SELECT 'event ' || event_id || ' is ' || outcome FROM events WHERE outcome = 'deferred'
+UNION ALL SELECT 'pause ' || pause_id || ' is ' || status FROM pauses WHERE settled_at IS NULL
+UNION ALL SELECT 'the steered message ' || event_id || ' waits for run ' || run_id FROM steering
+WHERE status = 'queued'
+UNION ALL SELECT 'the message ' || event_id || ' waits since ' || created_at FROM waiting_messages
+UNION ALL SELECT 'delivery ' || delivery_id || ' to ' || webhook || ' is pending' FROM deliveries
+WHERE status = 'pending'
+"""
+"""What the facts say is not at its end."""
 
 Handler = Callable[["Life", Action], Awaitable[None]]
 Attend = Callable[["Life"], Awaitable[None]]
@@ -80,11 +99,18 @@ class Life:
     def __init__(self, plan: Plan, folder: Path, template: Path) -> None:
         self.plan = plan
         self.folder = folder
-        self.world = World(plan.seed, lambda _, source: load_folder(Path(source.path)), self._happened)
+        self.world = World(
+            plan.seed,
+            lambda _, source: load_folder(Path(source.path)),
+            self._happened,
+            machine=Machine(model_providers={"openai": build}, open_egress=SimulatedEgress),
+        )
         self.outside = Outside(
             self.world.loop,
             self.world.process("services"),
             Latency(self.world.chance.stream("services")),
+            self.world.chance,
+            facts=self.rows,
         )
         set_outside(self.outside)
         self.clients = self.world.process("clients")
@@ -210,6 +236,8 @@ class Life:
         specs = [spec for spec in self.plan.agents if spec["name"] != without]
         return ConfigFile(
             plugins=[PluginEntry(path=str(self.plugin(name)), level="trusted") for name in self._plugins],
+            models=msgspec.convert(self.plan.models, list[ModelEntry]),
+            webhooks=msgspec.convert(self.plan.webhooks, list[Webhook]),
             agents=[convert(spec, AgentSpec, spec["name"]) for spec in specs],
         )
 
@@ -242,19 +270,7 @@ class Life:
 
     def waiting(self) -> list[str]:
         """Return what the facts say is not at its end."""
-        found = self.rows(
-            "SELECT run_id, status FROM runs WHERE status NOT IN ('completed','failed','cancelled','timeout')"
-        )
-        waits = [f"run {run} is {status}" for run, status in found]
-        found = self.rows("SELECT event_id, outcome FROM events WHERE outcome = 'deferred'")
-        waits += [f"event {event} is {outcome}" for event, outcome in found]
-        found = self.rows("SELECT pause_id, status FROM pauses WHERE settled_at IS NULL")
-        waits += [f"pause {pause} is {status}" for pause, status in found]
-        found = self.rows("SELECT event_id, run_id FROM steering WHERE status = 'queued'")
-        waits += [f"the steered message {event} waits for run {run}" for event, run in found]
-        found = self.rows("SELECT event_id, created_at FROM waiting_messages")
-        waits += [f"the message {event} waits since {at}" for event, at in found]
-        return waits
+        return [text for (text,) in self.rows(WAITS)]
 
     def rows(self, sql: str, host: SimulatedHost | None = None) -> list[tuple[Any, ...]]:
         """Read the facts with SQL of the judges' own, in the database of a host, or of the first one."""

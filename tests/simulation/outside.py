@@ -6,16 +6,26 @@ A request goes on when its caller is killed: it arrives, has its effect, and nob
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from hostler.simulation.entropy import Chance
 from hostler.simulation.latency import Latency
 from hostler.simulation.loop import SimulatedLoop, SimulatedProcess, current_process
 
+HUNG_SECONDS = 60.0
+"""After this time a connection whose other side says nothing breaks."""
+LATE_SECONDS = (1.0, 30.0)
+
 
 class ServiceError(Exception):
-    """The service answered with an error, or its answer was lost."""
+    """The service answered with an error, or not at all. `status`: of its answer; None: there was none."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +43,69 @@ class Effect:
 
 
 @dataclass(eq=False)
+class Ill:
+    """A service that fails for a while; `share`: of its requests.
+
+    `kind`: "down" (no connection), "status N" (refuses), "hang" (nothing is done, and no answer comes),
+    "lost" (done, and no answer comes), "torn" (done, and the connection breaks), "late" (answers late).
+    Look-ups may "lie" (deny what happened), models be "broken" (stop in mid answer).
+    """
+
+    service: str
+    kind: str
+    share: float
+
+
+@dataclass(eq=False)
 class Outside:
     """The services of one life."""
 
     loop: SimulatedLoop
     process: SimulatedProcess
     latency: Latency
+    chance: Chance
     effects: list[Effect] = field(default_factory=list)
     notes: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
     """(time, kind, data): what clients and runners saw, in order."""
-    fault: Callable[[str], str | None] = lambda _: None
-    """Kind of request -> "lost" (the answer never comes), "error", "late", or None."""
+    ills: list[Ill] = field(default_factory=list)
+    """What is wrong now."""
+    facts: Callable[[str], list[tuple[Any, ...]]] = lambda _: []
+    """Reads the hosts' database."""
+    asked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How many requests of each service there were."""
     watchers: list[Callable[[str, str, SimulatedProcess | None], None]] = field(default_factory=list)
-    """Called with the kind of a request, its stage ("asked", "arrived", "done") and who made it."""
+    """Called with the service of a request, its stage ("asked", "arrived", "done") and who made it."""
     _by_key: dict[str, int] = field(default_factory=dict)
 
     def note(self, kind: str, **data: Any) -> None:
         """Write a line of the log."""
         self.notes.append((self.loop.time(), kind, data))
 
+    def fault(self, service: str) -> str | None:
+        """Draw what goes wrong with a request to a service; None: nothing."""
+        self.asked[service] += 1
+        for ill in self.ills:
+            if ill.service == service and self.chance.stream(f"ills of {service}").random() < ill.share:
+                self.note("fault", service=service, fault=ill.kind, number=self.asked[service])
+                return ill.kind
+        return None
+
     async def effect(self, **request: Any) -> Any:
         """Ask a tool's service to do something; return {"serial": number of the effect}."""
-        return await self.ask("tool", lambda: self._effect(**request))
+        return await self.ask("tool", lambda: self._effect(**request), self.fault("tool"))
 
     async def look(self, key: str) -> Any:
         """Return the outcome recorded under an effect key, or None."""
-        return await self.ask("look", lambda: None if (s := self._by_key.get(key)) is None else {"serial": s})
+        fault = self.fault("look")
+
+        def work() -> Any:
+            serial = self._by_key.get(key)
+            if fault == "lie" and serial is not None:
+                self.note("lied", key=key)
+                return None
+            return None if serial is None else {"serial": serial}
+
+        return await self.ask("look", work, fault)
 
     def _effect(self, *, tool: str, key: str, run: str, call: str, text: str, once: bool) -> Any:
         known = self._by_key.get(key) if once else None
@@ -67,17 +114,19 @@ class Outside:
         self._by_key.setdefault(key, serial)
         return {"serial": serial}
 
-    def _reached(self, kind: str, stage: str, caller: SimulatedProcess | None) -> None:
+    def _reached(self, service: str, stage: str, caller: SimulatedProcess | None) -> None:
         for watch in list(self.watchers):
-            watch(kind, stage, caller)
+            watch(service, stage, caller)
 
-    async def ask(self, kind: str, work: Callable[[], Any]) -> Any:
-        """Have `work` done by a service, after the time of a message there; wait for its answer."""
+    async def ask(self, service: str, work: Callable[[], Any], fault: str | None = None) -> Any:
+        """Have `work` done by a service, after the time of a message there; wait for its answer.
+
+        ServiceError if the service refuses, or the connection breaks.
+        """
         caller = current_process()
         here = (caller or self.loop.outside).context()
         answer: asyncio.Future[Any] = self.loop.create_future()
-        fault = self.fault(kind)
-        self._reached(kind, "asked", caller)
+        self._reached(service, "asked", caller)
 
         def settle(value: Any) -> None:
             if not answer.done():
@@ -86,16 +135,36 @@ class Outside:
                 else:
                     answer.set_result(value)
 
+        def reply(value: Any, seconds: float) -> None:
+            def leave() -> None:
+                if answer.done() or (caller is not None and not caller.alive):
+                    self.note("unheard", service=service)
+                else:
+                    self.loop.call_soon(settle, value, context=here)
+
+            self.loop.call_later(seconds, leave, context=self.process.context())
+
         def arrive() -> None:
-            self._reached(kind, "arrived", caller)
-            if fault == "error":
-                value: Any = ServiceError("the service refuses")
-            else:
+            self._reached(service, "arrived", caller)
+            wait = self.latency.network()
+            value: Any = None
+            kind, _, status = (fault or "").partition(" ")
+            if kind not in ("down", "status", "hang"):
                 value = work()
-            self._reached(kind, "done", caller)
-            if fault != "lost":
-                wait = self.latency.network() * (1000 if fault == "late" else 1)
-                self.loop.call_later(wait, settle, value, context=here)
+                self._reached(service, "done", caller)
+            match kind:
+                case "down":
+                    reply(ServiceError("it cannot be reached"), wait)
+                case "status":
+                    reply(ServiceError(f"it refuses: {status}", int(status)), wait)
+                case "hang" | "lost":
+                    reply(ServiceError("the connection broke"), HUNG_SECONDS)
+                case "torn":
+                    reply(ServiceError("the connection broke"), wait)
+                case "late":
+                    reply(value, self.chance.stream(f"ills of {service}").uniform(*LATE_SECONDS))
+                case _:
+                    reply(value, wait)
 
         self.loop.call_later(self.latency.network(), arrive, context=self.process.context())
         return await answer

@@ -31,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How often people do what they need not do; see workloads/people.py."""
     plugins: list[str] = []
     """Folders of plugins in this directory, besides `plugin`."""
+    models: list[dict[str, Any]] = []
+    webhooks: list[dict[str, Any]] = []
     agents: list[dict[str, Any]] = []
     tenant: list[dict[str, Any]] = []
     """Agents of the second workspace."""
@@ -51,6 +53,8 @@ class Draft:
         self.settings: dict[str, Any] = {}
         self.people: dict[str, float] = {}
         self.plugins: list[str] = []
+        self.models: list[dict[str, Any]] = []
+        self.webhooks: list[dict[str, Any]] = []
         self.agents: list[dict[str, Any]] = []
         self.tenant: list[dict[str, Any]] = []
         self.actions: list[Action] = []
@@ -79,6 +83,8 @@ def make_plan(seed: str, planners: Iterator[Planner]) -> Plan:
         settings=draft.settings,
         people=draft.people,
         plugins=draft.plugins,
+        models=draft.models,
+        webhooks=draft.webhooks,
         agents=draft.agents,
         tenant=draft.tenant,
         actions=actions,

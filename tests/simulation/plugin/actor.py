@@ -17,6 +17,8 @@ The input's text is a JSON list of steps; the first item of a step says which:
     fail                  fail the run
     fail_retryably        fail the run, so that the same event may succeed another time
     hold CALLS            pause the run itself (of the runner `keeper`); CALLS: lists of kind and text
+    model TEXT [SECONDS]  ask a model; after so long give up
+    stream TEXT [SECONDS] the same, piece by piece
     together STEPS        take several steps at once
 """
 
@@ -29,6 +31,7 @@ from hostler_sdk import (
     Result,
     RunContext,
     Runner,
+    RuntimeFailure,
     ToolContext,
     delta,
     failed,
@@ -36,10 +39,11 @@ from hostler_sdk import (
     paused,
     tool,
 )
-from simulation.outside import outside
+from simulation.outside import ServiceError, outside
 
 FIELDS = [{"name": "size", "type": "select", "options": ["s", "xl"], "required": True}]
-ANSWERED = frozenset({"set", "get", "tool", "ask", "pull", "listen", "child", "leave"})
+ANSWERED = frozenset({"set", "get", "tool", "ask", "pull", "listen", "child", "leave", "model", "stream"})
+GAVE_UP = {"error": "gave up"}
 
 
 class Plain(Runner):
@@ -47,11 +51,15 @@ class Plain(Runner):
 
     capabilities = {"streaming", "tool_calling", "steering"}
     permissions = {
+        "models": ["invoke", "stream"],
         "tools": ["detail", "call"],
         "runs": ["get", "list", "events", "cancel", "create"],
         "history": ["page"],
     }
-    config = [{"name": "tools", "type": "tool-multi-selector", "default": ["actor.*"]}]
+    config = [
+        {"name": "tools", "type": "tool-multi-selector", "default": ["actor.*"]},
+        {"name": "model", "type": "llm-model-selector"},
+    ]
 
     async def run(self, ctx: RunContext) -> str | Result:
         """Take the steps."""
@@ -190,11 +198,37 @@ class Work:
         child = await self.ctx.runs.create("child", json.dumps(steps), wait=60)
         return {"status": child.status}
 
+    async def model(self, text: str, seconds: float | None = None) -> Any:
+        try:
+            async with asyncio.timeout(seconds):
+                reply = await self.ctx.models.invoke(self.ctx.config["model"], self.question(text))
+        except TimeoutError:
+            return GAVE_UP
+        return reply.message.content
+
+    async def stream(self, text: str, seconds: float | None = None) -> Any:
+        stream, pieces = self.ctx.models.stream(self.ctx.config["model"], self.question(text)), ""
+        try:
+            async with asyncio.timeout(seconds):
+                async for chunk in stream:
+                    pieces += str(chunk.delta.content)
+        except TimeoutError:
+            return GAVE_UP
+        answer = None if stream.reply is None else stream.reply.message.content
+        return answer if answer == pieces else {"pieces": pieces, "answer": answer}
+
+    def question(self, text: str) -> list[dict[str, Any]]:
+        """Return the messages of a question that is asked once in a life."""
+        return [{"role": "user", "content": f"{self.ctx.run_id} {text}"}]
+
 
 async def deed(name: str, ctx: ToolContext, text: str, *, once: bool = False) -> Any:
-    return await outside().effect(
-        tool=name, key=ctx.effect_key, run=ctx.run_id, call=ctx.call_id, text=text, once=once
-    )
+    try:
+        return await outside().effect(
+            tool=name, key=ctx.effect_key, run=ctx.run_id, call=ctx.call_id, text=text, once=once
+        )
+    except ServiceError as error:
+        raise RuntimeFailure(str(error)) from None
 
 
 @tool
@@ -218,7 +252,10 @@ async def pay(text: str, *, ctx: ToolContext) -> Any:
 @pay.lookup
 async def paid(effect_key: str) -> Any:
     """What came of it."""
-    return await outside().look(effect_key)
+    try:
+        return await outside().look(effect_key)
+    except ServiceError as error:
+        raise RuntimeFailure(str(error)) from None
 
 
 @tool(effect="pure")

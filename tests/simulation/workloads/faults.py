@@ -49,7 +49,7 @@ def plan(draft: Draft) -> None:
         at, kind = chance.uniform(0.05, MAX_MOMENT * 0.9), chance.choice(KINDS)
         host = chance.randint(0, draft.hosts - 1)
         lasts = chance.choice([0.05, 0.5, 3.0, 12.0, 25.0]) * chance.uniform(0.5, 1.5)
-        draft.add(at, kind, host=host, seconds=round(lasts, 3), by=round(chance.uniform(-3600, 3600), 1))
+        draft.add(at, kind, host=host, seconds=round(lasts, 3), by=round(chance.uniform(-600, 600), 1))
 
 
 async def fault(life: Life, action: Action) -> None:

@@ -1,0 +1,98 @@
+"""Every notice is delivered, or given up with a reason; a delivery has one body, a signature, one sender."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+from hostler.simulation.entropy import EPOCH
+from simulation.life import WORKSPACE, Life
+
+MAX_TRIES = 15
+GONE = 410
+SOON_SECONDS = 20.0
+"""A result that could not be stored is found out when the lease of 30 s is over, not sooner."""
+
+
+def judge(life: Life) -> list[str]:
+    """All of it."""
+    posts = _posts(life)
+    found = [*_missing(life), *_outcomes(life, posts)]
+    clocks_jump = any(action.what == "clock" for action in life.plan.actions)
+    for delivery, tries in posts.items():
+        bodies = {one["body"] for one in tries}
+        if len(bodies) > 1:
+            found.append(f"delivery {delivery} was sent with {len(bodies)} bodies")
+        found += [f"delivery {delivery}: its signature is wrong" for one in tries if not one["signed"]]
+        if not clocks_jump:  # leases go by them
+            found += _one_sender(delivery, tries)
+            found += _gone(delivery, tries)
+    return found
+
+
+def _posts(life: Life) -> dict[str, list[dict[str, Any]]]:
+    """The tries of each delivery, with when each began and ended (None: never), and what was answered."""
+    posts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_number: dict[tuple[str, int], dict[str, Any]] = {}
+    for at, kind, data in life.outside.notes:
+        if kind == "posted":
+            one = {**data, "at": at, "ended": None, "status": None, "received": False}
+            posts[data["delivery"]].append(one)
+            by_number[data["hook"], data["number"]] = one
+        elif kind == "received":
+            by_number[data["hook"], data["number"]]["received"] = True
+        elif kind == "post answered":
+            by_number[data["hook"], data["number"]].update(ended=at, status=data["status"])
+    return posts
+
+
+def _missing(life: Life) -> list[str]:
+    """Notices that a webhook wanted and has no delivery for."""
+    there = set(life.rows("SELECT notice_id, webhook FROM deliveries"))
+    return [
+        f"{event} {notice} has no delivery to {hook['name']}"
+        for notice, event in life.rows(
+            f"SELECT notice_id, event FROM notices WHERE workspace_id = '{WORKSPACE}'"
+        )
+        for hook in life.plan.webhooks
+        if (not hook["events"] or event in hook["events"]) and (notice, hook["name"]) not in there
+    ]
+
+
+def _outcomes(life: Life, posts: dict[str, list[dict[str, Any]]]) -> list[str]:
+    query = "SELECT delivery_id, webhook, status, attempts, http_status, error FROM deliveries"
+    found = []
+    for delivery, hook, status, attempts, http_status, error in life.rows(query):
+        name = f"delivery {delivery} to {hook}"
+        tries = posts.get(delivery, [])
+        if status == "delivered" and not any(one["received"] and one["status"] == 200 for one in tries):
+            found.append(f"{name} is marked as delivered, and was not")
+        elif status == "dead":
+            if not error:
+                found.append(f"{name} was given up without a reason")
+            if http_status != GONE and attempts < MAX_TRIES:
+                found.append(f"{name} was given up after {attempts} tries: {http_status} {error}")
+        if attempts > MAX_TRIES:
+            found.append(f"{name} was tried {attempts} times")
+    return found
+
+
+def _one_sender(delivery: str, tries: list[dict[str, Any]]) -> list[str]:
+    found = []
+    for number, (first, second) in enumerate(pairwise(tries), 1):
+        over = first["ended"] is not None and first["ended"] <= second["at"]
+        if not over and EPOCH + second["at"] < first["lease_until"]:
+            found.append(
+                f"delivery {delivery}: try {number + 1} by {second['by']} began while {first['by']} sent it,"
+                " whose lease held"
+            )
+    return found
+
+
+def _gone(delivery: str, tries: list[dict[str, Any]]) -> list[str]:
+    return [
+        f"delivery {delivery} was sent again {second['at'] - first['ended']:.1f} s after a 410"
+        for first, second in pairwise(tries)
+        if first["status"] == GONE and second["at"] - first["ended"] < SOON_SECONDS
+    ]

@@ -1,0 +1,34 @@
+"""Receivers of notices of pauses, and their faults."""
+
+from __future__ import annotations
+
+from simulation.plan import Draft
+from simulation.receivers import SECRET_NAME
+from simulation.workloads.services import plan_ills
+
+KINDS = (
+    "down",
+    "status 400",
+    "status 410",
+    "status 429",
+    "status 500",
+    "hang",
+    "lost",
+    "torn",
+    "late",
+)
+
+
+def plan(draft: Draft) -> None:
+    """No, one or two receivers, and their faults."""
+    chance = draft.chance("webhooks")
+    for number in range(chance.choice([0, 1, 2])):
+        draft.webhooks.append(
+            {
+                "name": f"hook{number}",
+                "url": f"https://hook{number}.example/notices",
+                "secret": f"env:{SECRET_NAME}",
+                "events": chance.choice([[], ["pause.opened", "pause.needs_review"]]),
+            }
+        )
+        plan_ills(draft, f"hook{number}", KINDS)
