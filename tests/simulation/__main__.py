@@ -18,6 +18,7 @@ from simulation.findings import kind_of
 from simulation.kept import keep, next_seed, read_plan, set_next_seed
 from simulation.life import Ended
 from simulation.lives import Workers
+from simulation.occurrences import GROUPS, few
 from simulation.plan import Plan
 from simulation.shrink import MAX_LIVES, Minimiser, as_test
 from simulation.story import plain, story_of
@@ -85,6 +86,36 @@ def _table(tally: Tally) -> Table:
     return table
 
 
+def coverage(options: argparse.Namespace) -> int:
+    """Count what happened in the lives of seeds; 1 if something never did."""
+    first, last = (int(part) for part in (options.seeds.split("-") * 2)[:2])
+    lives: dict[str, dict[str, int]] = {}
+    with Workers(options.jobs) as workers, console.status("") as status:
+        for ended in workers.live_all(plan_of(str(seed)) for seed in range(first, last + 1)):
+            lives[ended.plan.seed] = ended.counts
+            status.update(f"{len(lives)} lives")
+    console.print(_coverage_table(lives))
+    console.print(Text(f"seeds that show all of it: {', '.join(few(lives))}"), soft_wrap=True)
+    return int(any(not _lives_with(name, lives) for group in GROUPS.values() for name in group))
+
+
+def _lives_with(name: str, lives: dict[str, dict[str, int]]) -> int:
+    return sum(counts.get(name, 0) > 0 for counts in lives.values())
+
+
+def _coverage_table(lives: dict[str, dict[str, int]]) -> Table:
+    table = Table("", f"of {len(lives)} lives", "in all", box=None, header_style="bold", pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for title, group in GROUPS.items():
+        table.add_row(Text(title, "bold"))
+        for name in group:
+            found = _lives_with(name, lives)
+            total = sum(counts.get(name, 0) for counts in lives.values())
+            table.add_row(Text(f"  {name}", "" if found else "red"), f"{found:,}", f"{total:,}")
+    return table
+
+
 def show(options: argparse.Namespace) -> int:
     """Tell a life."""
     with Workers(1) as workers:
@@ -138,6 +169,10 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--jobs", type=int, default=2, help="lives at a time")
     one.add_argument("-v", "--verbose", action="store_true", help="show every life")
     one.set_defaults(work=run)
+    one = commands.add_parser("coverage", help="count what happens in the lives of some seeds")
+    one.add_argument("--seeds", metavar="A-B", default="1-300", help="these seeds (1-300)")
+    one.add_argument("--jobs", type=int, default=2, help="lives at a time")
+    one.set_defaults(work=coverage)
     one = commands.add_parser("show", help="tell a life as a list of events")
     one.set_defaults(work=show)
     two = commands.add_parser("shrink", help="cut a life with a finding down, and print it as a test")

@@ -66,6 +66,7 @@ WHERE status = 'pending'
 Handler = Callable[["Life", Action], Awaitable[None]]
 Attend = Callable[["Life"], Awaitable[None]]
 Judge = Callable[["Life"], list[str]]
+Count = Callable[["Life"], dict[str, int]]
 wait = asyncio.sleep
 
 
@@ -80,13 +81,15 @@ class Ended:
     seconds: float
     callbacks: int
     log: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    """What happened, and how often."""
 
 
 class _Records(logging.Handler):
     """Keeps what the hosts log."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.INFO)
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -306,6 +309,7 @@ def live(
     handlers: Mapping[str, Handler],
     attend: Sequence[Attend],
     judges: Sequence[Judge],
+    count: Count = lambda _: {},
 ) -> Ended:
     """Live a life in this interpreter, once: afterwards its state is of no use for another one."""
     base = Path(tempfile.mkdtemp(prefix="hostler-life-", dir=_memory()))
@@ -314,6 +318,7 @@ def live(
         life = Life(plan, base, template)
         logging.getLogger("hostler").addHandler(life.logged)
         logging.getLogger("hostler").propagate = False
+        logging.getLogger("hostler.runs.attempt").setLevel(logging.INFO)  # says which attempts are superseded
         loop = life.world.loop
         try:
             life.world.run(life.live(handlers, attend))
@@ -323,7 +328,8 @@ def live(
             findings += judge(life)
         log = life.outside.notes + [(one.at, "effect", asdict(one)) for one in life.outside.effects]
         log.sort(key=lambda note: note[0])
-        return Ended(plan, findings, journal_digest(life), loop.time(), loop.callbacks, log)
+        digest = journal_digest(life)
+        return Ended(plan, findings, digest, loop.time(), loop.callbacks, log, count(life))
     finally:
         shutil.rmtree(base, ignore_errors=True)
 

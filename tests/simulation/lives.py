@@ -22,6 +22,7 @@ from hostler.domain.struct_types import learn_struct_types
 from hostler.storage.sql.sqlite import SqliteDriver
 from simulation.catalog import ATTEND, HANDLERS, JUDGES
 from simulation.life import Ended, live
+from simulation.occurrences import occurrences
 from simulation.plan import Plan
 
 LIFE_SECONDS = 60.0
@@ -82,7 +83,7 @@ def _live_and_exit(
         if prepare is not None:
             prepare()
         with os.fdopen(writing, "wb") as pipe:
-            pickle.dump(live(plan, template, HANDLERS, ATTEND, JUDGES), pipe)
+            pickle.dump(live(plan, template, HANDLERS, ATTEND, JUDGES, occurrences), pipe)
         status = 0
     except BaseException:
         os.write(stacks, traceback.format_exc().encode())

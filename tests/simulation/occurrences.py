@@ -1,0 +1,291 @@
+"""What truly happened in a life, counted from the facts and from the log of the outside.
+
+A feature that a plan names and that never comes about proves nothing: `python -m simulation coverage` counts
+over many lives, and a test demands that each of these occurs.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from simulation.life import Life
+
+TOOLS = ("note", "book", "pay", "price", "refund")
+_OVER = "('completed', 'failed', 'cancelled', 'timeout')"
+_AFTER_LOSS = "kind = 'lifecycle' AND type = 'queued' AND data LIKE '%ended during the run; {}%'"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a life at its end."""
+
+    life: Life
+    database: sqlite3.Connection
+
+    def count(self, sql: str) -> int:
+        """Return the number that a query returns."""
+        (number,) = self.database.execute(sql).fetchone()
+        return int(number or 0)
+
+    def noted(self, kind: str, **data: Any) -> int:
+        """Count notes of the outside with these values."""
+        return sum(
+            kind == noted and all(values.get(name) == value for name, value in data.items())
+            for _, noted, values in self.life.outside.notes
+        )
+
+    def logged(self, text: str) -> int:
+        """Count messages of the hosts' logs that hold a text."""
+        return sum(text in record.getMessage() for record in self.life.logged.records)
+
+
+Count = Callable[[Facts], int]
+
+
+def _sql(query: str) -> Count:
+    return lambda facts: facts.count(query)
+
+
+def _journal(where: str) -> Count:
+    return _sql(f"SELECT count(*) FROM journal WHERE {where}")
+
+
+def _runs(where: str) -> Count:
+    return _sql(f"SELECT count(*) FROM runs WHERE {where}")
+
+
+def _calls(where: str) -> Count:
+    return _sql(f"SELECT count(*) FROM pause_calls WHERE {where}")
+
+
+def _audit(action: str) -> Count:
+    return _sql(f"SELECT count(*) FROM audit WHERE action = '{action}'")
+
+
+def _noted(kind: str, **data: Any) -> Count:
+    return lambda facts: facts.noted(kind, **data)
+
+
+def _logged(text: str) -> Count:
+    return lambda facts: facts.logged(text)
+
+
+def _events(outcome: str) -> Count:
+    return _sql(f"SELECT count(*) FROM events WHERE outcome = '{outcome}'")
+
+
+def _made(tool: str) -> Count:
+    return lambda facts: sum(effect.tool == tool and effect.made for effect in facts.life.outside.effects)
+
+
+def _lane(facts: Facts) -> int:
+    return facts.count(
+        "SELECT count(*) FROM runs a JOIN runs b ON a.lane = b.lane AND a.run_id < b.run_id"
+        " WHERE a.parallel = 1 AND b.parallel = 1 AND b.started_at < a.finished_at"
+        " AND a.started_at < b.finished_at"
+    )
+
+
+def _again(tool: str) -> Count:
+    """Count calls whose request arrived more than once."""
+
+    def count(facts: Facts) -> int:
+        arrived = [(one.run, one.call) for one in facts.life.outside.effects if one.tool == tool]
+        return len(arrived) - len(set(arrived))
+
+    return count
+
+
+_LONG = (
+    "SELECT count(*) FROM (SELECT 1 FROM journal WHERE type = 'message.delta'"
+    " GROUP BY run_id HAVING sum(count) > 1100)"
+)
+
+LANES: dict[str, Count] = {
+    "messages that start a run": _events("started"),
+    "messages that wait in their lane": _events("queued"),
+    "messages steered into a run": _events("steered"),
+    "messages that a busy lane rejects": _events("rejected"),
+    "runs interrupted by a newer message": _runs(
+        "status = 'cancelled' AND cancel_reason LIKE 'interrupted%'"
+    ),
+    "runs at once in a parallel lane": _lane,
+    "pauses superseded by a newer message": _runs("cancel_reason LIKE 'superseded%'"),
+    "debounced turns of several messages": _sql(
+        "SELECT count(*) FROM (SELECT 1 FROM gathered GROUP BY run_id HAVING count(*) > 1)"
+    ),
+    "messages with a delay": _runs("not_before IS NOT NULL AND gathering IS NULL"),
+    "messages for the agent of higher priority": _runs("agent_name = 'talk'"),
+    "messages that named no agent": _sql(
+        "SELECT count(*) FROM events WHERE routing NOT LIKE '%\"agent\":null%'"
+    ),
+    "steers that a run pulled": _journal("type = 'steering.injected'"),
+    "steers that became a run of their own": _journal("type = 'steering.requeued'"),
+    "steers that were dropped": _journal("type = 'steering.dropped'"),
+}
+RUNS: dict[str, Count] = {
+    "runs that completed": _runs("status = 'completed'"),
+    "runs that failed by themselves": _runs("status_code IN ('runner.error', 'actor.busy')"),
+    "child runs": _runs("parent_run_id IS NOT NULL"),
+    "children of children": _sql(
+        "SELECT count(*) FROM runs a JOIN runs b ON a.parent_run_id = b.run_id"
+        " WHERE b.parent_run_id IS NOT NULL"
+    ),
+    "children cancelled with their parent": _runs("cancel_reason LIKE 'its parent run%'"),
+    "runs that people cancelled": _runs("status = 'cancelled' AND cancel_reason = 'they wish so'"),
+    "cancellations that a runner ignores": _noted("ignored a cancellation"),
+    "deadlines that passed": _journal("type = 'timeout' AND data LIKE '%deadline%'"),
+    "idle timeouts": _journal("type = 'timeout' AND data LIKE '%idle_timeout%'"),
+    "retries that ended": _sql(
+        "SELECT count(*) FROM run_sources JOIN runs USING (run_id)"
+        f" WHERE kind = 'retry' AND status IN {_OVER}"
+    ),
+    "forks that completed": _sql(
+        "SELECT count(*) FROM run_sources JOIN runs USING (run_id)"
+        " WHERE kind = 'fork' AND status = 'completed'"
+    ),
+    "forks at an earlier step": _sql("SELECT count(*) FROM run_sources WHERE kind = 'fork' AND step > 0"),
+    "forks with effects": _sql("SELECT count(*) FROM run_sources WHERE kind = 'fork' AND effects = 1"),
+    "runs resumed after a host ended": _journal(_AFTER_LOSS.format("it resumes") + " AND data LIKE '%host%'"),
+    "runs resumed after a plugin ended": _journal(
+        _AFTER_LOSS.format("it resumes") + " AND data LIKE '%the plugin%'"
+    ),
+    "runs begun anew after a loss": _journal(_AFTER_LOSS.format("it restarts")),
+    "runs failed by the loss of a host": _runs("status_code = 'host.restarted'"),
+    "runs failed by the loss of a plugin": _runs("status_code = 'runner.crashed'"),
+    "runs handed over by a host that stops": _journal("type = 'queued' AND data LIKE '%was stopped before%'"),
+    "attempts beyond the third": _sql("SELECT count(*) FROM runs WHERE attempt > 3"),
+}
+CALLS: dict[str, Count] = {
+    **{f"effects of {tool}": _made(tool) for tool in TOOLS},
+    "idempotent calls made again": _again("book"),
+    "pure calls made again": _again("price"),
+    "calls looked up": _noted("looked up"),
+    "writes of state": _journal("kind = 'call' AND type = 'state.set'"),
+    "calls refused": _journal("kind = 'call' AND data LIKE '%\"error\":%'"),
+}
+PEOPLE: dict[str, Count] = {
+    "approvals": _calls("kind = 'approval' AND decision = 'approved'"),
+    "denials": _calls("kind = 'approval' AND decision = 'denied'"),
+    "questions answered": _calls("kind = 'question' AND decision = 'answered'"),
+    "client tools answered": _calls("kind = 'client_tool' AND decision = 'answered'"),
+    "client tools that failed": _noted("decided", type="error"),
+    "arguments edited": _calls("edited_by IS NOT NULL"),
+    "edited calls executed": _calls("edited_by IS NOT NULL AND execution = 'succeeded'"),
+    "calls that two people approved": _sql(
+        "SELECT count(*) FROM (SELECT 1 FROM decision_votes v JOIN pause_calls c USING (pause_id, call_id)"
+        " WHERE c.decision = 'approved' AND v.vote = 'approve'"
+        " GROUP BY pause_id, call_id HAVING count(DISTINCT v.subject) > 1)"
+    ),
+    "calls that expired": _calls("decision = 'expired'"),
+    "expired calls after which the run went on": _sql(
+        "SELECT count(*) FROM pause_calls JOIN runs USING (run_id)"
+        " WHERE decision = 'expired' AND status = 'completed'"
+    ),
+    "runs cancelled by an expired call": _runs("cancel_reason LIKE 'nobody answered%'"),
+    "pauses cancelled by people": _noted("pause cancelled"),
+    "decisions repeated": _noted("repeated"),
+    "decisions refused": _noted("decision refused"),
+    "runs parked while they wait": _journal("kind = 'lifecycle' AND type = 'paused'"),
+    "explicit pauses resumed": _sql(
+        "SELECT count(*) FROM pauses WHERE form = 'explicit' AND status = 'resumed'"
+    ),
+    "calls in doubt that people resolved": _noted("resolved"),
+    "calls asked again at a later revision": _calls("revision > 1"),
+}
+OPERATORS: dict[str, Count] = {
+    "configuration changes": _noted("operated", what="change agent"),
+    "agents disabled and enabled": _noted("operated", what="disable agent"),
+    "agents pruned and brought back": _noted("operated", what="prune"),
+    "runs of a later agent version": _runs("agent_version > 1"),
+    "plugins restarted": _noted("operated", what="restart plugin"),
+    "plugins upgraded": _noted("operated", what="upgrade plugin"),
+    "hosts rolled": _noted("operated", what="roll"),
+    "backups taken": _noted("operated", what="backup"),
+    "retention set": _noted("operated", what="collect"),
+    "runs of a second workspace": _runs("workspace_id <> 'default'"),
+    "misdeeds of hostile plugins": _noted("misdeed"),
+    "runs ended for a violated protocol": _runs("status_code = 'runner.protocol'"),
+    "results that were too large": _runs("status_code = 'payload_too_large'"),
+}
+STREAMS: dict[str, Count] = {
+    "deltas": _journal("type = 'message.delta'"),
+    "results seen by readers": _noted("seen"),
+    "results superseded by a later attempt": _journal("type = 'attempt.started'"),
+    "streams of more than 1,100 deltas": _sql(_LONG),
+}
+
+
+def _happened(text: str) -> Count:
+    def count(facts: Facts) -> int:
+        return sum(kind == "happened" and text in data["what"] for _, kind, data in facts.life.outside.notes)
+
+    return count
+
+
+def _action(what: str) -> Count:
+    return _noted("action", what=what)
+
+
+FAULTS: dict[str, Count] = {
+    "hosts killed": _happened("is killed"),
+    "hosts frozen": _happened("is frozen"),
+    "hosts thawed": _happened("is thawed"),
+    "hosts stopped in order": _happened("has stopped in order"),
+    "all hosts killed at once": _noted("fault", what="kill all"),
+    "all hosts frozen at once": _noted("fault", what="freeze all"),
+    "hosts killed right after a commit": _noted("fault", what="kill host after commits"),
+    "plugins killed": _action("kill plugin"),
+    "plugins killed in mid message": _noted("fault", what="kill plugin after messages"),
+    "plugins frozen": _noted("fault", what="freeze plugin"),
+    "plugins that die again and again": _noted("fault", what="plugin dies again and again"),
+    "connections cut": _noted("fault", what="disconnect plugin"),
+    "power cuts": _noted("power cut"),
+    "power cuts that lost commits": lambda facts: sum(
+        kind == "power cut" and data["lost"] > 0 for _, kind, data in facts.life.outside.notes
+    ),
+    "full disks": _action("disk full"),
+    "slow disks": _action("disk slow"),
+    "jumps of a clock": _action("clock"),
+    "leases lost": _logged("this host ends its attempts, and joins again"),
+    "runs of a lost host taken over": _logged("which lost them; settled"),
+    "superseded attempts fenced": _logged("the run is "),
+}
+GROUPS: dict[str, dict[str, Count]] = {
+    "lanes and turns": LANES,
+    "runs": RUNS,
+    "calls": CALLS,
+    "people": PEOPLE,
+    "operators": OPERATORS,
+    "streams": STREAMS,
+    "faults": FAULTS,
+}
+
+
+ALL = tuple(name for group in GROUPS.values() for name in group)
+
+
+def occurrences(life: Life) -> dict[str, int]:
+    """Count what happened in a life."""
+    with closing(sqlite3.connect(life.hosts[0].disk.path)) as database:
+        facts = Facts(life, database)
+        return {name: count(facts) for group in GROUPS.values() for name, count in group.items()}
+
+
+def few(lives: Mapping[str, dict[str, int]]) -> list[str]:
+    """Return seeds, as few as a greedy choice finds, whose lives show all that these lives show."""
+    left = {name for name in ALL if any(counts.get(name) for counts in lives.values())}
+    chosen = []
+    while left:
+        shows = {
+            seed: left.intersection(name for name in ALL if counts.get(name))
+            for seed, counts in lives.items()
+        }
+        best = max(shows, key=lambda seed: len(shows[seed]))
+        chosen.append(best)
+        left -= shows[best]
+    return sorted(chosen, key=int)
