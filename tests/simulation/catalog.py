@@ -15,6 +15,7 @@ from simulation.workloads import (
     operators,
     people,
     services,
+    strangers,
     webhooks,
 )
 from simulation.workloads import runs as work
@@ -31,6 +32,7 @@ PLANNERS = (
     models.plan,
     services.plan,
     webhooks.plan,
+    strangers.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -39,6 +41,7 @@ HANDLERS: dict[str, Handler] = {
     **operators.ACTIONS,
     **calls.ACTIONS,
     **services.ACTIONS,
+    **strangers.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant]
 JUDGES = [

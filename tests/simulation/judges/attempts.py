@@ -7,7 +7,7 @@ from collections import Counter
 
 from simulation.life import Life
 
-CALM = frozenset({"message", "cancel", "retry", "fork"})
+CALM = frozenset({"message", "cancel", "retry", "fork", "trespass"})
 """Actions after which no run may be lost."""
 NEVER = frozenset({"replay.diverged", "host.error", "runner.protocol"})
 """Codes that runs of these hosts and runners do not end with, whatever happens to them."""
@@ -18,7 +18,7 @@ MAX_ATTEMPTS = 3
 
 def judge(life: Life) -> list[str]:
     """All of it."""
-    return [*_order(life), *_counts(life), *_endings(life)]
+    return [*_order(life), *_counts(life), *_endings(life), *_own_pauses(life)]
 
 
 def _order(life: Life) -> list[str]:
@@ -57,4 +57,24 @@ def _endings(life: Life) -> list[str]:
         f"run {run} failed with {code}, which its runner gave no reason for"
         for run, code, runner in rows
         if code in NEVER and "rogue" not in runner
+    ]
+
+
+def _own_pauses(life: Life) -> list[str]:
+    """A run that its runner paused is not lost by a crash before it went on: nothing would be done twice."""
+    paused = life.rows(
+        "SELECT r.run_id, r.status_code, max(j.last_position)"
+        " FROM runs r JOIN journal j ON j.run_id = r.run_id"
+        " WHERE r.status = 'failed' AND r.status_code IN ('runner.crashed', 'host.restarted')"
+        "   AND 'explicit' = (SELECT form FROM pauses WHERE run_id = r.run_id ORDER BY segment DESC LIMIT 1)"
+        "   AND j.kind = 'lifecycle' AND j.type = 'paused' GROUP BY r.run_id, r.status_code"
+    )
+    return [
+        f"run {run} failed with {code}, and had done nothing since its runner paused it"
+        for run, code, position in paused
+        if not life.rows(
+            f"SELECT 1 FROM journal WHERE run_id = '{run}' AND last_position > {position}"
+            " AND (kind IN ('intent', 'call') OR kind = 'result' AND type <> 'message.delta'"
+            "      AND type NOT IN ('attempt.started', 'run.failed'))"
+        )
     ]

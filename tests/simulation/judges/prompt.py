@@ -17,7 +17,7 @@ PROMPT_SECONDS = 3.0
 than what a commit and a few messages take."""
 HELD_SECONDS = 2.0
 """The same for a decision: shorter than the time for which calls are held, when an attempt looks as well."""
-CALM = frozenset({"message", "cancel", "retry", "fork"})
+CALM = frozenset({"message", "cancel", "retry", "fork", "trespass"})
 """Actions that disturb nothing."""
 
 

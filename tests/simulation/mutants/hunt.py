@@ -10,7 +10,7 @@ from pathlib import Path
 from simulation.catalog import plan_of
 from simulation.findings import kind_of
 from simulation.life import Ended
-from simulation.lives import Workers
+from simulation.lives import Workers, findings_of
 from simulation.mutants.form import Mutant
 from simulation.shrink import Minimiser
 
@@ -47,17 +47,20 @@ def hunt(mutant: Mutant, seeds: Iterable[int], *, cut_down: int = 0) -> Verdict:
     lives = 0
     with (
         tempfile.TemporaryDirectory(prefix="hostler-mutant-") as folder,
-        Workers(1) as sound,
         Workers(1, packages=mutant.write(Path(folder))) as workers,
     ):
         for seed in seeds:
             ended = workers.live(plan_of(str(seed)))
             lives += 1
-            if not ended.findings or sound.live(ended.plan).findings:
-                continue
-            shrunk = None
-            if cut_down:
-                kind = kind_of(ended.findings[0])
-                shrunk = Minimiser(workers.live, kind, ended, max_lives=cut_down).shrink()
-            return Verdict(mutant, lives, ended, shrunk)
+            if ended.findings and (new := _new(ended)):
+                kind = kind_of(new[0])
+                ended.findings[:] = new
+                minimiser = Minimiser(workers.live, kind, ended, max_lives=cut_down)
+                return Verdict(mutant, lives, ended, minimiser.shrink() if cut_down else None)
     return Verdict(mutant, lives)
+
+
+def _new(ended: Ended) -> list[str]:
+    """Return the findings of a life that it does not have without the mutant."""
+    known = {kind_of(one) for one in findings_of(ended.plan)}
+    return [one for one in ended.findings if kind_of(one) not in known]

@@ -1,8 +1,9 @@
-"""Faults in the middle of a tool's call: asked for, on its way, done, or about to be made by its intent."""
+"""Faults at a moment in the course of a run: at its claim, in the middle of a tool's call, when it waits."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from functools import partial
 
@@ -13,26 +14,42 @@ from simulation.plan import MAX_MOMENT, Action, Draft
 from simulation.workloads.faults import cut_power
 
 KINDS = ("kill host at call", "power cut at call", "freeze host at call", "kill plugin at call")
-STAGES = ("intended", "intended", "asked", "arrived", "done", "answered")
-"""When: its intent is committed and nobody knows yet; the tool asks its service; the request has arrived; it
-has been carried out; its outcome is committed."""
+STAGES = ("intended", "intended", "asked", "arrived", "done", "answered", "claimed", "claimed")
+"""When: the intent of a call is committed and nobody knows yet; the tool asks its service; the request has
+arrived; it has been carried out; its outcome is committed. Or a run is claimed."""
+COMMITTED = {
+    "intended": "kind = 'intent' AND type = 'tool.call'",
+    "answered": "kind = 'call' AND type = 'tool.call'",
+    "claimed": "kind = 'lifecycle' AND type = 'claimed'",
+    "waiting": "kind = 'decision' AND type = 'pause.open'",
+    "going on": "kind = 'decision' AND type = 'pause.resuming'",
+}
+"""Journal entries whose commit is the moment. Waiting: for people; going on: after they decided."""
 
 
 def plan(draft: Draft) -> None:
-    """In two of five lives: one or two faults at the n-th call."""
+    """Faults at calls in two of five lives, freezes in most of those with two hosts, which outlast the lease.
+    In half of those with somebody who decides a lot: when a run goes on after a pause, perhaps twice."""
     chance = draft.chance("calls")
-    if chance.random() > 0.4:
-        return
-    for _ in range(chance.choice([1, 1, 2])):
-        what = chance.choice([*KINDS, *KINDS[2:3] * 2] if draft.hosts > 1 else KINDS)
-        lasts = chance.choice([1.0, 8.0, 12.0] if what.startswith("freeze") else [0.05, 1.0, 8.0])
-        draft.add(
-            chance.uniform(0.0, MAX_MOMENT * 0.5),
-            what,
-            stage=chance.choice(STAGES),
-            count=chance.choice([1, 1, 2, 3, 5]),
-            seconds=round(lasts * chance.uniform(0.7, 1.3), 3),
-        )
+    if chance.random() < 0.4:
+        for _ in range(chance.choice([1, 1, 2])):
+            _draw(draft, chance, chance.choice(KINDS), chance.choice(STAGES), chance.choice([1, 1, 2, 3, 5]))
+    chance = draft.chance("freezes")
+    if draft.hosts > 1 and chance.random() < 0.6:
+        stage = chance.choice([*STAGES, "waiting", "waiting", "waiting"])
+        _draw(draft, chance, "freeze host at call", stage, chance.choice([1, 1, 2]), chance.uniform(7, 13))
+    chance = draft.chance("going on")
+    if draft.people and chance.random() < 0.5:
+        for _ in range(chance.choice([1, 2])):
+            _draw(draft, chance, chance.choice(KINDS), "going on", chance.choice([1, 1, 2]))
+
+
+def _draw(
+    draft: Draft, chance: random.Random, what: str, stage: str, count: int, seconds: float | None = None
+) -> None:
+    lasts = seconds or chance.choice([0.05, 1.0, 8.0]) * chance.uniform(0.7, 1.3)
+    at = chance.uniform(0.0, MAX_MOMENT * 0.5)
+    draft.add(at, what, stage=stage, count=count, seconds=round(lasts, 3))
 
 
 async def fault(life: Life, action: Action) -> None:
@@ -74,8 +91,8 @@ def _strike(life: Life, host: SimulatedHost, what: str) -> None:
 
 def _watch(life: Life, stage: str, reached: Callable[[SimulatedHost], None]) -> Callable[[], None]:
     """Call `reached` at each call that comes to the stage; return how to stop that."""
-    if stage in ("intended", "answered"):
-        return _watch_journal(life, "intent" if stage == "intended" else "call", reached)
+    if stage in COMMITTED:
+        return _watch_journal(life, COMMITTED[stage], reached)
 
     def watch(kind: str, at: str, caller: SimulatedProcess | None) -> None:
         if kind == "tool" and at == stage and caller is not None:
@@ -87,8 +104,8 @@ def _watch(life: Life, stage: str, reached: Callable[[SimulatedHost], None]) -> 
     return lambda: life.outside.watchers.remove(watch)
 
 
-def _watch_journal(life: Life, kind: str, reached: Callable[[SimulatedHost], None]) -> Callable[[], None]:
-    query = f"SELECT count(*) FROM journal WHERE kind = '{kind}' AND type = 'tool.call'"
+def _watch_journal(life: Life, entries: str, reached: Callable[[SimulatedHost], None]) -> Callable[[], None]:
+    query = f"SELECT count(*) FROM journal WHERE {entries}"
     known = {host.name: life.rows(query, host)[0][0] for host in life.hosts}
 
     def committed(host: SimulatedHost) -> None:
