@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from simulation.judges import answers, attempts, effects, liveness, paid, prompt, runs
+from simulation.judges import (
+    answers,
+    attempts,
+    effects,
+    facts,
+    leftovers,
+    liveness,
+    order,
+    paid,
+    pauses,
+    prompt,
+    runs,
+)
 from simulation.judges import webhooks as notices
 from simulation.life import Handler
 from simulation.plan import Plan, make_plan
@@ -47,7 +59,11 @@ ATTEND = [people.attend, people.attend_too, people.attend_tenant]
 JUDGES = [
     liveness.judge,
     runs.judge,
+    order.judge,
+    pauses.judge,
     effects.judge,
+    facts.judge,
+    leftovers.judge,
     prompt.judge,
     answers.judge,
     attempts.judge,

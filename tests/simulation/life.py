@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
@@ -37,6 +38,7 @@ from simulation.model_service import build
 from simulation.outside import Outside, set_outside
 from simulation.plan import MAX_MOMENT, Action, Plan
 from simulation.receivers import SimulatedEgress
+from simulation.standing import Standing, look
 
 WORKSPACE = "default"
 TENANT = "tenant"
@@ -124,6 +126,12 @@ class Life:
         self.runs: dict[str, str] = {}
         """The runs of the events that were accepted, by the event's id."""
         self._plugins = ["plugin", *plan.plugins]
+        self.standing: list[Standing] = []
+        """What each host holds at the end, at rest."""
+        self.secrets: set[str] = set()
+        """What must not be found in any table."""
+        self._facts: sqlite3.Connection | None = None
+        """Open when no power cut can replace the files any more."""
         self.logged = _Records()
         self._lay_out(template)
 
@@ -228,6 +236,8 @@ class Life:
         self._calm_down()
         await self._rest(tasks)
         self.over = True
+        self._facts = sqlite3.connect(self.hosts[0].disk.path)
+        self.standing = await look(self.world, self.hosts)
 
     async def _do(self, at: float, handler: Handler, action: Action) -> None:
         await asyncio.sleep(max(0.0, at - self.world.loop.time()))
@@ -277,11 +287,10 @@ class Life:
 
     def rows(self, sql: str, host: SimulatedHost | None = None) -> list[tuple[Any, ...]]:
         """Read the facts with SQL of the judges' own, in the database of a host, or of the first one."""
-        connection = sqlite3.connect((host or self.hosts[0]).disk.path)
-        try:
-            return connection.execute(sql).fetchall()
-        finally:
-            connection.close()
+        if self._facts is not None and host is None:
+            return self._facts.execute(sql).fetchall()
+        with contextlib.closing(sqlite3.connect((host or self.hosts[0]).disk.path)) as facts:
+            return facts.execute(sql).fetchall()
 
 
 async def _apply_for_tenant(spec: AgentSpec, host: Host) -> None:

@@ -41,13 +41,22 @@ def _restarted(life: Life) -> set[str]:
 
 
 def _decisions(life: Life) -> list[str]:
+    """What was acknowledged stays, unless the call was asked again since: its tool or approver changed."""
     stored = {
         (pause, call): decision
         for pause, call, decision in life.rows("SELECT pause_id, call_id, decision FROM pause_calls")
     }
+    asked_again = set(
+        life.rows(
+            "SELECT target, json_extract(body, '$.call_id') FROM audit WHERE action = 'pause.call.undecided'"
+        )
+    )
     found = []
     for _, kind, data in life.outside.notes:
-        if kind == "decided" and stored.get((data["pause"], data["call"])) != data["decision"]:
-            now = stored.get((data["pause"], data["call"]))
-            found.append(f"the decision {data['decision']} on {data['call']} was acknowledged, and is {now}")
+        if kind != "decided" or (call := (data["pause"], data["call"])) in asked_again:
+            continue
+        if stored.get(call) != data["decision"]:
+            found.append(
+                f"the decision {data['decision']} on {call[1]} was acknowledged, and is {stored.get(call)}"
+            )
     return found
