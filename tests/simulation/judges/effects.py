@@ -1,8 +1,13 @@
-"""Nothing twice: a tool of the default class runs once per call, an idempotent one has one effect."""
+"""Nothing twice: a tool of the default class runs once per call, an idempotent one has one effect.
+
+An agent whose policy is `restart` has its runs begin again in any case, with all that they did: "choosing it
+means that repeating is fine" (docs/decisions, going-on-from-the-journal).
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 
 from simulation.life import Life
 from simulation.outside import Effect
@@ -17,14 +22,13 @@ def judge(life: Life) -> list[str]:
         made[effect.run, effect.call].append(effect)
     found = []
     lied = {data["key"] for _, kind, data in life.outside.notes if kind == "lied"}
-    restarted = _restarted(life)
+    restarts = _restarts(life)
     for (run, call), effects in made.items():
-        if run in restarted:
-            continue
         tool, done = effects[0].tool, [effect for effect in effects if effect.made]
-        if tool in ONCE and len(effects) > 1:
+        most = 1 + restarts[run]
+        if tool in ONCE and len(effects) > most:
             found.append(f"{tool} was called {len(effects)} times for call {call} of run {run}")
-        if tool in ("book", "pay") and len(done) > 1 and effects[0].key not in lied:
+        if tool in ("book", "pay") and len(done) > most and effects[0].key not in lied:
             found.append(f"{tool} had {len(done)} effects for call {call} of run {run}")
         if tool == "book" and len({effect.key for effect in effects}) > 1:
             found.append(f"{tool} saw several keys for call {call} of run {run}")
@@ -32,31 +36,33 @@ def judge(life: Life) -> list[str]:
     return found
 
 
-def _restarted(life: Life) -> set[str]:
-    """Return the runs whose agent wants them done again from nothing after a crash, with all they do."""
-    agents = {
+def _restarts(life: Life) -> Counter[str]:
+    """Count how often each run began again because its agent wants it so."""
+    willing = {
         spec["name"] for spec in life.plan.agents if spec.get("recovery", {}).get("on_crash") == "restart"
     }
-    return {run for run, agent in life.rows("SELECT run_id, agent_name FROM runs") if agent in agents}
+    found: Counter[str] = Counter()
+    for run, agent, text in life.rows(
+        "SELECT run_id, agent_name, data FROM journal JOIN runs USING (run_id)"
+        " WHERE kind = 'lifecycle' AND type = 'queued'"
+    ):
+        found[run] += agent in willing and json.loads(text)["cause"].endswith("; it restarts")
+    return found
 
 
 def _decisions(life: Life) -> list[str]:
-    """What was acknowledged stays, unless the call was asked again since: its tool or approver changed."""
+    """A decision stays, unless its call was asked again at a later revision: its tool or approver changed."""
     stored = {
-        (pause, call): decision
-        for pause, call, decision in life.rows("SELECT pause_id, call_id, decision FROM pause_calls")
-    }
-    asked_again = set(
-        life.rows(
-            "SELECT target, json_extract(body, '$.call_id') FROM audit WHERE action = 'pause.call.undecided'"
+        (pause, call): (decision, revision)
+        for pause, call, decision, revision in life.rows(
+            "SELECT pause_id, call_id, decision, revision FROM pause_calls"
         )
-    )
+    }
     found = []
     for _, kind, data in life.outside.notes:
-        if kind != "decided" or (call := (data["pause"], data["call"])) in asked_again:
+        if kind != "decided":
             continue
-        if stored.get(call) != data["decision"]:
-            found.append(
-                f"the decision {data['decision']} on {call[1]} was acknowledged, and is {stored.get(call)}"
-            )
+        now, revision = stored.get((data["pause"], data["call"]), (None, 0))
+        if now != data["decision"] and revision <= data["revision"]:
+            found.append(f"the decision {data['decision']} on {data['call']} was acknowledged, and is {now}")
     return found

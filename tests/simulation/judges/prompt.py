@@ -22,8 +22,11 @@ CALM = frozenset({"message", "cancel", "retry", "fork", "trespass"})
 
 
 def judge(life: Life) -> list[str]:
-    """Look at the time before the first fault or operator, on a database of one host."""
-    if len(life.hosts) > 1:
+    """Look at the time before the first fault or operator, on a database of one host.
+
+    Facts bear the time of its clock. Where that is set back, some of later seem to be of before.
+    """
+    if len(life.hosts) > 1 or any(one.what == "clock" and one.data["by"] < 0 for one in life.plan.actions):
         return []
     disturbed = [action.at for action in life.plan.actions if action.what not in CALM]
     until = min(disturbed, default=life.world.loop.time())

@@ -232,6 +232,7 @@ class Person:
         self.life.outside.note(
             "decided" if decides else "voted",
             pause=pause_id,
+            revision=request.revision,
             call=action.call_id,
             type=action.type,
             decision=SAID[action.type],
