@@ -28,7 +28,7 @@ from simulation.plan import Plan
 LIFE_SECONDS = 60.0
 """Real time after which a life hangs. One takes 0.1 to 0.3 s."""
 TESTS = Path(__file__).resolve().parents[1]
-WARM = ("jsonschema_rs", "yaml", "email.parser", "encodings.ascii")
+WARM = ("jsonschema_rs", "yaml", "email.parser", "encodings.ascii", "hostler.models.openai")
 """The host imports these when it needs them: imported before the fork, they halve the cost of a life."""
 HANG = "the life hangs"
 
