@@ -5,6 +5,7 @@ from __future__ import annotations
 from simulation.judges import (
     answers,
     attempts,
+    doubts,
     effects,
     facts,
     leftovers,
@@ -67,6 +68,7 @@ JUDGES = [
     prompt.judge,
     answers.judge,
     attempts.judge,
+    doubts.judge,
     paid.judge,
     notices.judge,
 ]

@@ -40,7 +40,9 @@ def _counts(life: Life) -> list[str]:
     for run, text in life.rows(
         "SELECT run_id, data FROM journal WHERE kind = 'lifecycle' AND type = 'queued'"
     ):
-        lost[run] += json.loads(text)["cause"].startswith(LOST)
+        entry = json.loads(text)
+        in_order = entry["cause"].startswith(LOST[0]) and entry["actor"] != "recovery"
+        lost[run] += entry["cause"].startswith(LOST) and not in_order
     found = [
         f"run {run} was lost {count} times and tried again, of at most {most[agents[run]]} attempts"
         for run, count in lost.items()

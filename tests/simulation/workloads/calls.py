@@ -29,7 +29,7 @@ COMMITTED = {
 
 def plan(draft: Draft) -> None:
     """Faults at calls in two of five lives, freezes in most of those with two hosts, which outlast the lease.
-    In half of those with somebody who decides a lot: when a run goes on after a pause, perhaps twice."""
+    In most of those with somebody who decides a lot: when a run goes on after a pause, perhaps twice."""
     chance = draft.chance("calls")
     if chance.random() < 0.4:
         for _ in range(chance.choice([1, 1, 2])):
@@ -39,9 +39,10 @@ def plan(draft: Draft) -> None:
         stage = chance.choice([*STAGES, "waiting", "waiting", "waiting"])
         _draw(draft, chance, "freeze host at call", stage, chance.choice([1, 1, 2]), chance.uniform(7, 13))
     chance = draft.chance("going on")
-    if draft.people and chance.random() < 0.5:
+    if draft.people and chance.random() < 0.75:
         for _ in range(chance.choice([1, 2])):
-            _draw(draft, chance, chance.choice(KINDS), "going on", chance.choice([1, 1, 2]))
+            what = chance.choice(["kill host at call", "kill plugin at call"])
+            _draw(draft, chance, what, "going on", chance.choice([1, 1, 2]))
 
 
 def _draw(

@@ -40,6 +40,8 @@ BOSS = Caller(WORKSPACE, "boss", "k3", **ADMIN)
 KEEPER = Caller(TENANT, "keeper", "k4", **ADMIN)
 """Decides what waits in the second workspace."""
 LOOK_SECONDS = 0.5
+INQUIRY_SECONDS = 4.0
+"""How long it takes at most to find out what became of a call in doubt."""
 SOON_SECONDS = 70.0
 """Calls that expire within so long may be left to the clock. Later they are decided after all."""
 PATIENCE_SECONDS = 150.0
@@ -124,6 +126,8 @@ class Person:
         self.unanswered: list[tuple[str, ActRequest, str, bool]] = []
         self.said: set[tuple[str, str, int]] = set()
         """Calls that this person has decided, with the revision that they had."""
+        self.inquiries: dict[tuple[str, str, int], float] = {}
+        """Since when it is asked what became of a call in doubt."""
 
     async def attend(self) -> None:
         """Decide what comes, for as long as the life lasts."""
@@ -170,7 +174,9 @@ class Person:
 
     async def _look_at(self, host: Any, pause: PauseView, call: CallView) -> None:
         if call.review == "in_doubt":
-            if self.caller.subject != BOSS.subject:
+            if call.expires_at is not None:
+                self._wrong(f"call {call.call_id} is in doubt, and expires at {call.expires_at}")
+            if self.caller.subject != BOSS.subject and self._has_found_out(pause, call):
                 await self._resolve(host, pause.id, pause.run_id, call.call_id)
             return
         if call.decision != "undecided" or not call.may_decide or self._leaves(pause, call):
@@ -191,6 +197,13 @@ class Person:
         self.said.add((pause.id, call.call_id, pause.revision))
         if self._does("repeat", call):
             await self._repeat(host, first, *said)
+
+    def _has_found_out(self, pause: PauseView, call: CallView) -> bool:
+        """Some inquiries are over at once, others take a while."""
+        now = self.life.world.loop.time()
+        began = self.inquiries.setdefault((pause.id, call.call_id, pause.revision), now)
+        takes = self._draw("inquiry", call)
+        return takes < 0.5 or now - began >= takes * INQUIRY_SECONDS
 
     def _draw(self, what: str, call: CallView) -> float:
         """Return a number from 0 to 1, the same whenever it is asked about the same call."""
