@@ -77,8 +77,13 @@ class Outside:
     """Called with the service of a request, its stage ("asked", "arrived", "done") and who made it."""
     _by_key: dict[str, int] = field(default_factory=dict)
 
+    at_note: list[Callable[[str], None]] = field(default_factory=list)
+    """Called with the kind of each line of the log."""
+
     def note(self, kind: str, **data: Any) -> None:
         """Write a line of the log."""
+        for call in list(self.at_note):
+            call(kind)
         self.notes.append((self.loop.time(), kind, data))
 
     def fault(self, service: str) -> str | None:

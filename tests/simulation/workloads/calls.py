@@ -23,21 +23,30 @@ COMMITTED = {
     "claimed": "kind = 'lifecycle' AND type = 'claimed'",
     "waiting": "kind = 'decision' AND type = 'pause.open'",
     "going on": "kind = 'decision' AND type = 'pause.resuming'",
+    "told": "kind = 'result'",
 }
 """Journal entries whose commit is the moment. Waiting: for people; going on: after they decided."""
+HEARD = ("accepted", "decided")
+"""When a client has heard that its event, or its decision, was taken."""
+FREEZES = ("intended", "intended", "intended", "asked", "answered", "claimed", "waiting", "waiting", "told")
 
 
 def plan(draft: Draft) -> None:
-    """Faults at calls in two of five lives, freezes in most of those with two hosts, which outlast the lease.
-    In most of those with somebody who decides a lot: when a run goes on after a pause, perhaps twice."""
+    """Faults at calls in two of five lives; freezes that outlast the lease in most with two hosts; power cuts
+    in one of three with one host; faults when a run goes on after a pause, where people decide a lot."""
     chance = draft.chance("calls")
     if chance.random() < 0.4:
         for _ in range(chance.choice([1, 1, 2])):
             _draw(draft, chance, chance.choice(KINDS), chance.choice(STAGES), chance.choice([1, 1, 2, 3, 5]))
     chance = draft.chance("freezes")
-    if draft.hosts > 1 and chance.random() < 0.6:
-        stage = chance.choice([*STAGES, "waiting", "waiting", "waiting"])
-        _draw(draft, chance, "freeze host at call", stage, chance.choice([1, 1, 2]), chance.uniform(7, 13))
+    if draft.hosts > 1 and chance.random() < 0.8:
+        stage = chance.choice(FREEZES)
+        count = chance.randint(1, 8) if stage == "told" else chance.choice([1, 1, 2])
+        _draw(draft, chance, "freeze host at call", stage, count, chance.uniform(7, 13))
+    chance = draft.chance("power cuts")
+    if draft.hosts == 1 and chance.random() < 0.33:
+        stage = chance.choice([*HEARD, "asked"])
+        _draw(draft, chance, "power cut at call", stage, chance.choice([1, 2, 3]))
     chance = draft.chance("going on")
     if draft.people and chance.random() < 0.75:
         for _ in range(chance.choice([1, 2])):
@@ -94,6 +103,8 @@ def _watch(life: Life, stage: str, reached: Callable[[SimulatedHost], None]) -> 
     """Call `reached` at each call that comes to the stage; return how to stop that."""
     if stage in COMMITTED:
         return _watch_journal(life, COMMITTED[stage], reached)
+    if stage in HEARD:
+        return _watch_notes(life, stage, reached)
 
     def watch(kind: str, at: str, caller: SimulatedProcess | None) -> None:
         if kind == "tool" and at == stage and caller is not None:
@@ -103,6 +114,15 @@ def _watch(life: Life, stage: str, reached: Callable[[SimulatedHost], None]) -> 
 
     life.outside.watchers.append(watch)
     return lambda: life.outside.watchers.remove(watch)
+
+
+def _watch_notes(life: Life, stage: str, reached: Callable[[SimulatedHost], None]) -> Callable[[], None]:
+    def heard(kind: str) -> None:
+        if kind == stage:
+            life.world.loop.call_soon(reached, life.hosts[0], context=life.clients.context())
+
+    life.outside.at_note.append(heard)
+    return lambda: life.outside.at_note.remove(heard)
 
 
 def _watch_journal(life: Life, entries: str, reached: Callable[[SimulatedHost], None]) -> Callable[[], None]:

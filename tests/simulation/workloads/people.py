@@ -26,10 +26,10 @@ from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.pauses import PauseStatus
 from hostler.host.host import Host
 from hostler.pauses.service import PausePage
-from hostler.simulation.world import HostGoneError
+from hostler.simulation.world import HostGoneError, SimulatedHost
 from hostler.storage.stores import api_keys
 from hostler.storage.stores.api_keys import ApiKey
-from hostler_protocol.errors import HostlerError
+from hostler_protocol.errors import ConflictError, HostlerError
 from simulation.life import TENANT, WORKSPACE, Life, wait
 from simulation.plan import MAX_MOMENT, Draft
 from simulation.workloads.messages import program
@@ -126,6 +126,8 @@ class Person:
         self.unanswered: list[tuple[str, ActRequest, str, bool]] = []
         self.said: set[tuple[str, str, int]] = set()
         """Calls that this person has decided, with the revision that they had."""
+        patience = random.Random(f"patience {life.plan.seed.split('/')[0]}").random()
+        self.waits_for_frozen = caller.subject == CLERK.subject and patience < 0.5
         self.inquiries: dict[tuple[str, str, int], float] = {}
         """Since when it is asked what became of a call in doubt."""
 
@@ -133,7 +135,7 @@ class Person:
         """Decide what comes, for as long as the life lasts."""
         await self._take_key()
         while not self.life.over:
-            host = await self.life.some_host(self.prefer)
+            host = await self._host()
             try:
                 while self.unanswered:
                     await self._say(host, *self.unanswered[-1])
@@ -149,6 +151,14 @@ class Person:
                 self.unanswered.clear()
                 self._refused(error)
             await wait(LOOK_SECONDS)
+
+    async def _host(self) -> SimulatedHost:
+        """Return the host to ask. For some people a frozen one, which may answer later."""
+        if self.waits_for_frozen:
+            for host in self.life.hosts:
+                if host.up and host.process is not None and host.process.frozen:
+                    return host
+        return await self.life.some_host(self.prefer)
 
     async def _take_key(self) -> None:
         """Get a key of one's own: approvals count for as long as the key that gave them is valid."""
@@ -259,7 +269,11 @@ class Person:
         self, host: Any, first: Any, pause_id: str, request: ActRequest, key: str, decides: bool
     ) -> None:
         """Send a decision that was acknowledged again, then another one under its key."""
-        again = await self._say(host, pause_id, request, key, decides)
+        try:
+            again = await self._say(host, pause_id, request, key, decides)
+        except ConflictError as error:
+            self._wrong(f"a decision that was acknowledged was refused under the same key: {error.message}")
+            return
         self.life.outside.note("repeated", pause=pause_id)
         if first != again:
             self._wrong(f"the same decision under the same key was answered {first}, then {again}")
