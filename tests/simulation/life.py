@@ -52,6 +52,7 @@ LOOK_SECONDS = 1.0
 LEASE_SECONDS = 5.0
 RETRY_SECONDS = 0.05
 MANIFEST = "hostler.yaml"
+TRACEBACK = '"text":"Traceback (most recent call last):'
 WAITS = """
 SELECT 'run ' || run_id || ' is ' || status FROM runs
 WHERE status NOT IN ('completed', 'failed', 'cancelled', 'timeout')
@@ -305,11 +306,20 @@ async def _forever(work: Awaitable[None]) -> None:
 def journal_digest(life: Life) -> str:
     """Return a digest of all journals, without times."""
     found = hashlib.sha256()
-    for row in life.rows(
+    for *row, data in life.rows(
         "SELECT run_id, last_position, attempt, kind, type, data FROM journal ORDER BY 1, 2"
     ):
-        found.update(json.dumps(row).encode())
+        found.update(json.dumps([*row, _without_traceback(data)]).encode())
     return found.hexdigest()[:16]
+
+
+def _without_traceback(data: str) -> str:
+    """Return an entry with only the name of its error: tracebacks differ between versions of Python."""
+    if TRACEBACK not in data:
+        return data
+    entry = json.loads(data)
+    entry["data"]["text"] = entry["data"]["text"].rstrip().rpartition("\n")[2].partition(":")[0]
+    return json.dumps(entry)
 
 
 def live(

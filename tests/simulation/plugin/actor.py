@@ -150,6 +150,9 @@ class Work:
     async def say(self, text: str) -> None:
         await self.ctx.emit(message(text))
 
+    async def hold(self, calls: list[Any]) -> None:
+        pass  # only a keeper pauses its run itself
+
     async def wait(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
