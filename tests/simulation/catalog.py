@@ -15,6 +15,7 @@ from simulation.judges import (
     pauses,
     prompt,
     runs,
+    turns,
 )
 from simulation.judges import webhooks as notices
 from simulation.life import Handler
@@ -61,6 +62,7 @@ JUDGES = [
     liveness.judge,
     runs.judge,
     order.judge,
+    turns.judge,
     pauses.judge,
     effects.judge,
     facts.judge,
