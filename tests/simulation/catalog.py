@@ -5,6 +5,8 @@ from __future__ import annotations
 from simulation.judges import (
     answers,
     attempts,
+    chains,
+    decisions,
     doubts,
     effects,
     facts,
@@ -64,7 +66,9 @@ JUDGES = [
     order.judge,
     turns.judge,
     pauses.judge,
+    decisions.judge,
     effects.judge,
+    chains.judge,
     facts.judge,
     leftovers.judge,
     prompt.judge,

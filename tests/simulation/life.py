@@ -37,7 +37,7 @@ from hostler_sdk.loading import load_folder
 from simulation.model_service import build
 from simulation.outside import Outside, set_outside
 from simulation.plan import MAX_MOMENT, Action, Plan
-from simulation.receivers import SimulatedEgress
+from simulation.receivers import SECRET, SimulatedEgress
 from simulation.standing import Standing, look
 
 WORKSPACE = "default"
@@ -129,7 +129,7 @@ class Life:
         self._plugins = ["plugin", *plan.plugins]
         self.standing: list[Standing] = []
         """What each host holds at the end, at rest."""
-        self.secrets: set[str] = set()
+        self.secrets = {SECRET}
         """What must not be found in any table."""
         self._facts: sqlite3.Connection | None = None
         """Open when no power cut can replace the files any more."""

@@ -1,4 +1,4 @@
-"""Facts: the chains of digests, transcripts, artifacts, uses of budgets, and that workspaces are apart."""
+"""Facts: workspaces are apart; transcripts, blobs and states are whole; no table holds a secret."""
 
 from __future__ import annotations
 
@@ -7,17 +7,8 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
-from hostler_protocol.ids import digest
 from simulation.life import WORKSPACE, Life
 
-CHAINS = {
-    "events": (
-        "event_id, request_digest, event_type, source, bot_id, conversation_id, thread_id, actor_type,"
-        " actor_id, actor_name, subject_type, subject_id, input_summary, body, content_redacted, requester,"
-        " event_time, created_at"
-    ),
-    "audit": "audit_id, actor, action, target, body, created_at",
-}
 REFERENCES = (
     ("runs", "parent_run_id", "runs", "run_id"),
     ("runs", "agent_id", "agent_versions", "agent_id"),
@@ -44,34 +35,7 @@ REFERENCES = (
 
 def judge(life: Life) -> list[str]:
     """All of it."""
-    found = [finding for chain in CHAINS for finding in _chain(life, chain)]
-    return [*found, *_tenants(life), *_transcripts(life), *_blobs(life), *_states(life), *_secrets(life)]
-
-
-def _chain(life: Life, chain: str) -> list[str]:
-    """Each row's digest follows from the one before, and the head is the last."""
-    before: dict[str, tuple[int, str]] = defaultdict(lambda: (0, ""))
-    found = []
-    for row in life.rows(
-        f"SELECT workspace_id, seq, body_digest, digest, {CHAINS[chain]} FROM {chain} ORDER BY 1, 2"
-    ):
-        workspace, seq, body_digest, linked, *content = row
-        last, digest_before = before[workspace]
-        if seq != (last or 0) + 1:
-            found.append(f"{chain} of {workspace}: row {seq} follows row {last}")
-            return found
-        body = content[CHAINS[chain].split(", ").index("body")]
-        if body is not None and digest(tuple(content)) != body_digest:
-            found.append(f"{chain} of {workspace}: row {seq} was changed")
-        if digest((digest_before, seq, body_digest)) != linked:
-            found.append(f"{chain} of {workspace}: row {seq} does not follow from the one before")
-        before[workspace] = (seq, linked)
-    for workspace, seq, linked in life.rows(
-        f"SELECT workspace_id, seq, digest FROM heads WHERE chain = '{chain}'"
-    ):
-        if before[workspace] != (seq, linked):
-            found.append(f"{chain} of {workspace} ends at row {before[workspace][0]}, its head says {seq}")
-    return found
+    return [*_tenants(life), *_transcripts(life), *_blobs(life), *_states(life), *_secrets(life)]
 
 
 def _tenants(life: Life) -> list[str]:
@@ -172,7 +136,7 @@ def _states(life: Life) -> list[str]:
 
 def _secrets(life: Life) -> list[str]:
     """No table holds a secret."""
-    secrets = sorted(getattr(life, "secrets", ()))
+    secrets = sorted(life.secrets)
     found = []
     tables = life.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'")
     for (table,) in tables if secrets else []:

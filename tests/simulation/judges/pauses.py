@@ -1,4 +1,4 @@
-"""Pauses: decisions, claims and effects, judged from the audit log, the rows and the outside.
+"""Pauses: the order of their changes, judged from the audit log and the rows.
 
 The audit log has one fact per change of a pause, of a decision and of an execution. Each pause is followed
 from its first fact to its last: only permitted changes, in order, and the rows are as the last ones say.
@@ -11,7 +11,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostler_protocol.ids import digest
 from simulation.life import Life
 
 STATUSES = {
@@ -31,7 +30,6 @@ EXECUTIONS = {
     "reserved": {"reserved", "succeeded", "failed", "in_doubt", "none"},
     "in_doubt": {"succeeded", "none"},
 }
-VOTES_OF = {"denied": {"deny"}, "answered": {"result", "error", "answer", "happened"}}
 MAX_CALLS = 64
 MAX_ARGUMENTS = 64 * 1024
 
@@ -71,8 +69,6 @@ def judge(life: Life) -> list[str]:
         walk.take(pause, action, actor, json.loads(text))
     found = walk.found
     found += _rows(life, walk.pauses)
-    found += _votes(life)
-    found += _effects(life)
     found += _notes(life, facts)
     found += _limits(life)
     return found
@@ -217,71 +213,6 @@ def _rows(life: Life, pauses: dict[str, Pause]) -> list[str]:
             found.append(f"the runner never got the outcome of {which}, and the pause is resumed")
         if status in ("resumed", "failed") and execution == "reserved":
             found.append(f"{which} is reserved, and the pause is {status}")
-    return found
-
-
-def _votes(life: Life) -> list[str]:
-    """Each decision has the votes that its rule asks for, of people whom it names."""
-    votes: dict[tuple[str, str], list[tuple[str, str, str, int]]] = defaultdict(list)
-    for pause, call, subject, vote, args, revision in life.rows(
-        "SELECT pause_id, call_id, subject, vote, args_hash, revision FROM decision_votes"
-    ):
-        votes[pause, call].append((subject, vote, args, revision))
-    found = []
-    rows = life.rows(
-        "SELECT c.pause_id, c.call_id, c.kind, c.decision, c.decided_by, c.args_hash, c.asked, c.similar_id,"
-        " c.edited_by, c.resolution, p.requester, c.decided_at, c.expires_at, c.review"
-        " FROM pause_calls c JOIN pauses p ON p.pause_id = c.pause_id"
-    )
-    for pause, call, kind, decision, by, args, asked, similar, _, resolution, requester, at, until, _ in rows:
-        which = f"call {call} of pause {pause}"
-        given = votes[pause, call]
-        rule = json.loads(asked).get("rule") or {}
-        if decision == "approved" and kind == "approval" and similar is None:
-            yes = {subject for subject, vote, of, _ in given if vote == "approve" and of == args}
-            if rule.get("separation_of_duty"):
-                yes.discard(requester)
-            if len(yes) < rule.get("min_approvals", 1) and not resolution:
-                found.append(f"{which} is approved by {sorted(yes)}, its rule is {rule}")
-        if decision not in VOTES_OF or by == "host":
-            pass
-        elif not any(vote in VOTES_OF[decision] and subject == by for subject, vote, _, _ in given):
-            found.append(f"{which} is {decision} by {by}, who never said so: {given}")
-        if decision == "expired" and until is not None and at < until:
-            found.append(f"{which} expired {until - at} ms before its time")
-    return found
-
-
-def _effects(life: Life) -> list[str]:
-    """What reached the tools is what was approved, and only that."""
-    asked: dict[tuple[str, str], tuple[str, str, str, int]] = {}
-    for run, call, tool, decision, args, key, resolution in life.rows(
-        "SELECT run_id, call_id, json_extract(asked, '$.tool_name'), decision, args_hash, effect_key,"
-        " resolution FROM pause_calls WHERE kind = 'approval' ORDER BY created_at"
-    ):
-        known = asked[run, call] = (call, decision, args, resolution)
-        if key is not None:
-            asked[run, key] = known
-        if decision == "approved":  # of a runner that pauses its run itself: the call has another id
-            asked[run, f"{tool} {args}"] = known
-    found, keys = [], defaultdict(set)
-    for effect in life.outside.effects:
-        run, args = effect.run, digest({"text": effect.text})
-        names = (effect.call, effect.key, f"actor.{effect.tool} {args}")
-        match = next((asked[run, name] for name in names if (run, name) in asked), None)
-        which = f"{effect.tool} was called for call {effect.call} of run {run}"
-        if match is None:
-            if effect.tool == "refund":
-                found.append(f"{which}, which nobody was asked")
-            continue
-        call, decision, approved, resolution = match
-        if decision != "approved":
-            found.append(f"{which}, which is {decision}")
-        if args != approved:
-            found.append(f"{which} with {effect.text!r}, other arguments were approved")
-        keys[run, call].add(effect.key)
-        if len(keys[run, call]) > resolution + 1:
-            found.append(f"{which} under another effect key than before")
     return found
 
 

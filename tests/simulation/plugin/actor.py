@@ -83,16 +83,18 @@ class Keeper(Plain):
         """Take the steps after the last pause."""
         work, first = Work(ctx), 0
         if ctx.continuation is not None:
-            first, work.answers = ctx.continuation.state["next"], ctx.continuation.state["answers"]
+            state = ctx.continuation.state
+            outside().note("continued", run=ctx.run_id, state=state)
+            first, work.answers = state["next"], dict(state["answers"])
             decisions = {one.call_id: one.decision for one in ctx.continuation.decisions}
             await work.answered(str(first - 1), decisions)
         for number, (kind, *rest) in enumerate(steps_of(ctx)):
             if number < first:
                 continue
             if kind == "hold":
-                return paused(
-                    [pending(*call) for call in rest[0]], {"next": number + 1, "answers": work.answers}
-                )
+                state = {"next": number + 1, "answers": dict(work.answers)}
+                outside().note("kept", run=ctx.run_id, state=state)
+                return paused([pending(*call) for call in rest[0]], state)
             await work.step(str(number), kind, rest)
         return json.dumps(work.answers, sort_keys=True)
 

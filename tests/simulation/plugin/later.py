@@ -9,6 +9,7 @@ from simulation.outside import outside
 @tool(approval="required")
 async def refund(text: str, reason: str = "", *, ctx: ToolContext) -> Any:
     """The same, with a reason."""
+    outside().note("later version", run=ctx.run_id, call=ctx.call_id)
     return await outside().effect(
         tool="refund", key=ctx.effect_key, run=ctx.run_id, call=ctx.call_id, text=text, once=False
     )

@@ -167,7 +167,7 @@ class Person:
 
     async def _make_key(self, host: Host) -> ApiKey:
         who = self.caller
-        key, _ = await host.db.write(
+        key, token = await host.db.write(
             lambda tx: api_keys.create(
                 tx,
                 who.workspace_id,
@@ -177,6 +177,7 @@ class Person:
                 rights=who.rights,
             )
         )
+        self.life.secrets.add(token)
         return key
 
     async def _page(self, status: PauseStatus, host: Host) -> PausePage:

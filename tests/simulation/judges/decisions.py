@@ -1,0 +1,132 @@
+"""Decisions: who made them, what they permitted, and what runners were told of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from typing import Any
+
+from simulation.judges.chains import sha256_of
+from simulation.life import Life
+
+VOTES_OF = {"denied": {"deny"}, "answered": {"result", "error", "answer", "happened"}}
+
+
+def judge(life: Life) -> list[str]:
+    """All of it."""
+    return [*_votes(life), *_permitted(life), *_told(life), *_kept(life)]
+
+
+def _votes(life: Life) -> list[str]:
+    """Each decision has the votes that its rule asks for, of people whom it names."""
+    votes: dict[tuple[str, str], list[tuple[str, str, str, int]]] = defaultdict(list)
+    for pause, call, subject, vote, args, revision in life.rows(
+        "SELECT pause_id, call_id, subject, vote, args_hash, revision FROM decision_votes"
+    ):
+        votes[pause, call].append((subject, vote, args, revision))
+    found = []
+    rows = life.rows(
+        "SELECT c.pause_id, c.call_id, c.kind, c.decision, c.decided_by, c.args_hash, c.asked, c.similar_id,"
+        " c.edited_by, c.resolution, p.requester, c.decided_at, c.expires_at, c.review"
+        " FROM pause_calls c JOIN pauses p ON p.pause_id = c.pause_id"
+    )
+    for pause, call, kind, decision, by, args, asked, similar, _, resolution, requester, at, until, _ in rows:
+        which = f"call {call} of pause {pause}"
+        given = votes[pause, call]
+        rule = json.loads(asked).get("rule") or {}
+        if decision == "approved" and kind == "approval" and similar is None:
+            yes = {subject for subject, vote, of, _ in given if vote == "approve" and of == args}
+            if rule.get("separation_of_duty"):
+                yes.discard(requester)
+            if len(yes) < rule.get("min_approvals", 1) and not resolution:
+                found.append(f"{which} is approved by {sorted(yes)}, its rule is {rule}")
+        if decision not in VOTES_OF or by == "host":
+            pass
+        elif not any(vote in VOTES_OF[decision] and subject == by for subject, vote, _, _ in given):
+            found.append(f"{which} is {decision} by {by}, who never said so: {given}")
+        if decision == "expired" and until is not None and at < until:
+            found.append(f"{which} expired {until - at} ms before its time")
+    return found
+
+
+def _permitted(life: Life) -> list[str]:
+    """What reached the tools is what was approved, and only that."""
+    asked: dict[tuple[str, str], tuple[str, str, str, int, bool]] = {}
+    for run, call, tool, decision, args, key, resolution, later in life.rows(
+        "SELECT run_id, call_id, json_extract(asked, '$.tool_name'), decision, args_hash, effect_key,"
+        " resolution, json_extract(asked, '$.args_schema.properties.reason') IS NOT NULL"
+        " FROM pause_calls WHERE kind = 'approval' ORDER BY created_at"
+    ):
+        known = asked[run, call] = (call, decision, args, resolution, bool(later))
+        if key is not None:
+            asked[run, key] = known
+        if decision == "approved":  # of a runner that pauses its run itself: the call has another id
+            asked[run, f"{tool} {args}"] = known
+    changed = {(data["run"], data["call"]) for _, kind, data in life.outside.notes if kind == "later version"}
+    found, keys = [], defaultdict(set)
+    for effect in life.outside.effects:
+        run, args = effect.run, sha256_of({"text": effect.text})
+        names = (effect.call, effect.key, f"actor.{effect.tool} {args}")
+        match = next((asked[run, name] for name in names if (run, name) in asked), None)
+        which = f"{effect.tool} was called for call {effect.call} of run {run}"
+        if match is None:
+            if effect.tool == "refund":
+                found.append(f"{which}, which nobody was asked")
+            continue
+        call, decision, approved, resolution, later = match
+        if decision != "approved":
+            found.append(f"{which}, which is {decision}")
+        if args != approved:
+            found.append(f"{which} with {effect.text!r}, other arguments were approved")
+        if later != ((run, effect.call) in changed):
+            found.append(f"{which} in another version than was approved")
+        keys[run, call].add(effect.key)
+        if len(keys[run, call]) > resolution + 1:
+            found.append(f"{which} under another effect key than before")
+    return found
+
+
+def _told(life: Life) -> list[str]:
+    """Runners are told `denied` and `expired` only of calls that were denied, and that expired.
+
+    Forks without effects are denied what the run did not do from which they come.
+    """
+    forks = {run for (run,) in life.rows("SELECT run_id FROM run_sources")}
+    decided: Counter[tuple[str, str]] = Counter()
+    for run, decision, count in life.rows("SELECT run_id, decision, count(*) FROM pause_calls GROUP BY 1, 2"):
+        decided[run, decision] = count
+    told: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for _, kind, data in life.outside.notes:
+        answer = data.get("answer")
+        if kind == "answered" and isinstance(answer, dict) and data["run"] not in forks:
+            for said in ("denied", "expired"):
+                if said in (answer.get("error"), answer.get("decision")):
+                    told[data["run"], said].add(data["step"])
+    return [
+        f"run {run} was told at steps {sorted(steps)} that a call is {said},"
+        f" and {decided[run, said]} of its calls are"
+        for (run, said), steps in told.items()
+        if len(steps) > decided[run, said]
+    ]
+
+
+def _kept(life: Life) -> list[str]:
+    """What a runner keeps over its pause is there when people are asked, and comes back as it was."""
+    found = []
+    for pause, state, blob, digest in life.rows(
+        "SELECT pause_id, state, state_blob, state_digest FROM pauses"
+        " WHERE form = 'explicit' AND data_key IS NULL"
+    ):
+        if digest is None or (state is None and blob is None):
+            found.append(f"pause {pause} asks people, and what its runner keeps is not there")
+        elif blob is None and sha256_of(json.loads(state)) != digest:
+            found.append(f"pause {pause} keeps another state than its digest says")
+    kept: dict[str, list[Any]] = defaultdict(list)
+    for _, kind, data in life.outside.notes:
+        if kind == "kept":
+            kept[data["run"]].append(data["state"])
+        elif kind == "continued" and data["state"] not in kept[data["run"]]:
+            found.append(
+                f"run {data['run']} was continued with {data['state']}, and kept {kept[data['run']]}"
+            )
+    return found
