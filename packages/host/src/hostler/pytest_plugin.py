@@ -1,20 +1,23 @@
-"""The pytest plugin: fixture `hostler_replay`, which replays exported runs.
+"""The pytest plugin: fixture `hostler_replay`, which replays exported runs, and `hostler_faults`.
 
     def test_behaves_as_recorded(hostler_replay):
         hostler_replay("recordings/greeting.json", runner="./my-agent")
+
+    def test_survives_crashes(hostler_faults):
+        hostler_faults("./my-agent", "Book a room")
 
 See hostler.testing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from hostler.testing import Replays
+    from hostler.testing import FaultReport, Replays
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +30,11 @@ def hostler_replay() -> Iterator[Replays]:
         yield replays
     finally:
         replays.close()
+
+
+@pytest.fixture(scope="session")
+def hostler_faults() -> Callable[..., list[FaultReport]]:
+    """Put a runner through crashes at every host call. See hostler.testing.check_faults."""
+    from hostler.testing import check_faults  # noqa: PLC0415 - as above
+
+    return check_faults

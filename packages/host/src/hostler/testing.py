@@ -14,22 +14,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hostler.cli.targets import local_target
+from hostler.cli.fault_page import DEFAULT_INPUT, plain_page
+from hostler.cli.targets import local_target, plugin_folder
 from hostler.domain.divergence import Divergence
 from hostler.domain.tapes import decode_tape, read_tape
 from hostler.host.bundled import shipped_runner
 from hostler.journal.replay_session import REPLAY_SECONDS, Replayed
 from hostler.journal.replayer import Cast, Changes, Replayer
 from hostler.plugins.source import Folder
+from hostler.simulation.faults.report import Report as FaultReport
+from hostler.simulation.faults.report import is_clean
+from hostler.simulation.faults.trial import try_faults
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import split_runner_id
 
-__all__ = ["Divergence", "Replayed", "Replays", "recordings"]
+__all__ = ["Divergence", "FaultReport", "Replayed", "Replays", "check_faults", "recordings"]
 
 T = TypeVar("T")
 STOP_SECONDS = 30.0
@@ -104,6 +108,33 @@ class Replays:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def check_faults(
+    plugin: str | Path,
+    *inputs: str,
+    config: Mapping[str, Any] | None = None,
+    others: Sequence[str | Path] = (),
+    faults: Sequence[str] = (),
+) -> list[FaultReport]:
+    """Crash the host and the plugin at every host call of runs with these inputs, and answer each call late.
+
+    `plugin`: a plugin folder[:runner]. `others`: folders of plugins whose tools it may use. `faults`: only
+    these, like `late-answer:1`. AssertionError with a page on what a run did twice, lost or did differently.
+    InvalidArgumentError, PluginStartError.
+    """
+    folder, runner = plugin_folder(str(plugin))
+    reports = try_faults(
+        folder,
+        runner=runner,
+        inputs=inputs or (DEFAULT_INPUT,),
+        config=config,
+        others=[plugin_folder(str(other))[0] for other in others],
+        faults=faults,
+    )
+    if not is_clean(reports):
+        raise AssertionError(plain_page(str(plugin), reports))
+    return reports
 
 
 def _cast(runner_id: str, target: str | None) -> Cast:

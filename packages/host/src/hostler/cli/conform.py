@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption, data_directory
+from hostler.cli.options import DataOption, JsonOption, SettingsOption, data_directory
 from hostler.cli.output import FAILED, USAGE, fail, report_errors, write_json
 from hostler.cli.terminal import err, out
 
@@ -21,14 +21,45 @@ def conform(
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="CHECK", help="Run only this check; repeatable.")
     ] = None,
+    faults: Annotated[
+        bool,
+        typer.Option("--faults", help="Instead, crash host and plugin at every host call of a run."),
+    ] = False,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option("--fault", metavar="KIND:CALL", help="Only this fault, and its story; repeatable."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="TEXT", help="With faults: a message to the runner; repeatable."),
+    ] = None,
+    other: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="FOLDER", help="With faults: a plugin with more tools; repeatable."),
+    ] = None,
+    settings: SettingsOption = None,
     as_json: JsonOption = False,
     data: DataOption = None,
 ) -> None:
     """Run the conformance tests of the protocol against a plugin.
 
     Exit status 1 if it breaks a rule; each failed check shows the rule and
-    what was seen.
+    what was seen. With --faults: if a run did something twice, lost
+    something or did it differently after a crash or a late answer.
     """
+    if faults or fault:
+        from hostler.cli.fault_trial import try_with_faults
+
+        clean = try_with_faults(
+            plugin,
+            inputs=text or [],
+            settings=settings or [],
+            others=other or [],
+            faults=fault or [],
+            data=data_directory(data),
+            as_json=as_json,
+        )
+        raise typer.Exit(0 if clean else FAILED)
     from hostler.cli.targets import plugin_source
     from hostler_sdk.conformance import CHECKS
 

@@ -142,6 +142,14 @@ def plugin_source(target: str) -> Folder | SingleFile:
     return found.source
 
 
+def plugin_folder(target: str) -> tuple[Path, str | None]:
+    """Return the folder of FOLDER[:RUNNER], and the runner. InvalidArgumentError if it is anything else."""
+    found = local_target(target)
+    if found is None or not isinstance(found.source, Folder):
+        raise InvalidArgumentError(f"{target}: name a plugin folder, like ./my-agent or ./my-agent:runner")
+    return found.source.path, found.runner
+
+
 def _is_path(text: str) -> bool:
     return "/" in text or text.startswith((".", "~"))
 

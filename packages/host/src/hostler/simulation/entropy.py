@@ -83,6 +83,7 @@ def simulated_machine(loop: SimulatedLoop, chance: Chance) -> Iterator[None]:
     before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
     for module, name, instead in replaced:
         setattr(module, name, instead)
+    random.seed(f"{chance.seed}/random")  # the generator behind the other functions of the module
     try:
         yield
     finally:

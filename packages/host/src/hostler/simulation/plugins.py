@@ -25,6 +25,21 @@ LoadPlugin = Callable[[str, Folder | SingleFile], Plugin]
 """Loads the code of a plugin by its key, as a new process would. Raises PluginLoadError."""
 
 
+class Tap:
+    """Sees what hosts and plugins say to each other, and may keep it from them. This one does nothing."""
+
+    def host_sends(self, life: PluginLife, messages: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the messages that go on their way to the plugin."""
+        return messages
+
+    def plugin_reads(self, life: PluginLife, data: bytes) -> None:
+        """Called before the plugin gets bytes, cut anywhere."""
+
+    def plugin_sends(self, life: PluginLife, data: bytes) -> bytes:
+        """Return the bytes that go on their way to the host."""
+        return data
+
+
 class _HostEnd:
     """The host's transport. See `hostler.plugins.transport.Transport`."""
 
@@ -37,6 +52,7 @@ class _HostEnd:
         return self._to_plugin.unread
 
     def send(self, messages: Sequence[bytes]) -> None:
+        messages = self._process.tap.host_sends(self._process, messages)
         self._to_plugin.write(b"".join(messages), self._process.chance)
 
     def pause_reading(self) -> None:
@@ -61,6 +77,7 @@ class _PluginEnd:
         self._room.set()
 
     def write(self, data: bytes) -> None:
+        data = self._process.tap.plugin_sends(self._process, data)
         self._process.from_plugin.write(data, self._process.chance)
         if self._process.from_plugin.unread > WRITE_BUFFER_BYTES:
             self._room.clear()
@@ -79,6 +96,7 @@ class PluginLife:
     def __init__(self, plugins: SimulatedPlugins, host: SimulatedProcess, name: str) -> None:
         self._plugins = plugins
         self.process = plugins.processes(name, host.clock)
+        self.tap = plugins.tap
         self.chance = plugins.chance.stream(f"pipes of {name}")
         self.connection: PluginConnection | None = None
         self.host = host
@@ -111,6 +129,7 @@ class PluginLife:
 
     def _plugin_reads(self, data: bytes) -> None:
         if self._sdk is not None:
+            self.tap.plugin_reads(self, data)
             self._sdk.received(data)
         self._plugins.was_read(self)
 
@@ -142,6 +161,7 @@ class SimulatedPlugins:
     processes: Callable[[str, Clock | None], SimulatedProcess]
     load: LoadPlugin
     lives: list[PluginLife] = field(default_factory=list)
+    tap: Tap = field(default_factory=Tap)
     at_piece: list[Callable[[PluginLife], None]] = field(default_factory=list)
     """Called after a piece of a stream was read by a plugin or its host."""
     at_start: list[Callable[[PluginLife], None]] = field(default_factory=list)
