@@ -16,7 +16,9 @@ from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import journal, pause_calls, pauses, runs
 from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import NewRun
+from hostler_protocol.content import Usage
 from journeys.test_waiting_for_people import outcomes
 from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run
 from support.shop import (
@@ -167,6 +169,23 @@ async def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(
     found = await database.read(lambda tx: runs.get(tx, WORKSPACE, "r1"))
     assert found.status == "queued"
     assert found.deadline_at == pytest.approx(now + left, abs=1_000)
+
+
+async def test_what_a_lost_attempt_has_cost_is_counted(database: SqlDatabase) -> None:
+    def begun(tx: Tx) -> None:
+        open_run(tx)
+        reply = {"usage": {"input_tokens": 7, "output_tokens": 44}}
+        whole = json.dumps({"method": "model.invoke", "reply": reply, "cost": "0.000139"})
+        short = json.dumps({"method": "model.stream", "size_bytes": 90_000, "cost": "0.5", **reply})
+        given_up = json.dumps({"method": "model.stream", "given_up": True})
+        answers = [("model.invoke", whole), ("model.stream", short), ("model.stream", given_up)]
+        runs.append(tx, "r1", 1, [NewEntry("call", name, data.encode()) for name, data in answers])
+
+    await database.write(begun)
+    await recover(database, lambda _: True)
+    found = await database.read(lambda tx: runs.get(tx, WORKSPACE, "r1"))
+    assert found.cost == "0.500139"
+    assert found.usage == Usage(input_tokens=14, output_tokens=88)
 
 
 async def test_what_a_lost_attempt_did_not_come_to_show_is_shown(database: SqlDatabase) -> None:

@@ -16,7 +16,7 @@ from hostler.calls.budgets import RunBudget
 from hostler.calls.cursors import Cursors
 from hostler.calls.functions import CALL_FUNCTIONS, STREAM_FUNCTIONS
 from hostler.calls.gate import Gate, GatedRun
-from hostler.calls.scope import CallScope, Effect, Services
+from hostler.calls.scope import CallScope, Charged, Effect, Services
 from hostler.domain.agents import Agent
 from hostler.domain.events import Event
 from hostler.domain.granted_resources import ResourceCatalog
@@ -25,8 +25,8 @@ from hostler.domain.lanes import lane_of
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.outcomes import StreamState, Uploaded
 from hostler.domain.place import Place
+from hostler.domain.usage import Used
 from hostler.models.catalog import ModelCatalog, build_catalog
-from hostler.pauses.parking import Used
 from hostler.runs.child_runs import RunController
 from hostler.runs.run_meter import RunMeter
 from hostler.storage.port import Tx
@@ -126,8 +126,8 @@ class Caller:
         params = params_of(method, self.run_id, **changes)
         check(self.world.gate, self.gated, method, params)
         if method in STREAM_FUNCTIONS:
-            return [piece async for piece in STREAM_FUNCTIONS[method](self.scope(), params)]
-        reply = await CALL_FUNCTIONS[method](self.scope(), params)
+            return [_uncharged(piece) async for piece in STREAM_FUNCTIONS[method](self.scope(), params)]
+        reply = _uncharged(await CALL_FUNCTIONS[method](self.scope(), params))
         if isinstance(reply, Effect):
             effect = reply
             reply = await self.world.db.write(effect.work)
@@ -256,3 +256,7 @@ def _run(tx: Tx, *, world: World, ws: str, name: str, place: dict[str, Any]) -> 
 
 
 __all__ = ["Caller", "ModelReply", "World", "catalog", "world_of"]
+
+
+def _uncharged(reply: Any) -> Any:
+    return reply.reply if isinstance(reply, Charged) else reply

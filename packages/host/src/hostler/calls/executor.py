@@ -21,7 +21,7 @@ from hostler.calls.gate import AdmittedCall, Gate, GatedRun
 from hostler.calls.in_progress import CallInProgress, ExternalCaller, Requester
 from hostler.calls.interactions import ask
 from hostler.calls.recorded_answers import answer_again, answer_inherited, repeat
-from hostler.calls.scope import CallScope, Effect
+from hostler.calls.scope import CallScope, Charged, Effect
 from hostler.calls.tool_calls import ToolCalls
 from hostler.domain.recording import CallName, RecordedCall, external_call_number, is_effect
 from hostler.journal.call_log import CallLog, CallRecord
@@ -349,6 +349,8 @@ class CallExecutor:
             if isinstance(reply, Effect):
                 reply = await self._take_effect(record, reply)
             else:
+                if isinstance(reply, Charged):
+                    reply, record.cost = reply
                 self._log.write(record, reply=reply)
         call.requester.reply(call.call_id, reply)
 
@@ -381,7 +383,7 @@ class CallExecutor:
                         self._log.write(record, given_up=True)
                         return
                 else:
-                    reply = piece
+                    reply, record.cost = piece
         self._log.write(record, reply=reply)
         call.requester.reply(call.call_id, reply)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from hostler.calls.artifacts import attachment_reader
-from hostler.calls.scope import CallScope
+from hostler.calls.scope import CallScope, Charged, PricedModel
 from hostler.models.port import ModelRequest, RerankRequest
 from hostler_protocol.calls import (
     CountTokensParams,
@@ -20,25 +20,29 @@ from hostler_protocol.calls import (
 from hostler_protocol.errors import HostError
 
 
-async def invoke(scope: CallScope, params: ModelParams) -> ModelReply:
+async def invoke(scope: CallScope, params: ModelParams) -> Charged:
     """`model.invoke`: the whole answer at once."""
     model = scope.services.models.get(params.model_id)
     reply = await model.provider.invoke(_request(scope, params))
-    await scope.meter.add(reply.usage, model.cost(reply.usage))
-    return reply
+    return await _charged(scope, model, reply)
 
 
-async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelChunk | ModelReply, None]:
+async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelChunk | Charged, None]:
     """`model.stream`: the answer as it is written, then the whole."""
     model = scope.services.models.get(params.model_id)
     async with aclosing(model.provider.stream(_request(scope, params))) as pieces:
         async for piece in pieces:
             if isinstance(piece, ModelReply):
-                await scope.meter.add(piece.usage, model.cost(piece.usage))
-                yield piece
+                yield await _charged(scope, model, piece)
                 return
             yield piece
     raise HostError(f"model {params.model_id!r} ended its stream without a reply")
+
+
+async def _charged(scope: CallScope, model: PricedModel, reply: ModelReply) -> Charged:
+    cost = model.cost(reply.usage)
+    await scope.meter.add(reply.usage, cost)
+    return Charged(reply, cost)
 
 
 async def rerank(scope: CallScope, params: RerankParams) -> RerankReply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hostler.calls.cursors import Cursors
 from hostler.domain.events import Event
@@ -39,11 +39,18 @@ class Effect:
     """Returns the id of the run that `then` waits for, so that a later attempt can wait for it again."""
 
 
+class Charged(NamedTuple):
+    """A reply of a model, and what it cost; None: unknown."""
+
+    reply: Any
+    cost: Decimal | None
+
+
 Reply = Any
 """A struct of `CALLS[method].reply`, ready to be encoded."""
-CallFunction = Callable[["CallScope", Any], Awaitable[Reply | Effect]]
+CallFunction = Callable[["CallScope", Any], Awaitable[Reply | Effect | Charged]]
 StreamFunction = Callable[["CallScope", Any], AsyncGenerator[Any, None]]
-"""Yields chunks of `CALLS[method].chunk`, then the reply, last and once. Close it to stop."""
+"""Yields chunks of `CALLS[method].chunk`, then the reply as `Charged`, last and once. Close it to stop."""
 
 
 class PricedModel(Protocol):

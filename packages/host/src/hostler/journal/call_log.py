@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -28,6 +29,8 @@ class CallRecord:
     name: CallName
     params: Any
     effect: str | None = None
+    cost: Decimal | None = None
+    """What the reply of a model cost."""
     began: float = field(default_factory=monotonic_clock)
     chunks: list[Any] = field(default_factory=list)
     """Chunks streamed so far."""
@@ -46,6 +49,7 @@ class CallRecord:
             reply=msgspec.UNSET if error is not None else reply,
             error=None if error is None else to_fault(error),
             effect=self.effect,
+            cost=self.cost,
             **more,
         )
 
@@ -59,6 +63,7 @@ class CallRecord:
             effect=self.effect,
             size_bytes=size,
             usage=getattr(whole.reply, "usage", None),
+            cost=self.cost,
             given_up=whole.given_up,
         )
 

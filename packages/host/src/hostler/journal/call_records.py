@@ -6,6 +6,7 @@ has the outcome of one; a `refusal` is the outcome of a call that the gate refus
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -29,7 +30,7 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
     """Data of a `call` or `refusal` entry. `chunks`: texts of a model, or whole chunks. `ms`: milliseconds.
 
     `effect`: the effect class of the tool. `size_bytes`: set if the whole entry is in a blob; `usage` is then
-    copied from its reply. `given_up`: the runner did not wait for the end.
+    copied from its reply. `cost`: of a model's reply. `given_up`: the runner did not wait for the end.
     """
 
     method: str
@@ -43,6 +44,7 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
     effect: str | None = None
     size_bytes: int | None = None
     usage: Usage | None = None
+    cost: Decimal | None = None
     given_up: bool = False
 
 
@@ -170,15 +172,16 @@ class _Used(msgspec.Struct):
 class _Answered(msgspec.Struct):
     reply: _Used | None = None
     usage: Usage | None = None
+    cost: Decimal | None = None
 
 
 _answered = msgspec.json.Decoder(_Answered)
 
 
-def usage_of(data: str) -> Usage | None:
-    """Return the model usage recorded in a `call` entry."""
+def used_by(data: str) -> tuple[Usage | None, Decimal | None]:
+    """Return usage and cost of a model, as recorded in a `call` entry."""
     answered = _answered.decode(data)
-    return answered.usage if answered.reply is None else answered.reply.usage
+    return answered.usage if answered.reply is None else answered.reply.usage, answered.cost
 
 
 def answer_of(data: str | bytes) -> RecordedAnswer:

@@ -17,9 +17,10 @@ from hostler.domain.pause_state import continuation_of
 from hostler.domain.pause_values import DecisionRequest, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import NO_QUESTIONS, OnMessage
 from hostler.domain.recording import CallName
+from hostler.domain.usage import Used
 from hostler.pauses import entries as pause_entries
 from hostler.pauses.explicit_states import KeptState, keep, load
-from hostler.pauses.parking import Parked, Used, park
+from hostler.pauses.parking import Parked, park
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import pause_calls, pauses, run_notes, runs
 from hostler.storage.stores.blobs import BlobFolder

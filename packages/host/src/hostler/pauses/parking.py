@@ -6,10 +6,10 @@ Also what becomes of a pause whose attempt is lost, in the transaction that sett
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from hostler.domain.pause_values import Pause
 from hostler.domain.recovery import Settlement
+from hostler.domain.usage import Used
 from hostler.pauses import entries as pause_entries
 from hostler.pauses.transitions import go_on
 from hostler.storage.port import Tx
@@ -17,15 +17,7 @@ from hostler.storage.stores import pause_claims, pauses, run_notes, runs
 from hostler.storage.stores.journal import Entries
 from hostler.storage.stores.run_endings import begin_again, end_waiting
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
-from hostler_protocol.content import Usage
 from hostler_protocol.errors import RunFailure
-
-
-class Used(NamedTuple):
-    """Usage and cost of the run so far."""
-
-    usage: Usage | None = None
-    cost: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +141,7 @@ def _give_up(tx: Tx, run: Run, pause: Pause, why: str, *, actor: str, used: Used
 
 
 def _ended(tx: Tx, run: Run, code: RunFailure, error: str, *, actor: str, used: Used) -> Moved | Fenced:
-    end_waiting(tx, run, "failed", code, error, actor=actor, crashed=True, usage=used.usage)
+    end_waiting(tx, run, "failed", code, error, actor=actor, crashed=True, used=used)
     current = runs.by_id(tx, run.run_id)
     if current is None or current.status != "failed":
         return Fenced(run.status, run.attempt)

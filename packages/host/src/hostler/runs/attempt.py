@@ -14,8 +14,8 @@ import msgspec
 
 from hostler.domain.outcomes import Ending, StreamState
 from hostler.domain.recovery import postpone
+from hostler.domain.usage import Used
 from hostler.journal.run_log import FencedError, RunLog
-from hostler.pauses.parking import Used
 from hostler.runs.attempt_end import AttemptEnd, result_item
 from hostler.runs.attempt_parts import AttemptServices, assemble
 from hostler.runs.running_attempt import RunningAttempt

@@ -13,9 +13,10 @@ from typing import Any
 
 from hostler.domain.outcomes import Ending, Stored
 from hostler.domain.recovery import Settlement
+from hostler.domain.usage import Used
 from hostler.journal.feed import StoredResult
 from hostler.journal.run_log import Item, RunLog
-from hostler.pauses.parking import Used, begin_after_loss
+from hostler.pauses.parking import begin_after_loss
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import Entries, NewEntry
 from hostler.storage.stores.run_endings import finish

@@ -13,10 +13,10 @@ from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.run_tokens import RunTokens
 from hostler.calls.scope import CallScope
 from hostler.domain.result_sequence import ResultStream
+from hostler.domain.usage import Used
 from hostler.journal.feed import Feed
 from hostler.journal.resume import artifact_id_of
 from hostler.pauses.explicit import ExplicitPauses
-from hostler.pauses.parking import Used
 from hostler.plugins.connection import PluginConnection
 from hostler.runs.attempt_end import AttemptEnd
 from hostler.runs.attempt_results import AttemptResults

@@ -8,16 +8,15 @@ from functools import partial
 
 from hostler.domain.agents import Recovery
 from hostler.domain.recovery import settle
-from hostler.domain.usage import add_usage
-from hostler.journal.call_records import usage_of
+from hostler.domain.usage import NOTHING_USED, Used
+from hostler.journal.call_records import used_by
 from hostler.journal.effects import had_effects
-from hostler.pauses.parking import Used, begin_after_loss
+from hostler.pauses.parking import begin_after_loss
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import agents, hosts, journal, pauses, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import end_waiting
 from hostler.storage.stores.run_rows import Run, RunAttempt
-from hostler_protocol.content import Usage
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ async def _settle_all(db: Database, member: Membership, is_resumable: IsResumabl
 
 
 async def _settle_one(db: Database, run: Run, is_resumable: IsResumable) -> None:
-    lost = await db.read(partial(_lost_usage, run=run))
+    lost = await db.read(partial(_used_by_lost, run=run))
     await db.write(partial(_settle, run=run, resumable=is_resumable(run.runner_id), lost=lost))
 
 
@@ -68,7 +67,7 @@ def policy_of(tx: Tx, run: Run) -> Recovery:
     return Recovery() if agent is None else agent.spec.recovery
 
 
-def _settle(tx: Tx, run: Run, resumable: bool, lost: Usage | None) -> None:
+def _settle(tx: Tx, run: Run, resumable: bool, lost: Used) -> None:
     current = runs.by_id(tx, run.run_id)
     if current is None or current.attempt != run.attempt or current.status not in {"claimed", "running"}:
         return  # settled by another host in the meantime
@@ -81,25 +80,24 @@ def _settle(tx: Tx, run: Run, resumable: bool, lost: Usage | None) -> None:
         cancelled=current.cancel_reason is not None,
         undone=_is_undone(tx, current),
     )
-    usage = add_usage(current.usage, lost)
+    used = Used(current.usage, current.cost).and_also(*lost)
     if settlement.goes_on:
-        used = Used(usage, current.cost)
         last = journal.page_backward(tx, current.run_id, current.position + 1, 1).items
         since = last[0].at if last else None
         begin_after_loss(tx, current, settlement, actor="recovery", used=used, crashed=True, since=since)
     elif settlement.action == "cancel":
         reason = current.cancel_reason or settlement.why
-        end_waiting(tx, current, "cancelled", "cancelled", reason, actor="recovery", usage=usage)
+        end_waiting(tx, current, "cancelled", "cancelled", reason, actor="recovery", used=used)
     else:
         code = settlement.status_code
-        end_waiting(tx, current, "failed", code, settlement.why, actor="recovery", crashed=True, usage=usage)
+        end_waiting(tx, current, "failed", code, settlement.why, actor="recovery", crashed=True, used=used)
 
 
-def _lost_usage(tx: Tx, run: Run) -> Usage | None:
-    """Return the model usage of a lost attempt, summed from its journal."""
-    total: Usage | None = None
+def _used_by_lost(tx: Tx, run: Run) -> Used:
+    """Return usage and cost of a lost attempt, summed from its journal."""
+    total = NOTHING_USED
     for data in journal.model_calls(tx, run.run_id, run.attempt):
-        total = add_usage(total, usage_of(data))
+        total = total.and_also(*used_by(data))
     return total
 
 

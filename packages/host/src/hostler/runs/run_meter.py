@@ -6,8 +6,7 @@ from decimal import Decimal
 
 from hostler.calls.budgets import RunBudget
 from hostler.domain.outcomes import StreamState
-from hostler.domain.usage import add_usage
-from hostler.pauses.parking import Used
+from hostler.domain.usage import Used, add_usage
 from hostler_protocol.content import Usage
 
 

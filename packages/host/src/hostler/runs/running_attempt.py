@@ -15,10 +15,10 @@ from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import PausedCall
 from hostler.domain.recovery import Settlement, settle
 from hostler.domain.result_sequence import Stop
+from hostler.domain.usage import Used
 from hostler.journal.resume import Resumption, read_answer
 from hostler.journal.run_log import Item
 from hostler.pauses.held_calls import HeldCalls
-from hostler.pauses.parking import Used
 from hostler.pauses.requests import Questions, request_of
 from hostler.plugins.lingering_runs import RunLingersError
 from hostler.runs.attempt_parts import AttemptServices, Parts

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hostler.domain.usage import NOTHING_USED, Used
 from hostler.storage.port import Tx
 from hostler.storage.stores import audit, pauses, run_notes, runs, steering_outcomes
 from hostler.storage.stores import waiting_messages as waiting
@@ -190,7 +191,7 @@ def end_waiting(
     *,
     actor: str,
     crashed: bool = False,
-    usage: Usage | None = None,
+    used: Used = NOTHING_USED,
 ) -> None:
     """End a run without an owner (queued, paused or lost), with its terminal result."""
     body = msgspec.json.encode({"data": RunFailed.by_host(code, error)})
@@ -204,5 +205,6 @@ def end_waiting(
         status_code=code,
         entries=[NewEntry("result", "run.failed", body)],
         crashed=crashed,
-        usage=usage,
+        usage=used.usage,
+        cost=used.cost,
     )
