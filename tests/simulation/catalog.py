@@ -6,6 +6,7 @@ from simulation.judges import (
     answers,
     attempts,
     chains,
+    charges,
     decisions,
     doubts,
     effects,
@@ -76,6 +77,7 @@ JUDGES = [
     attempts.judge,
     doubts.judge,
     paid.judge,
+    charges.judge,
     notices.judge,
 ]
 FAULTS = frozenset({*faults.KINDS, *faults.MOMENTS, *calls.KINDS, *services.ACTIONS})

@@ -30,14 +30,15 @@ from hostler.simulation.disk import SimulatedDisk
 from hostler.simulation.entropy import EPOCH
 from hostler.simulation.latency import Latency
 from hostler.simulation.loop import SimulatedProcess
+from hostler.simulation.network import SimulatedNetwork
 from hostler.simulation.world import SimulatedHost, World
 from hostler.storage.stores import agents
 from hostler_protocol.errors import HostlerError, StorageError
 from hostler_sdk.loading import load_folder
-from simulation.model_service import build
+from simulation.model_service import KEY, ModelService, build_with
 from simulation.outside import Outside, set_outside
 from simulation.plan import MAX_MOMENT, Action, Plan
-from simulation.receivers import SECRET, SimulatedEgress
+from simulation.receivers import SECRET, Receiver
 from simulation.standing import Standing, look
 
 WORKSPACE = "default"
@@ -105,20 +106,19 @@ class Life:
     def __init__(self, plan: Plan, folder: Path, template: Path) -> None:
         self.plan = plan
         self.folder = folder
-        self.world = World(
-            plan.seed,
-            lambda _, source: load_folder(Path(source.path)),
-            self._happened,
-            machine=Machine(model_providers={"openai": build}, open_egress=SimulatedEgress),
-        )
+        self.world = World(plan.seed, lambda _, source: load_folder(Path(source.path)), self._happened)
         self.outside = Outside(
             self.world.loop,
             self.world.process("services"),
             Latency(self.world.chance.stream("services")),
             self.world.chance,
-            facts=self.rows,
         )
         set_outside(self.outside)
+        network = SimulatedNetwork(self.world.loop, self.world.chance)
+        self.world.machine = Machine(model_providers={"openai": build_with(network)}, network=network)
+        ModelService(self.outside, network)
+        for webhook in plan.webhooks:
+            Receiver(self.outside, network, webhook["name"])
         self.clients = self.world.process("clients")
         self.hosts: list[SimulatedHost] = []
         self.over = False
@@ -129,7 +129,7 @@ class Life:
         self._plugins = ["plugin", *plan.plugins]
         self.standing: list[Standing] = []
         """What each host holds at the end, at rest."""
-        self.secrets = {SECRET}
+        self.secrets = {SECRET, KEY}
         """What must not be found in any table."""
         self._facts: sqlite3.Connection | None = None
         """Open when no power cut can replace the files any more."""

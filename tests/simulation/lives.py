@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hostler.domain.struct_types import learn_struct_types
+from hostler.egress.transport import tls_context
 from hostler.storage.sql.sqlite import SqliteDriver
 from simulation.catalog import ATTEND, HANDLERS, JUDGES
 from simulation.life import Ended, live
@@ -28,7 +29,14 @@ from simulation.plan import Plan
 LIFE_SECONDS = 60.0
 """Real time after which a life hangs. One takes 0.1 to 0.3 s."""
 TESTS = Path(__file__).resolve().parents[1]
-WARM = ("jsonschema_rs", "yaml", "email.parser", "encodings.ascii", "hostler.models.openai")
+WARM = (
+    "jsonschema_rs",
+    "yaml",
+    "email.parser",
+    "encodings.ascii",
+    "hostler.models.openai",
+    "anyio._backends._asyncio",
+)
 """The host imports these when it needs them: imported before the fork, they halve the cost of a life."""
 HANG = "the life hangs"
 
@@ -41,6 +49,7 @@ def make_template(path: Path) -> None:
     SqliteDriver(path).close()
     for module in WARM:
         importlib.import_module(module)
+    tls_context()
     learn_struct_types()
 
 

@@ -1,112 +1,71 @@
-"""A simulated service of models that answers, streams, refuses, hangs and breaks; what it answers is paid."""
+"""A simulated service of models that speaks OpenAI's protocol. What it answers is paid, whoever hears it."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from functools import partial
+import json
+import os
+from typing import Any
 
 from hostler.domain.model_entries import ModelEntry
-from hostler.models.call_timeouts import CallClock
-from hostler.models.catalog import Built, endpoint_of
-from hostler.models.errors import ModelUnsupportedError
-from hostler.models.port import ModelRequest, RerankRequest, TokenCount
-from hostler.models.retry import RetryLater, with_retries
-from hostler.models.retry_policy import RetryPolicy
-from hostler_protocol.calls import ModelChunk, ModelReply, RerankReply
-from hostler_protocol.calls.models import ModelDelta
-from hostler_protocol.content import FunctionSpec, ModelMessage, Usage
-from hostler_protocol.errors import HostlerError
-from simulation.outside import ServiceError, outside
+from hostler.egress import EgressPolicy, Guard, GuardedTransport
+from hostler.models.catalog import Build, Built, openai_model
+from hostler.simulation.network import SimulatedNetwork
+from simulation.http_service import Answer, Asked, HttpService
+from simulation.outside import Outside
 
-URL = "https://models.example/v1"
-
-
-def build(entry: ModelEntry, key: str | None) -> Built:
-    """Build the simulated provider of an entry. See `hostler.models.catalog.Build`."""
-    return SimulatedModel(entry, key), None
+NAME = "models"
+URL = f"https://{NAME}.example/v1"
+KEY_NAME = "HOSTLER_SIMULATED_KEY"
+KEY = "sk-known-to-both-sides"
+os.environ[KEY_NAME] = KEY
+PRICE = {"input": 1.0, "output": 3.0}
+"""Per million tokens."""
+INPUT_TOKENS = 7
+PIECE_CHARS = 9
 
 
-class SimulatedModel:
-    """A ModelProvider whose service is outside; with the retries and timeouts of the product."""
+def build_with(network: SimulatedNetwork) -> Build:
+    """Return how a host builds the product's own client on a network."""
 
-    def __init__(self, entry: ModelEntry, key: str | None) -> None:
-        self._endpoint = endpoint_of(entry, key, URL)
-        self._timeout = entry.timeout
-        self._retries = RetryPolicy(entry.max_retries)
+    def build(entry: ModelEntry, key: str | None) -> Built:
+        transport: Any = GuardedTransport(Guard(EgressPolicy(), network))
+        return openai_model(entry, key, transport)
 
-    async def invoke(self, request: ModelRequest) -> ModelReply:
-        """See ModelProvider."""
-        text, broken = await self._answer(request)
-        if broken:
-            raise self._endpoint.broken("the connection was reset")
-        return _reply(text)
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk | ModelReply]:
-        """See ModelProvider."""
-        text, broken = await self._answer(request)
-        pace = outside().chance.stream("pace of models")
-        pieces = [text[at : at + 9] for at in range(0, len(text), 9)]
-        for number, piece in enumerate(pieces):
-            if broken and number == len(pieces) // 2:
-                raise self._endpoint.broken("the connection was reset")
-            await asyncio.sleep(pace.expovariate(1 / 0.02))
-            yield ModelChunk(delta=ModelDelta(content=piece))
-        yield _reply(text)
-
-    async def rerank(self, request: RerankRequest) -> RerankReply:
-        """See ModelProvider."""
-        raise ModelUnsupportedError("the simulated model cannot rerank")
-
-    async def count_tokens(
-        self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]
-    ) -> TokenCount:
-        """See ModelProvider."""
-        return TokenCount(len(messages), "estimate")
-
-    async def close(self) -> None:
-        """See ModelProvider."""
-
-    async def _answer(self, request: ModelRequest) -> tuple[str, bool]:
-        """Return the answer, and whether its stream breaks."""
-        clock = CallClock(request.deadline)
-        question = str(request.messages[-1].content)
-
-        async def attempt() -> tuple[str, bool] | RetryLater:
-            try:
-                return await clock.wait(
-                    self._ask(question),
-                    self._timeout,
-                    partial(self._endpoint.silent, "nothing", self._timeout),
-                )
-            except HostlerError as error:
-                if error.retryable:
-                    return RetryLater(error)
-                raise
-
-        return await with_retries(attempt, self._retries, clock)
-
-    async def _ask(self, question: str) -> tuple[str, bool]:
-        out = outside()
-        fault = out.fault("model")
-        number = out.asked["model"]
-        out.note("asked", question=question, number=number)
-
-        def work() -> str:
-            out.note("paid", question=question, number=number)
-            return f"{question}#{number}"
-
-        try:
-            return await out.ask("model", work, fault), fault == "broken"
-        except ServiceError as error:
-            if error.status is None:
-                raise self._endpoint.unreachable(str(error)) from None
-            raise self._endpoint.refused(error.status, str(error)) from None
+    return build
 
 
-def _reply(text: str) -> ModelReply:
-    return ModelReply(
-        message=ModelMessage(role="assistant", content=text),
-        finish_reason="stop",
-        usage=Usage(input_tokens=7, output_tokens=len(text)),
-    )
+class ModelService(HttpService):
+    """Answers each question with itself and a number: no two answers are alike."""
+
+    def __init__(self, out: Outside, network: SimulatedNetwork) -> None:
+        super().__init__(out, network, NAME)
+
+    def arrived(self, asked: Asked) -> None:
+        """Take note of the question."""
+        self.out.note("asked", question=_question(asked), number=asked.number, by=asked.by)
+
+    def answer(self, asked: Asked) -> Answer:
+        """Answer, whole or piece by piece."""
+        question = _question(asked)
+        text = f"{question}#{asked.number}"
+        usage = {"prompt_tokens": INPUT_TOKENS, "completion_tokens": len(text)}
+        self.out.note("paid", question=question, number=asked.number, input=INPUT_TOKENS, output=len(text))
+        said = {"id": f"a{asked.number}", "model": "m", "usage": usage}
+        if not json.loads(asked.body).get("stream"):
+            message = {"role": "assistant", "content": text}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            return Answer(json.dumps({**said, "choices": [choice]}).encode())
+        pieces = [text[at : at + PIECE_CHARS] for at in range(0, len(text), PIECE_CHARS)]
+        chunks: list[dict[str, Any]] = [{"choices": [_choice({"content": piece}, None)]} for piece in pieces]
+        chunks += [{"choices": [_choice({}, "stop")]}, {**said, "choices": []}]
+        lines = [*(json.dumps(chunk) for chunk in chunks), "[DONE]"]
+        sent = tuple(f"data: {line}\n\n".encode() for line in lines)
+        return Answer(pieces=sent, kind="text/event-stream")
+
+
+def _choice(delta: dict[str, Any], reason: str | None) -> dict[str, Any]:
+    return {"index": 0, "delta": delta, "finish_reason": reason}
+
+
+def _question(asked: Asked) -> str:
+    return str(json.loads(asked.body)["messages"][-1]["content"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,11 +44,17 @@ class Effect:
 
 @dataclass(eq=False)
 class Ill:
-    """A service that fails for a while; `share`: of its requests.
+    """A service that fails for a while; `share`: of its requests. `kind`:
 
-    `kind`: "down" (no connection), "status N" (refuses), "hang" (nothing is done, and no answer comes),
-    "lost" (done, and no answer comes), "torn" (done, and the connection breaks), "late" (answers late).
-    Look-ups may "lie" (deny what happened), models be "broken" (stop in mid answer).
+        down      no connection is made
+        status N  it refuses
+        hang      nothing is done, and no answer comes
+        lost      it is done, and no answer comes
+        torn      it is done, and the connection breaks
+        late      it is done, and answered late
+        lie       a look-up denies what happened
+
+    http_service.py has more.
     """
 
     service: str
@@ -69,8 +75,6 @@ class Outside:
     """(time, kind, data): what clients and runners saw, in order."""
     ills: list[Ill] = field(default_factory=list)
     """What is wrong now."""
-    facts: Callable[[str], list[tuple[Any, ...]]] = lambda _: []
-    """Reads the hosts' database."""
     asked: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """How many requests of each service there were."""
     watchers: list[Callable[[str, str, SimulatedProcess | None], None]] = field(default_factory=list)
@@ -87,10 +91,15 @@ class Outside:
         self.notes.append((self.loop.time(), kind, data))
 
     def fault(self, service: str) -> str | None:
-        """Draw what goes wrong with a request to a service; None: nothing."""
+        """Draw what goes wrong with the next request to a service; None: nothing."""
         self.asked[service] += 1
+        return self.ill_of(service)
+
+    def ill_of(self, service: str, kinds: Collection[str] = (), *, but: Collection[str] = ()) -> str | None:
+        """Draw one of the present ills of a service: only of `kinds` if there are any, and none of `but`."""
         for ill in self.ills:
-            if ill.service == service and self.chance.stream(f"ills of {service}").random() < ill.share:
+            fits = ill.service == service and (not kinds or ill.kind in kinds) and ill.kind not in but
+            if fits and self.chance.stream(f"ills of {service}").random() < ill.share:
                 self.note("fault", service=service, fault=ill.kind, number=self.asked[service])
                 return ill.kind
         return None
@@ -119,7 +128,8 @@ class Outside:
         self._by_key.setdefault(key, serial)
         return {"serial": serial}
 
-    def _reached(self, service: str, stage: str, caller: SimulatedProcess | None) -> None:
+    def reached(self, service: str, stage: str, caller: SimulatedProcess | None = None) -> None:
+        """Tell the watchers how far a request has come."""
         for watch in list(self.watchers):
             watch(service, stage, caller)
 
@@ -131,7 +141,7 @@ class Outside:
         caller = current_process()
         here = (caller or self.loop.outside).context()
         answer: asyncio.Future[Any] = self.loop.create_future()
-        self._reached(service, "asked", caller)
+        self.reached(service, "asked", caller)
 
         def settle(value: Any) -> None:
             if not answer.done():
@@ -150,13 +160,13 @@ class Outside:
             self.loop.call_later(seconds, leave, context=self.process.context())
 
         def arrive() -> None:
-            self._reached(service, "arrived", caller)
+            self.reached(service, "arrived", caller)
             wait = self.latency.network()
             value: Any = None
             kind, _, status = (fault or "").partition(" ")
             if kind not in ("down", "status", "hang"):
                 value = work()
-                self._reached(service, "done", caller)
+                self.reached(service, "done", caller)
             match kind:
                 case "down":
                     reply(ServiceError("it cannot be reached"), wait)

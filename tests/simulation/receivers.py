@@ -1,107 +1,53 @@
-"""Simulated receivers of notices, behind the client that the host uses for webhooks."""
+"""Simulated receivers of notices."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import hmac
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 from hostler.domain.webhooks import ATTEMPT_HEADER, DELIVERY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
-from hostler.egress import (
-    Egress,
-    EgressAnswerError,
-    EgressTimeoutError,
-    EgressUnreachableError,
-    ExchangeLimits,
-    HttpAnswer,
-)
-from hostler.simulation.loop import current_process
-from simulation.outside import Outside, ServiceError, outside
+from simulation.http_service import Answer, Asked, HttpService
 
 SECRET_NAME = "HOSTLER_SIMULATED_SECRET"
-SECRET = "known to both sides"
+SECRET = "known to sender and receiver"
 os.environ[SECRET_NAME] = SECRET
-RETRY_AFTER = 20
-"""Seconds that a receiver asks for which answers 429."""
 
 
-class SimulatedEgress(Egress):
-    """The guarded client; its requests reach the simulated receivers."""
+class Receiver(HttpService):
+    """Takes note of what it is sent."""
 
-    @asynccontextmanager
-    async def stream(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        content: bytes = b"",
-        limits: ExchangeLimits | None = None,
-        redirects: Any = "never",
-    ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[bytes]]]:
-        """See Egress."""
-        self.check_url(url)
-        seconds = (limits or ExchangeLimits()).seconds
-        try:
-            async with asyncio.timeout(seconds):
-                yield await post(outside(), url, headers or {}, content), _nothing()
-        except TimeoutError:
-            raise EgressTimeoutError(f"no answer within {seconds:g} s") from None
+    def arrived(self, asked: Asked) -> None:
+        """Take note of a notice, and check its signature."""
+        self.out.note(
+            "posted",
+            **self._names(asked),
+            by=asked.by,
+            attempt=int(_header(asked, ATTEMPT_HEADER)),
+            body=hashlib.sha256(asked.body).hexdigest()[:16],
+            signed=_is_signed(asked),
+        )
 
-    async def close(self) -> None:
-        """See Egress."""
+    def answer(self, asked: Asked) -> Answer:
+        """Take the notice."""
+        self.out.note("received", **self._names(asked))
+        return Answer(b'{"thanks": true}', 202)
 
+    def answered(self, asked: Asked, status: int | None) -> None:
+        """Take note of the answer."""
+        self.out.note("post answered", **self._names(asked), status=status)
 
-async def _nothing() -> AsyncIterator[bytes]:
-    pieces: tuple[bytes, ...] = ()
-    for piece in pieces:
-        yield piece
+    def _names(self, asked: Asked) -> dict[str, Any]:
+        return {"hook": self.name, "delivery": _header(asked, DELIVERY_HEADER), "number": asked.number}
 
 
-async def post(out: Outside, url: str, headers: Mapping[str, str], content: bytes) -> HttpAnswer:
-    """Send a notice. Notes when it was sent, received and answered."""
-    hook = str(urlsplit(url).hostname).partition(".")[0]
-    delivery, process = headers[DELIVERY_HEADER], current_process()
-    fault = out.fault(hook)
-    names = {"hook": hook, "delivery": delivery, "number": out.asked[hook]}
-    lease = out.facts(f"SELECT lease_until FROM deliveries WHERE delivery_id = '{delivery}'")
-    out.note(
-        "posted",
-        **names,
-        by=None if process is None else process.name,
-        lease_until=lease[0][0] / 1000 if lease else 0.0,
-        attempt=int(headers[ATTEMPT_HEADER]),
-        body=hashlib.sha256(content).hexdigest()[:16],
-        signed=_is_signed(headers, content),
-    )
-
-    def receive() -> None:
-        out.note("received", **names)
-
-    status: int | None = 200
-    try:
-        await out.ask(hook, receive, fault)
-    except ServiceError as error:
-        status = error.status
-        if status is None:
-            if fault == "down":
-                raise EgressUnreachableError(f"{hook} cannot be reached") from None
-            raise EgressAnswerError(f"the exchange broke off: {error}") from None
-    except asyncio.CancelledError:
-        status = None
-        raise
-    finally:
-        out.note("post answered", **names, status=status)
-    return HttpAnswer(status or 0, {"retry-after": str(RETRY_AFTER)} if status == 429 else {}, url)
+def _header(asked: Asked, name: str) -> str:
+    return asked.headers[name.lower()]
 
 
-def _is_signed(headers: Mapping[str, str], content: bytes) -> bool:
-    """Whether the signature is right, as docs/webhooks.md tells receivers to check it."""
-    signed = f"{headers[TIMESTAMP_HEADER]}.".encode() + content
+def _is_signed(asked: Asked) -> bool:
+    """Whether the signature is right, as the documentation tells receivers to check it."""
+    signed = f"{_header(asked, TIMESTAMP_HEADER)}.".encode() + asked.body
     right = "v1=" + hmac.new(SECRET.encode(), signed, hashlib.sha256).hexdigest()
-    return hmac.compare_digest(right, headers[SIGNATURE_HEADER])
+    return hmac.compare_digest(right, _header(asked, SIGNATURE_HEADER))

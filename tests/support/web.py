@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
+from hostler.egress import SystemNetwork
 from hostler.egress.addresses import IPAddress
 from support.listening import Asked, Listening
 
@@ -77,7 +78,7 @@ def _takes_one(serve: Callable[..., object]) -> bool:
 
 
 @dataclass
-class Names:
+class Names(SystemNetwork):
     """A resolver with answers by name: a list is one answer for ever, a list of lists one after the other."""
 
     answers: dict[str, list[str] | list[list[str]]] = field(default_factory=dict)

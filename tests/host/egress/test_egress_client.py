@@ -23,10 +23,11 @@ from hostler.egress import (
     ExchangeLimits,
     Guard,
     GuardedTransport,
+    SystemNetwork,
     client,
     httpx2_client,
 )
-from hostler.egress import resolver as resolving
+from hostler.egress import network as resolving
 from hostler.egress.decompression import Decoder
 from hostler.egress.limits import MAX_ADDRESSES
 from support.certificates import tls_for
@@ -37,7 +38,7 @@ LOCAL = ["127.0.0.1"]
 
 def local(*more: str, names: Names | None = None, **options: Any) -> Egress:
     """Local addresses are listed, as an operator would."""
-    return Egress(EgressPolicy.of([*LOCAL, *more]), resolver=names, **options)
+    return Egress(EgressPolicy.of([*LOCAL, *more]), network=names, **options)
 
 
 async def test_the_socket_goes_to_the_checked_address_and_the_name_stays() -> None:
@@ -57,7 +58,7 @@ async def test_the_socket_goes_to_the_checked_address_and_the_name_stays() -> No
 async def test_what_is_not_listed_is_not_connected_to(host: str) -> None:
     names = None if host == "localhost" else Names({"shop.example": ["127.0.0.1"]})
     async with Web() as web:
-        egress = Egress(EgressPolicy(any_port=True), resolver=names)
+        egress = Egress(EgressPolicy(any_port=True), network=names)
         with pytest.raises(EgressRefusedError, match="loopback"):
             await egress.request("GET", web.url("/", host))
         await egress.close()
@@ -70,7 +71,7 @@ async def test_what_is_not_listed_is_not_connected_to(host: str) -> None:
 )
 async def test_a_name_at_a_public_and_a_private_address_is_refused_whole(answer: list[str]) -> None:
     async with Web() as web:
-        egress = Egress(EgressPolicy(any_port=True), resolver=Names({"two.example": answer}))
+        egress = Egress(EgressPolicy(any_port=True), network=Names({"two.example": answer}))
         with pytest.raises(EgressRefusedError):
             await egress.request("GET", web.url("/", "two.example"))
         await egress.close()
@@ -333,13 +334,13 @@ async def test_a_compressed_body_that_goes_on_without_a_byte_is_given_up() -> No
 
 
 async def test_a_look_up_has_its_time_and_an_answer_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Slow:
+    class Slow(SystemNetwork):
         async def resolve(self, host: str, port: int) -> list[Any]:
             await asyncio.Event().wait()
             return []
 
     monkeypatch.setattr(resolving, "RESOLVE_SECONDS", 0.01)
-    slow = Egress(EgressPolicy(), resolver=Slow())
+    slow = Egress(EgressPolicy(), network=Slow())
     with pytest.raises(EgressUnreachableError, match="in time"):
         await slow.request("GET", "http://slow.example/")
     await slow.close()

@@ -42,7 +42,7 @@ PAGE = """<!doctype html><html><head><title>All &amp; sundry</title>
 
 @asynccontextmanager
 async def fetching(names: Names | None = None, **fields: Any) -> AsyncIterator[tuple[Web, Calling]]:
-    source = FetchTools("main", resolver=names)
+    source = FetchTools("main", network=names)
     entry = ToolEntry(fetch=msgspec.convert({"network": ["127.0.0.1"], **fields}, FetchEntry))
     source.check([entry])
     await source.configure([entry])

@@ -135,7 +135,7 @@ def _states(life: Life) -> list[str]:
 
 
 def _secrets(life: Life) -> list[str]:
-    """No table holds a secret."""
+    """No table holds a secret, and no line of the log."""
     secrets = sorted(life.secrets)
     found = []
     tables = life.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'")
@@ -143,4 +143,5 @@ def _secrets(life: Life) -> list[str]:
         for row in life.rows(f'SELECT * FROM "{table}"'):
             text = " ".join(str(value) for value in row)
             found += [f"table {table} holds the secret {secret}" for secret in secrets if secret in text]
-    return found
+    lines = [record.getMessage() for record in life.logged.records]
+    return found + [f"the log says: {line}" for line in lines if any(secret in line for secret in secrets)]

@@ -6,26 +6,28 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
-from hostler.simulation.entropy import EPOCH
 from simulation.life import WORKSPACE, Life
 
 MAX_TRIES = 15
 GONE = 410
+SUCCESS = range(200, 300)
 SOON_SECONDS = 20.0
 """A result that could not be stored is found out when the lease of 30 s is over, not sooner."""
+DISTURBING = ("clock", "freeze", "power cut", "disk")
+"""Beginnings of faults that let a lease end early, or its holder come late."""
 
 
 def judge(life: Life) -> list[str]:
     """All of it."""
     posts = _posts(life)
     found = [*_missing(life), *_outcomes(life, posts)]
-    clocks_jump = any(action.what == "clock" for action in life.plan.actions)
+    disturbed = any(action.what.startswith(DISTURBING) for action in life.plan.actions)
     for delivery, tries in posts.items():
         bodies = {one["body"] for one in tries}
         if len(bodies) > 1:
             found.append(f"delivery {delivery} was sent with {len(bodies)} bodies")
         found += [f"delivery {delivery}: its signature is wrong" for one in tries if not one["signed"]]
-        if not clocks_jump:  # leases go by them
+        if not disturbed:
             found += _one_sender(delivery, tries)
             found += _gone(delivery, tries)
     return found
@@ -66,7 +68,7 @@ def _outcomes(life: Life, posts: dict[str, list[dict[str, Any]]]) -> list[str]:
     for delivery, hook, status, attempts, http_status, error in life.rows(query):
         name = f"delivery {delivery} to {hook}"
         tries = posts.get(delivery, [])
-        if status == "delivered" and not any(one["received"] and one["status"] == 200 for one in tries):
+        if status == "delivered" and not any(one["received"] and one["status"] in SUCCESS for one in tries):
             found.append(f"{name} is marked as delivered, and was not")
         elif status == "dead":
             if not error:
@@ -79,14 +81,14 @@ def _outcomes(life: Life, posts: dict[str, list[dict[str, Any]]]) -> list[str]:
 
 
 def _one_sender(delivery: str, tries: list[dict[str, Any]]) -> list[str]:
+    """A try holds its delivery for longer than it takes, and each try has its own number."""
     found = []
-    for number, (first, second) in enumerate(pairwise(tries), 1):
+    for first, second in pairwise(tries):
         over = first["ended"] is not None and first["ended"] <= second["at"]
-        if not over and EPOCH + second["at"] < first["lease_until"]:
-            found.append(
-                f"delivery {delivery}: try {number + 1} by {second['by']} began while {first['by']} sent it,"
-                " whose lease held"
-            )
+        if not over and second["at"] - first["at"] < SOON_SECONDS:
+            found.append(f"delivery {delivery} was sent by {second['by']} while {first['by']} sent it")
+        if first["attempt"] >= second["attempt"]:
+            found.append(f"delivery {delivery}: try {second['attempt']} came after try {first['attempt']}")
     return found
 
 

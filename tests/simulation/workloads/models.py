@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from simulation.model_service import URL
+from simulation.http_service import ILLS
+from simulation.model_service import KEY_NAME, NAME, PRICE, URL
 from simulation.plan import MAX_MOMENT, Draft
 from simulation.workloads.services import plan_ills
 
 MODEL = "thinker"
-KINDS = ("down", "status 429", "status 500", "status 400", "hang", "lost", "torn", "late", "broken")
 
 
 def plan(draft: Draft) -> None:
@@ -20,8 +20,10 @@ def plan(draft: Draft) -> None:
         {
             "id": MODEL,
             "base_url": URL,
+            "api_key": f"env:{KEY_NAME}",
             "timeout": chance.choice([2.0, 10.0]),
             "max_retries": chance.choice([0, 2]),
+            "price": PRICE,
         }
     )
     draft.agents.append(
@@ -31,6 +33,7 @@ def plan(draft: Draft) -> None:
             "config": {"model": MODEL, "timeout": chance.choice([8, 40])},
             "concurrency": {"on_busy": chance.choice(["queue", "parallel", "interrupt"])},
             "recovery": {"max_attempts": chance.choice([2, 3, 5])},
+            "resource_policy": {"budget": {"max_tokens_per_run": 10_000}},
             "scope": {"type": "conversation", "id": "only for m0"},
         }
     )
@@ -44,7 +47,7 @@ def plan(draft: Draft) -> None:
             steps=program(chance, f"m{number}"),
             host=chance.randint(0, 1),
         )
-    plan_ills(draft, "model", KINDS)
+    plan_ills(draft, NAME, ILLS)
 
 
 def program(chance: random.Random, name: str) -> list[list[Any]]:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
+from simulation.http_service import ILLS
 from simulation.plan import Draft
 from simulation.receivers import SECRET_NAME
 from simulation.workloads.services import plan_ills
-
-KINDS = (
-    "down",
-    "status 400",
-    "status 410",
-    "status 429",
-    "status 500",
-    "hang",
-    "lost",
-    "torn",
-    "late",
-)
 
 
 def plan(draft: Draft) -> None:
@@ -31,4 +20,4 @@ def plan(draft: Draft) -> None:
                 "events": chance.choice([[], ["pause.opened", "pause.needs_review"]]),
             }
         )
-        plan_ills(draft, f"hook{number}", KINDS)
+        plan_ills(draft, f"hook{number}", (*ILLS, "status 410", "status 302"))

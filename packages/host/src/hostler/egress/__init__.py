@@ -13,8 +13,8 @@ from hostler.egress.errors import (
     EgressUnreachableError,
 )
 from hostler.egress.limits import ExchangeLimits
+from hostler.egress.network import Guard, Network, SystemNetwork
 from hostler.egress.policy import EgressPolicy
-from hostler.egress.resolver import Guard, Resolver, SystemResolver
 from hostler.egress.transport import GuardedTransport, httpx2_client
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "Guard",
     "GuardedTransport",
     "HttpAnswer",
-    "Resolver",
-    "SystemResolver",
+    "Network",
+    "SystemNetwork",
     "httpx2_client",
 ]

@@ -20,8 +20,8 @@ from hostler.egress.errors import (
     EgressUnreachableError,
 )
 from hostler.egress.limits import CONNECT_SECONDS, MAX_PIECES_WITHOUT_OUTPUT, ExchangeLimits
+from hostler.egress.network import Guard, Network
 from hostler.egress.policy import EgressPolicy, target_of
-from hostler.egress.resolver import Guard, Resolver
 from hostler.egress.transport import GuardedTransport, tls_context
 from hostler.version import VERSION
 
@@ -55,9 +55,9 @@ class Egress:
     """
 
     def __init__(
-        self, policy: EgressPolicy, *, resolver: Resolver | None = None, tls: ssl.SSLContext | None = None
+        self, policy: EgressPolicy, *, network: Network | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
-        self.guard = Guard(policy, resolver)
+        self.guard = Guard(policy, network)
         self._tls = tls
         self._transport: GuardedTransport | None = None
         self._active = 0

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from hostler.egress.errors import EgressError
 from hostler.egress.limits import CONNECT_SECONDS, KEPT_SECONDS, MAX_CONNECTIONS, MAX_KEPT_CONNECTIONS
+from hostler.egress.network import Guard
 from hostler.egress.policy import Target
-from hostler.egress.resolver import Guard
 
 if TYPE_CHECKING:
     import httpx2
@@ -31,7 +31,7 @@ class GuardedBackend:
     def __init__(self, guard: Guard, core: Any) -> None:
         self._guard = guard
         self._core = core
-        self._network = core.AnyIOBackend()
+        self._network = guard.network.backend(core)
 
     async def connect_tcp(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hostler.domain.granted_resources import ResourceCatalog
+from hostler.egress import Network
 from hostler.host.apply_config import LiveModels
 from hostler.host.config import Settings
 from hostler.host.sandbox_audit import AuditedSandboxes
@@ -34,15 +35,17 @@ class HostTools:
         supervisor: Supervisor,
         sandboxes: AuditedSandboxes,
         workers: Workers,
+        *,
+        network: Network,
     ) -> None:
         workspace, data_dir = settings.workspace, settings.data_dir
         self.skills = Skills(db, workspace)
         self.folders = WorkingFolders(data_dir / "workspaces")
         pins = StoredPins(db, workspace)
-        mcp_context = McpContext(McpProcesses(data_dir, sandboxes.find), pins, workers)
+        mcp_context = McpContext(McpProcesses(data_dir, sandboxes.find), pins, workers, network=network)
         self.mcp = McpTools(workspace, mcp_context, running=not settings.passive)
-        self.openapi = OpenApiTools(workspace, data_dir / "openapi")
-        self.fetch = FetchTools(workspace)
+        self.openapi = OpenApiTools(workspace, data_dir / "openapi", network=network)
+        self.fetch = FetchTools(workspace, network=network)
         built_in = (ExecTools(self.folders, sandboxes.find), FilesTools(self.folders))
         self.configurable = (*built_in, self.mcp, self.fetch, self.openapi)
         plugin_tools = PluginTools(supervisor.catalog, supervisor.connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from hostler.egress import Egress, EgressPolicy
+from hostler.egress import Network, SystemNetwork
 from hostler.models.catalog import PROVIDERS, Build
 from hostler.plugins.context import StartPlugin
 from hostler.plugins.startup import start_plugin
@@ -15,7 +15,7 @@ from hostler.storage.sql.database import SqlDatabase
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The database, processes of plugins, services of models, receivers of webhooks.
+    """The database, processes of plugins, services of models, the network of webhooks and tools.
 
     The simulation replaces them (docs/simulation.md).
     """
@@ -24,8 +24,8 @@ class Machine:
     start_plugin: StartPlugin = start_plugin
     model_providers: Mapping[str, Build] = field(default_factory=lambda: PROVIDERS)
     """Functions that build a provider, by the name in the configuration."""
-    open_egress: Callable[[EgressPolicy], Egress] = Egress
-    """Opens the client that delivers to webhooks."""
+    network: Network = field(default_factory=SystemNetwork)
+    """For webhooks, MCP servers, OpenAPI tools and `fetch`."""
 
 
 THIS_MACHINE = Machine()

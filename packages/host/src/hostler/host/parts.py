@@ -75,7 +75,9 @@ class Installation:
             settings.data_dir, sandbox=self.sandboxes.find, start=machine.start_plugin
         )
         self.workers = Workers()
-        self.tools = tools = HostTools(settings, db, self.supervisor, self.sandboxes, self.workers)
+        self.tools = tools = HostTools(
+            settings, db, self.supervisor, self.sandboxes, self.workers, network=machine.network
+        )
         blobs = BlobFolder(settings.data_dir / "blobs")
         self.data = HostData(db, blobs, tools.folders, RemovalGate(settings.data_dir))
         self.models = LiveModels()
@@ -164,7 +166,7 @@ class RunParts:
             write_and_claim=self.dispatcher.write_and_claim,
         )
         self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)
-        self.webhook_sender = WebhookSender(db, settings.workspace, open_egress=inst.machine.open_egress)
+        self.webhook_sender = WebhookSender(db, settings.workspace, network=inst.machine.network)
         self.audit_heads = AuditHeads(db, settings.data_dir)
 
     def _can_steer(self, runner_id: str) -> bool:

@@ -39,6 +39,7 @@ from hostler.egress import (
     EgressUnreachableError,
     ExchangeLimits,
     HttpAnswer,
+    Network,
 )
 from hostler.secrets.resolver import resolve_secret
 from hostler.storage.port import Database, Tx
@@ -83,7 +84,7 @@ class WebhookSender:
         *,
         try_seconds: float = TRY_SECONDS,
         pace: float = 1.0,
-        open_egress: Callable[[EgressPolicy], Egress] = Egress,
+        network: Network | None = None,
         now: Callable[[], float] = wall_clock,
         jitter: Callable[[], float] = chance,
     ) -> None:
@@ -92,7 +93,7 @@ class WebhookSender:
         self._try_seconds = try_seconds
         self._lease_ms = int(max(LEASE_SECONDS, 3 * try_seconds) * 1000)
         self._pace = pace
-        self._open_egress = open_egress
+        self._network = network
         self._now = now
         self._jitter = jitter
         self._wake = asyncio.Event()
@@ -222,7 +223,7 @@ class WebhookSender:
 
         UndeliverableError, without the address.
         """
-        egress = self._open_egress(EgressPolicy.of(webhook.network, any_port=True))
+        egress = Egress(EgressPolicy.of(webhook.network, any_port=True), network=self._network)
         limits = ExchangeLimits(seconds=self._try_seconds)
         try:
             async with egress.stream("POST", url, headers=headers, content=body, limits=limits) as (head, _):

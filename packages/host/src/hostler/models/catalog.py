@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry, Price
@@ -20,6 +21,9 @@ from hostler.secrets.resolver import SecretUnreadableError, resolve_secret
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.grants import ModelResource
+
+if TYPE_CHECKING:  # see openai_model
+    import httpx
 
 OPENAI_URL = "https://api.openai.com/v1"
 _MILLION = Decimal(1_000_000)
@@ -190,7 +194,10 @@ def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> ModelEndpoint:
     )
 
 
-def _openai(entry: ModelEntry, key: str | None) -> Built:
+def openai_model(
+    entry: ModelEntry, key: str | None, transport: httpx.AsyncBaseTransport | None = None
+) -> Built:
+    """Build the provider of an OpenAI-compatible service. `transport`: see OpenAIModel."""
     # importing an HTTP client takes a tenth of a host's start, and many hosts call no model
     from hostler.models.openai import OpenAIModel  # noqa: PLC0415
 
@@ -202,6 +209,7 @@ def _openai(entry: ModelEntry, key: str | None) -> Built:
         defaults=entry.extra_args,
         retries=RetryPolicy(entry.max_retries),
         silence_seconds=entry.timeout,
+        transport=transport,
     )
     return provider, None
 
@@ -224,5 +232,5 @@ def _demo(entry: ModelEntry, _key: str | None) -> Built:
     return DemoModel(entry.id, defaults=entry.extra_args), DEMO_CONTEXT_WINDOW
 
 
-PROVIDERS: Mapping[str, Build] = {"openai": _openai, "litellm": _litellm, "demo": _demo}
+PROVIDERS: Mapping[str, Build] = {"openai": openai_model, "litellm": _litellm, "demo": _demo}
 """Functions that build a provider, by the name in the configuration."""

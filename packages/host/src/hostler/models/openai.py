@@ -47,6 +47,7 @@ class OpenAIModel:
     """One model of an OpenAI-compatible service.
 
     `silence_seconds` limits the wait for the head of an answer, `chunk_seconds` the wait between two pieces.
+    `transport` sends requests in place of the machine's network.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class OpenAIModel:
         retries: RetryPolicy = RetryPolicy(),  # noqa: B008 - immutable
         silence_seconds: float = 300.0,
         chunk_seconds: float = CHUNK_SECONDS,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._base_url = _parse_base_url(base_url, endpoint)
@@ -69,6 +71,7 @@ class OpenAIModel:
         self._retries = retries
         self._silence = silence_seconds
         self._chunk_silence = min(chunk_seconds, silence_seconds)
+        self._transport = transport
         self._dialect = Dialect()
         self._exchanges: set[asyncio.Task[None]] = set()
 
@@ -76,6 +79,7 @@ class OpenAIModel:
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             headers=self._headers,
+            transport=self._transport,
             verify=_tls(),
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS),

@@ -24,7 +24,7 @@ from hostler.egress import (
     EgressRefusedError,
     ExchangeLimits,
     HttpAnswer,
-    Resolver,
+    Network,
 )
 from hostler.tools.builtin.html_text import PageLink, page_text
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
@@ -101,10 +101,10 @@ class FetchTools:
 
     id_prefix = "fetch:"
 
-    def __init__(self, workspace_id: str, *, resolver: Resolver | None = None) -> None:
+    def __init__(self, workspace_id: str, *, network: Network | None = None) -> None:
         self.revision = 0
         self._workspace = workspace_id
-        self._resolver = resolver
+        self._network = network
         self._tools: dict[str, _Tool] = {}
         self._offered: dict[str, OfferedTool] = {}
 
@@ -122,7 +122,7 @@ class FetchTools:
         for entry in _own(entries):
             known = before.get(entry.name)
             if known is None or known.entry != entry:
-                known = _Tool(entry, Egress(_policy(entry), resolver=self._resolver), _offer(entry))
+                known = _Tool(entry, Egress(_policy(entry), network=self._network), _offer(entry))
             self._tools[entry.name] = known
         self._offered = {tool.offered.pin.tool_id: tool.offered for tool in self._tools.values()}
         self.revision += 1

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_pins import ListedTool, StoredPin
-from hostler.egress import Resolver
+from hostler.egress import Network
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
 
 
@@ -80,5 +80,5 @@ class McpContext:
     pins: PinStore
     workers: WorkerStarter
     limits: McpLimits = DEFAULT_MCP_LIMITS
-    resolver: Resolver | None = None
-    """Resolves host names; None: the system's resolver."""
+    network: Network | None = None
+    """For servers at an address; None: the machine's."""

@@ -67,7 +67,7 @@ def _message_bytes(entry: McpEntry) -> int:
 async def _over_http(
     entry: McpEntry, context: McpContext, headers: Mapping[str, str], max_bytes: int
 ) -> AsyncIterator[Any]:
-    guard = Guard(EgressPolicy.of(entry.network, any_port=True), context.resolver)
+    guard = Guard(EgressPolicy.of(entry.network, any_port=True), context.network)
     timeout = httpx2.Timeout(SEND_SECONDS, read=max(QUIET_SECONDS, entry.seconds + 30.0))
     sent = {**headers, "Accept-Encoding": "identity", "User-Agent": f"{NAME}/{VERSION}"}
     client = httpx2.AsyncClient(

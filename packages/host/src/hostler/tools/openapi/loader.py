@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.domain.openapi_entry import OpenApiEntry
-from hostler.egress import Egress, EgressError, EgressPolicy, ExchangeLimits, Resolver
+from hostler.egress import Egress, EgressError, EgressPolicy, ExchangeLimits, Network
 from hostler.tools.openapi.document import DocumentError, read_document
 from hostler.tools.openapi.limits import MAX_DOCUMENT_BYTES
 from hostler.tools.openapi.operations import Operations, operations_of
@@ -30,7 +30,7 @@ class Loaded:
     operations: Operations
 
 
-async def load(entry: OpenApiEntry, cache: Path, resolver: Resolver | None = None) -> Loaded:
+async def load(entry: OpenApiEntry, cache: Path, network: Network | None = None) -> Loaded:
     """Load the entry's document. DocumentError if there is none or it may not be used.
 
     A document from an address that has the entry's digest is kept in the folder `cache` and not fetched
@@ -42,7 +42,7 @@ async def load(entry: OpenApiEntry, cache: Path, resolver: Resolver | None = Non
     elif (cached := await asyncio.to_thread(_cached, cache, entry.digest)) is not None:
         data = cached
     else:
-        data = await _fetch(entry, resolver)
+        data = await _fetch(entry, network)
     digest = _digest(data)
     if entry.digest is None and entry.is_address:
         raise DocumentError(f"it comes from elsewhere: look at it, then write digest: {digest}")
@@ -95,8 +95,8 @@ def _read(path: Path) -> bytes:
         raise DocumentError(f"the file can't be read: {error.strerror or type(error).__name__}") from None
 
 
-async def _fetch(entry: OpenApiEntry, resolver: Resolver | None) -> bytes:
-    egress = Egress(EgressPolicy.of(entry.network, any_port=True), resolver=resolver)
+async def _fetch(entry: OpenApiEntry, network: Network | None) -> bytes:
+    egress = Egress(EgressPolicy.of(entry.network, any_port=True), network=network)
     limits = ExchangeLimits(seconds=LOAD_SECONDS, max_bytes=MAX_DOCUMENT_BYTES)
     try:
         answer = await egress.request("GET", entry.document, limits=limits, redirects="same-origin")

@@ -12,7 +12,7 @@ from typing import Any
 from hostler.domain.openapi_entry import OpenApiEntry, check_openapi_entry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import ToolPin
-from hostler.egress import Egress, EgressPolicy, Resolver
+from hostler.egress import Egress, EgressPolicy, Network
 from hostler.secrets.resolver import resolve_secret
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.openapi.bodies import SentFile, wanted_files
@@ -61,7 +61,7 @@ class OpenApiTools:
     """The `ToolSource` and `ToolKind` of OpenAPI documents, offered in the host's own workspace.
 
     Documents are read when they are configured; those from addresses are kept in the folder `cache`.
-    `resolver` and `sleep` are replaced in tests.
+    `network` and `sleep` are replaced in tests.
     """
 
     id_prefix = "openapi:"
@@ -71,12 +71,12 @@ class OpenApiTools:
         workspace_id: str,
         cache: Path,
         *,
-        resolver: Resolver | None = None,
+        network: Network | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._workspace = workspace_id
         self._cache = cache
-        self._resolver = resolver
+        self._network = network
         self._sleep = sleep
         self._services: dict[str, _Service] = {}
         self._offered: dict[str, OfferedTool] = {}
@@ -113,10 +113,10 @@ class OpenApiTools:
         await asyncio.gather(*(service.egress.close() for service in self._services.values()))
 
     async def _open(self, entry: OpenApiEntry) -> _Service:
-        egress = Egress(EgressPolicy.of(entry.network, any_port=True), resolver=self._resolver)
+        egress = Egress(EgressPolicy.of(entry.network, any_port=True), network=self._network)
         client = ServiceClient(entry.owner, egress, entry.seconds, entry.response_bytes, self._sleep)
         try:
-            loaded = await load(entry, self._cache, self._resolver)
+            loaded = await load(entry, self._cache, self._network)
         except DocumentError as error:
             log.error("openapi %s gives no tools: %s", entry.name, error)
             return _Service(entry, egress, client, problem=str(error))

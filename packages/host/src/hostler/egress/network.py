@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from hostler.egress.addresses import IPAddress, literal
 from hostler.egress.errors import EgressUnreachableError
@@ -13,19 +13,23 @@ from hostler.egress.limits import MAX_ADDRESSES, RESOLVE_SECONDS
 from hostler.egress.policy import EgressPolicy, Target
 
 
-class Resolver(Protocol):
-    """Resolves host names."""
+class Network(Protocol):
+    """Resolves host names, and makes connections."""
 
     async def resolve(self, host: str, port: int) -> Sequence[IPAddress]:
         """Return the addresses of a name, the preferred one first. OSError if there are none."""
         ...
 
+    def backend(self, core: Any) -> Any:
+        """Return the network backend for `core`, the module httpcore or httpcore2."""
+        ...
 
-class SystemResolver:
-    """Resolves names like the machine, with its hosts file and DNS."""
+
+class SystemNetwork:
+    """The network of the machine, with its hosts file and DNS."""
 
     async def resolve(self, host: str, port: int) -> Sequence[IPAddress]:
-        """See `Resolver`."""
+        """See `Network`."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
         addresses = []
@@ -37,13 +41,17 @@ class SystemResolver:
                     addresses.append(address)
         return list(dict.fromkeys(addresses))
 
+    def backend(self, core: Any) -> Any:
+        """See `Network`."""
+        return core.AnyIOBackend()
+
 
 class Guard:
-    """A policy with a resolver. Every connection uses `addresses`."""
+    """A policy on a network. Every connection uses `addresses`."""
 
-    def __init__(self, policy: EgressPolicy, resolver: Resolver | None = None) -> None:
+    def __init__(self, policy: EgressPolicy, network: Network | None = None) -> None:
         self.policy = policy
-        self._resolver = resolver or SystemResolver()
+        self.network = network or SystemNetwork()
 
     def check_url(self, url: str) -> Target:
         """See `EgressPolicy.check_url`."""
@@ -62,7 +70,7 @@ class Guard:
     async def _look_up(self, target: Target) -> Sequence[IPAddress]:
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
-                found = await self._resolver.resolve(target.host, target.port)
+                found = await self.network.resolve(target.host, target.port)
         except TimeoutError:
             raise EgressUnreachableError(f"{target.host} could not be looked up in time") from None
         except (OSError, UnicodeError):
