@@ -35,14 +35,14 @@ def _ends(life: Life) -> list[str]:
     runs = dict(life.rows("SELECT run_id, status FROM runs"))
     ends: Counter[str] = Counter()
     last: dict[str, str] = {}
+    found = []
     for run, kind in life.rows(
         "SELECT run_id, type FROM journal WHERE kind = 'result' ORDER BY run_id, last_position"
     ):
         ends[run] += kind in ENDINGS
         if last.get(run) in ENDINGS:
-            ends[run] += 100
+            found.append(f"run {run} has results after its end")
         last[run] = kind
-    found = []
     for run, status in runs.items():
         if status in ("completed", "failed", "cancelled", "timeout") and ends[run] != 1:
             found.append(f"run {run} is {status} and has {ends[run]} ends")
@@ -56,8 +56,8 @@ def _streams(life: Life) -> list[str]:
         " ORDER BY run_id, last_position"
     )
     for run, last, count, kind, text in life.rows(query):
-        for at in range(last - count + 1, last + 1):
-            held[run][at] = (kind, json.loads(text) if count == 1 else None)
+        for at, line in enumerate(text.split("\n"), last - count + 1):
+            held[run][at] = (kind, json.loads(line))
     found = []
     seen: dict[tuple[str, str], int] = defaultdict(int)
     lost = _may_be_lost(life)
@@ -73,7 +73,7 @@ def _streams(life: Life) -> list[str]:
         entry = held[run].get(sequence)
         if entry is None or entry[0] != data["type"]:
             found.append(f"run {run}: {sequence} was seen as {data['type']}, the journal holds {entry}")
-        elif entry[1] is not None and json.loads(data["text"])["data"] != entry[1]["data"]:
+        elif json.loads(data["text"])["data"] != entry[1]["data"]:
             found.append(f"run {run}: {sequence} was seen as {data['text']}, the journal holds {entry[1]}")
     for run, results in held.items():
         if sorted(results) != list(range(1, len(results) + 1)):

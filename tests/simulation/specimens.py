@@ -1,0 +1,101 @@
+"""Two lives in which most things happen: what judges are shown with one thing in them changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulation.model_service import URL
+from simulation.plan import Action, Plan
+from simulation.receivers import SECRET_NAME
+
+RUNNER = "plugin:test/actor/"
+
+
+def agent(name: str, runner: str = "resumable", **more: Any) -> dict[str, Any]:
+    """Return the agent of one conversation, named like it."""
+    return {
+        "name": name,
+        "runner": RUNNER + runner,
+        "scope": {"type": "conversation", "id": name},
+        "concurrency": {"on_busy": "queue"},
+        **more,
+    }
+
+
+def message(at: float, name: str, to: str, steps: list[Any], **more: Any) -> Action:
+    """Return a message to an agent."""
+    return Action(at, "message", {"id": name, "agent": to, "conversation": to, "steps": steps, **more})
+
+
+RULES = {
+    "actor.refund": {
+        "approval": "required",
+        "subjects": ["user:clerk", "user:boss"],
+        "min_approvals": 2,
+        "editable": True,
+    }
+}
+AGENTS = [
+    agent("turn", concurrency={"on_busy": "queue", "debounce": 0.5}),
+    agent("talk", concurrency={"on_busy": "steer"}),
+    agent("queue"),
+    agent("desk", "keeper", resource_policy={"tool_approval": RULES}),
+    agent("plain", "plain", config={"timeout": 3}),
+    agent("model", config={"model": "thinker"}),
+    agent("once", recovery={"max_attempts": 1}),
+    {"name": "child", "runner": RUNNER + "resumable", "scope": {"type": "conversation", "id": "children"}},
+]
+ACTIONS = [
+    message(0.1, "turn1", "turn", [["say", "turn1.a"]]),
+    message(0.2, "turn2", "turn", [["say", "turn2.a"], ["say", "turn2.b"]]),
+    message(0.3, "talk1", "talk", [["listen", 4, 0.5], ["say", "talk1.a"]]),
+    message(0.9, "talk2", "talk", [["say", "talk2.a"]]),
+    message(
+        0.1, "queue1", "queue", [["deltas", 3, "d "], ["set", "k", "v"], ["wait", 1.0], ["say", "queue1.a"]]
+    ),
+    message(0.3, "queue2", "queue", [["get", "k"], ["say", "queue2.a"], ["tool", "refund", "queue2.b"]]),
+    message(
+        0.5,
+        "desk1",
+        "desk",
+        [["say", "desk1.a"], ["hold", [["refund", "desk1.b"]]], ["tool", "refund", "desk1.b"]],
+    ),
+    message(4.0, "desk2", "desk", [["tool", "refund", "desk2.a"], ["ask", "desk2.b", 60]]),
+    message(0.2, "once", "once", [["wait", 0.2]]),
+    message(0.7, "paused", "desk", [["hold", [["pick", "paused.a"]]]]),
+    message(1.0, "plain1", "plain", [["wait", 9.0]]),
+    message(2.0, "plain2", "plain", [["wait", 0.5], ["fail"]]),
+    message(0.6, "model1", "model", [["model", "model1.a"], ["stream", "model1.b"]]),
+    message(
+        3.0, "tools", "queue", [["tool", kind, f"tools.{kind}"] for kind in ("note", "book", "pay", "price")]
+    ),
+    message(5.0, "cancelled", "queue", [["wait", 5.0]]),
+    message(6.0, "family", "queue", [["child", [["say", "child.a"]]]]),
+    message(1.0, "turn1", "turn", [["say", "tenant.a"]], workspace="tenant"),
+    Action(6.5, "cancel", {"event": "cancelled", "grace": None, "host": 0}),
+    Action(7.0, "retry", {"event": "plain2", "host": 0, "part": 0.0, "effects": False}),
+]
+CALM = Plan(
+    seed="specimen",
+    people={"late": 1.0},
+    models=[{"id": "thinker", "base_url": URL, "timeout": 10.0, "max_retries": 0}],
+    webhooks=[
+        {"name": "hook", "url": "https://hook.example/notices", "secret": f"env:{SECRET_NAME}", "events": []}
+    ],
+    agents=AGENTS,
+    tenant=[agent("turn")],
+    actions=ACTIONS,
+)
+"""Nothing goes wrong."""
+HARD = Plan(
+    seed="specimen",
+    people={},
+    agents=[agent("doubt"), agent("desk", "keeper")],
+    actions=[
+        Action(0.0, "kill host at call", {"stage": "done", "count": 1, "seconds": 1.0}),
+        message(0.2, "doubt1", "doubt", [["tool", "note", "doubt1.a"], ["tool", "refund", "doubt1.b"]]),
+        Action(8.0, "kill host", {"host": 0, "seconds": 1.0, "by": 0.0}),
+        message(7.9, "desk1", "desk", [["say", "x"], ["hold", [["refund", "desk1.b"]]], ["wait", 3.0]]),
+    ],
+)
+"""The host is killed in the middle of a call, and while somebody is asked."""
