@@ -26,13 +26,17 @@ from simulation.plan import Plan, make_plan
 from simulation.workloads import (
     calls,
     conversations,
+    copies,
     faults,
+    filters,
+    keeping,
     messages,
     models,
     operators,
     people,
     services,
     strangers,
+    turns,
     webhooks,
 )
 from simulation.workloads import runs as work
@@ -50,6 +54,10 @@ PLANNERS = (
     services.plan,
     webhooks.plan,
     strangers.plan,
+    keeping.plan,
+    filters.plan,
+    turns.plan,
+    copies.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -59,6 +67,10 @@ HANDLERS: dict[str, Handler] = {
     **calls.ACTIONS,
     **services.ACTIONS,
     **strangers.ACTIONS,
+    **keeping.ACTIONS,
+    **filters.ACTIONS,
+    **turns.ACTIONS,
+    **copies.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant]
 JUDGES = [
@@ -80,7 +92,7 @@ JUDGES = [
     charges.judge,
     notices.judge,
 ]
-FAULTS = frozenset({*faults.KINDS, *faults.MOMENTS, *calls.KINDS, *services.ACTIONS})
+FAULTS = frozenset({*faults.KINDS, *faults.MOMENTS, *calls.KINDS, *services.ACTIONS, *filters.ACTIONS})
 
 
 def plan_of(seed: str) -> Plan:

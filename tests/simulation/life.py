@@ -67,6 +67,9 @@ WHERE status = 'pending'
 """
 """What the facts say is not at its end."""
 
+TELLING = ("hostler.runs.attempt", "hostler.host.maintenance")
+"""Modules that say which attempts are superseded, and what is removed, with less than a warning."""
+
 Handler = Callable[["Life", Action], Awaitable[None]]
 Attend = Callable[["Life"], Awaitable[None]]
 Judge = Callable[["Life"], list[str]]
@@ -187,6 +190,7 @@ class Life:
             except HostlerError as error:  # no answer: nobody knows whether it was done
                 if not error.retryable and not isinstance(error, StorageError):
                     raise
+                self.outside.note("not now", code=error.code)
             await wait(RETRY_SECONDS)
 
     async def run_of(self, event: str) -> str | None:
@@ -337,7 +341,8 @@ def live(
         life = Life(plan, base, template)
         logging.getLogger("hostler").addHandler(life.logged)
         logging.getLogger("hostler").propagate = False
-        logging.getLogger("hostler.runs.attempt").setLevel(logging.INFO)  # says which attempts are superseded
+        for room in TELLING:
+            logging.getLogger(room).setLevel(logging.INFO)
         loop = life.world.loop
         try:
             life.world.run(life.live(handlers, attend))

@@ -30,6 +30,7 @@ LIFE_SECONDS = 60.0
 """Real time after which a life hangs. One takes 0.1 to 0.3 s."""
 TESTS = Path(__file__).resolve().parents[1]
 WARM = (
+    "cel",
     "jsonschema_rs",
     "yaml",
     "email.parser",

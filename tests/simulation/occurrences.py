@@ -6,6 +6,7 @@ over many lives, and a test demands that each of these occurs.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -74,6 +75,19 @@ def _logged(text: str) -> Count:
     return lambda facts: facts.logged(text)
 
 
+def _call(method: str) -> Count:
+    return _journal(f"kind = 'call' AND type = '{method}' AND data LIKE '%\"reply\":%'")
+
+
+def _collected(kind: str) -> Count:
+    pattern = re.compile(rf"^collected: .*\b{kind}\b")
+    return lambda facts: sum(bool(pattern.search(one.getMessage())) for one in facts.life.logged.records)
+
+
+def _looked(facts: Facts) -> int:
+    return facts.life.outside.asked["look"]
+
+
 def _events(outcome: str) -> Count:
     return _sql(f"SELECT count(*) FROM events WHERE outcome = '{outcome}'")
 
@@ -126,6 +140,17 @@ LANES: dict[str, Count] = {
     "steers that a run pulled": _journal("type = 'steering.injected'"),
     "steers that became a run of their own": _journal("type = 'steering.requeued'"),
     "steers that were dropped": _journal("type = 'steering.dropped'"),
+    "messages delivered again": _noted("sent again", other=False, duplicate=True),
+    "messages delivered again with another body": _noted("sent again", other=True, code="conflict"),
+    "messages with a file": _sql("SELECT count(*) FROM events WHERE content_redacted = 1"),
+    "messages routed by a filter": _runs("agent_name IN ('left', 'right')"),
+    "messages that no filter wanted": _events("unrouted"),
+    "messages put off until filters worked": _noted("accepted", outcome="deferred"),
+    "messages refused by a full queue": _noted("not now", code="rate_limited"),
+    "runs that overtook one of lower priority": _sql(
+        "SELECT count(*) FROM runs a JOIN runs b ON a.created_at < b.created_at AND a.priority < b.priority"
+        " AND a.started_at > b.started_at AND a.not_before IS NULL AND a.lane <> b.lane"
+    ),
 }
 RUNS: dict[str, Count] = {
     "runs that completed": _runs("status = 'completed'"),
@@ -164,8 +189,24 @@ CALLS: dict[str, Count] = {
     **{f"effects of {tool}": _made(tool) for tool in TOOLS},
     "idempotent calls made again": _again("book"),
     "pure calls made again": _again("price"),
-    "calls looked up": _noted("looked up"),
-    "writes of state": _journal("kind = 'call' AND type = 'state.set'"),
+    "calls looked up": _looked,
+    "writes of state": _call("state.set"),
+    "writes of state refused by their version": _journal(
+        "kind = 'call' AND type = 'state.set' AND data LIKE '%\"conflict\"%'"
+    ),
+    "deletions of state": _call("state.delete"),
+    "uploads of files": _call("artifact.upload"),
+    "reads of files": _call("artifact.read"),
+    "writes of storage": _call("storage.set"),
+    "reads of history": _call("history.page"),
+    "searches": _call("history.search"),
+    "runs that look at runs": _call("run.events"),
+    "children cancelled by their parent": _call("run.cancel"),
+    "calls refused by a budget": _journal("kind = 'refusal' AND data LIKE '%budget%'"),
+    "calls refused by a rate": _journal(
+        "kind = 'refusal' AND data LIKE '%\"rate_limited\"%' AND data NOT LIKE '%budget%'"
+    ),
+    "model calls": _journal("kind = 'call' AND type LIKE 'model.%'"),
     "calls refused": _journal("kind = 'call' AND data LIKE '%\"error\":%'"),
 }
 PEOPLE: dict[str, Count] = {
@@ -206,7 +247,11 @@ OPERATORS: dict[str, Count] = {
     "plugins upgraded": _noted("operated", what="upgrade plugin"),
     "hosts rolled": _noted("operated", what="roll"),
     "backups taken": _noted("operated", what="backup"),
+    "backups restored": _noted("restored"),
+    "runs replayed": _noted("replayed"),
     "retention set": _noted("operated", what="collect"),
+    "files removed by retention": _collected("artifacts"),
+    "states removed by retention": _collected("states"),
     "runs of a second workspace": _runs("workspace_id <> 'default'"),
     "misdeeds of hostile plugins": _noted("misdeed"),
     "runs ended for a violated protocol": _runs("status_code = 'runner.protocol'"),
@@ -216,6 +261,7 @@ STREAMS: dict[str, Count] = {
     "deltas": _journal("type = 'message.delta'"),
     "results seen by readers": _noted("seen"),
     "results superseded by a later attempt": _journal("type = 'attempt.started'"),
+    "streams read again when over": _noted("read late"),
     "streams of more than 1,100 deltas": _sql(_LONG),
 }
 
@@ -253,7 +299,9 @@ FAULTS: dict[str, Count] = {
     "jumps of a clock": _action("clock"),
     "leases lost": _logged("this host ends its attempts, and joins again"),
     "runs of a lost host taken over": _logged("which lost them; settled"),
-    "superseded attempts fenced": _logged("the run is "),
+    "attempts fenced": lambda facts: sum(
+        record.name == "hostler.runs.attempt" for record in facts.life.logged.records
+    ),
 }
 GROUPS: dict[str, dict[str, Count]] = {
     "lanes and turns": LANES,

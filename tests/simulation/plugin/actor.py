@@ -117,6 +117,9 @@ def pending(kind: str, text: str) -> dict[str, Any]:
 class Work:
     """One attempt of one run."""
 
+    kinds = ANSWERED
+    """Steps that have an answer."""
+
     def __init__(self, ctx: RunContext) -> None:
         self.ctx = ctx
         self.answers: dict[str, Any] = {}
@@ -136,7 +139,7 @@ class Work:
             answer = await getattr(self, kind)(*rest)
         except HostError as error:
             answer = {"error": error.code}
-        if kind in ANSWERED:
+        if kind in self.kinds:
             await self.answered(name, answer)
 
     async def answered(self, name: str, answer: Any) -> None:
@@ -165,6 +168,9 @@ class Work:
                 await asyncio.sleep(left)
             except asyncio.CancelledError:
                 outside().note("ignored a cancellation", run=self.ctx.run_id)
+
+    async def hold(self, _: list[Any]) -> None:
+        """Pass over it: only a keeper can."""
 
     async def fail(self) -> None:
         raise RuntimeError("as it was told")

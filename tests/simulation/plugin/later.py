@@ -4,12 +4,11 @@ from typing import Any
 
 from hostler_sdk import ToolContext, tool
 from simulation.outside import outside
+from simulation.plugin.actor import deed
 
 
 @tool(approval="required")
 async def refund(text: str, reason: str = "", *, ctx: ToolContext) -> Any:
     """The same, with a reason."""
     outside().note("later version", run=ctx.run_id, call=ctx.call_id)
-    return await outside().effect(
-        tool="refund", key=ctx.effect_key, run=ctx.run_id, call=ctx.call_id, text=text, once=False
-    )
+    return await deed("refund", ctx, text)

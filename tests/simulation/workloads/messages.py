@@ -87,18 +87,24 @@ def program(chance: random.Random, name: str) -> list[list[Any]]:
     return [step for kind in chosen for step in block(kind)]
 
 
-async def message(life: Life, action: Action) -> None:
-    """Send a message until it is taken, and read the stream of its run to its end."""
-    data = action.data
+def envelope_of(data: dict[str, Any]) -> EventEnvelope:
+    """Return the event of a message."""
     event = {
         "event_id": data["id"],
         "event_type": "message.received",
         "agent": data["agent"],
         "conversation_id": data["conversation"],
         "actor": {"actor_type": "user", "actor_id": data.get("actor", "u1")},
-        "input": {"text": json.dumps(data["steps"])},
+        "input": {"text": data.get("text", json.dumps(data["steps"])), "contents": data.get("contents", [])},
+        "data": data.get("data", {}),
     }
-    envelope = msgspec.convert(event, EventEnvelope)
+    return msgspec.convert(event, EventEnvelope)
+
+
+async def message(life: Life, action: Action) -> None:
+    """Send a message until it is taken, and read the stream of its run to its end."""
+    data = action.data
+    envelope = envelope_of(data)
     workspace, prefer = data.get("workspace", WORKSPACE), data.get("host", 0)
     caller = replace(CUSTOMER, workspace_id=workspace)
     try:

@@ -104,7 +104,8 @@ async def change_agent(life: Life, action: Action) -> None:
 
 
 async def _put(life: Life, action: Action, spec: dict[str, Any]) -> None:
-    await _operate(life, action, lambda h: h.put_entry(ENTRY_KINDS["agents"], spec, actor="operator"))
+    agents, name = ENTRY_KINDS["agents"], spec["name"]
+    await _operate(life, action, lambda h: h.put_entry(agents, spec, actor="operator", name=name))
 
 
 async def prune(life: Life, action: Action) -> None:

@@ -9,19 +9,21 @@ from hostler.egress import Network, SystemNetwork
 from hostler.models.catalog import PROVIDERS, Build
 from hostler.plugins.context import StartPlugin
 from hostler.plugins.startup import start_plugin
+from hostler.runs.filters import FilterProcesses
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The database, processes of plugins, services of models, the network of webhooks and tools.
+    """The database, processes of plugins and filters, services of models, the network of webhooks and tools.
 
     The simulation replaces them (docs/simulation.md).
     """
 
     open_database: Callable[[str], SqlDatabase] = open_database
     start_plugin: StartPlugin = start_plugin
+    open_filters: Callable[[], FilterProcesses] = FilterProcesses
     model_providers: Mapping[str, Build] = field(default_factory=lambda: PROVIDERS)
     """Functions that build a provider, by the name in the configuration."""
     network: Network = field(default_factory=SystemNetwork)

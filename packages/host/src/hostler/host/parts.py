@@ -33,7 +33,6 @@ from hostler.runs.attempt import Attempt
 from hostler.runs.attempt_parts import AttemptServices
 from hostler.runs.child_runs import RunController
 from hostler.runs.dispatch import Dispatcher
-from hostler.runs.filters import FilterProcesses
 from hostler.runs.orchestrator import Orchestrator
 from hostler.runs.preparation import Preparer
 from hostler.runs.projections import Projector
@@ -81,7 +80,7 @@ class Installation:
         blobs = BlobFolder(settings.data_dir / "blobs")
         self.data = HostData(db, blobs, tools.folders, RemovalGate(settings.data_dir))
         self.models = LiveModels()
-        self.filters = FilterProcesses()
+        self.filters = machine.open_filters()
         self.event_router = EventRouter(db, self.filters)
         self.inventories = Inventories(
             db,

@@ -16,6 +16,7 @@ from hostler.host.machine import THIS_MACHINE, Machine
 from hostler.simulation.database import SimulatedDatabase
 from hostler.simulation.disk import SimulatedDisk
 from hostler.simulation.entropy import Chance, simulated_machine
+from hostler.simulation.filters import SimulatedFilters
 from hostler.simulation.latency import Latency
 from hostler.simulation.loop import Clock, SimulatedLoop, SimulatedProcess, current_process
 from hostler.simulation.plugins import LoadPlugin, SimulatedPlugins
@@ -49,6 +50,8 @@ class World:
         self.loop = SimulatedLoop(lambda process: self._latency(process).thread())
         self.plugins = SimulatedPlugins(self.loop, self.chance, self.process, load)
         self.processes: list[SimulatedProcess] = []
+        self.filters_broken = False
+        """Whether no process can evaluate a filter now."""
         self._latencies: dict[str, Latency] = {}
 
     def process(self, name: str, clock: Clock | None = None) -> SimulatedProcess:
@@ -118,7 +121,13 @@ class SimulatedHost:
             return SimulatedDatabase(self.disk, latency, shared=self.shared, on_commit=self._committed)
 
         machine = dataclasses.replace(
-            self.world.machine, open_database=open_database, start_plugin=self.world.plugins.start
+            self.world.machine,
+            open_database=open_database,
+            start_plugin=self.world.plugins.start,
+            open_filters=lambda: SimulatedFilters(
+                Latency(self.world.chance.stream(f"filters of {process.name}")),
+                lambda: self.world.filters_broken,
+            ),
         )
         try:
             async with Host.open(self.settings, machine=machine) as host:
