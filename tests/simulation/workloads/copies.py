@@ -98,11 +98,12 @@ def _faults_of(data_dir: Path, known: set[str]) -> list[str]:
 
 
 async def replay(life: Life, action: Action) -> None:
-    """Replay a run that is over: the same runner must do the same."""
+    """Replay a run when the faults are over, which would strike its plugin, too: it must do the same."""
     run = await life.run_of(action.data["event"])
     if run is None:
         return
     await read(life, run, action.data["host"], f"{action.data['event']} for replay {action.data['number']}")
+    await life.calm.wait()
     ((status, runner),) = life.rows(f"SELECT status, runner_id FROM runs WHERE run_id = '{run}'")
     if status != "completed" or "/actor/" not in runner:
         return
