@@ -24,6 +24,7 @@ from simulation.judges import webhooks as notices
 from simulation.life import Handler
 from simulation.plan import Plan, make_plan
 from simulation.workloads import (
+    bursts,
     calls,
     conversations,
     copies,
@@ -36,7 +37,6 @@ from simulation.workloads import (
     people,
     services,
     strangers,
-    turns,
     webhooks,
 )
 from simulation.workloads import runs as work
@@ -56,7 +56,7 @@ PLANNERS = (
     strangers.plan,
     keeping.plan,
     filters.plan,
-    turns.plan,
+    bursts.plan,
     copies.plan,
 )
 HANDLERS: dict[str, Handler] = {
@@ -69,7 +69,7 @@ HANDLERS: dict[str, Handler] = {
     **strangers.ACTIONS,
     **keeping.ACTIONS,
     **filters.ACTIONS,
-    **turns.ACTIONS,
+    **bursts.ACTIONS,
     **copies.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant]

@@ -89,9 +89,12 @@ def _permitted(life: Life) -> list[str]:
 def _told(life: Life) -> list[str]:
     """Runners are told `denied` and `expired` only of calls that were denied, and that expired.
 
-    Forks without effects are denied what the run did not do from which they come.
+    Forks without effects are denied what the run did not do from which they come; runs of agents that ask
+    nobody are denied their questions.
     """
+    mute = [spec["name"] for spec in life.plan.agents if not spec.get("allow_questions", True)]
     forks = {run for (run,) in life.rows("SELECT run_id FROM run_sources")}
+    forks |= {run for run, agent in life.rows("SELECT run_id, agent_name FROM runs") if agent in mute}
     decided: Counter[tuple[str, str]] = Counter()
     for run, decision, count in life.rows("SELECT run_id, decision, count(*) FROM pause_calls GROUP BY 1, 2"):
         decided[run, decision] = count

@@ -169,9 +169,6 @@ class Work:
             except asyncio.CancelledError:
                 outside().note("ignored a cancellation", run=self.ctx.run_id)
 
-    async def hold(self, _: list[Any]) -> None:
-        """Pass over it: only a keeper can."""
-
     async def fail(self) -> None:
         raise RuntimeError("as it was told")
 
