@@ -37,6 +37,10 @@ soak *args:
 simulate *args:
     PYTHONPATH=tests uv run python -m simulation run {{args}}
 
+# put defects into the product one by one, and look for each with at most 200 lives: docs/simulation.md
+mutants *args:
+    PYTHONPATH=tests uv run python -m simulation.mutants {{args}}
+
 # measure, and write docs/performance.md
 bench *args:
     uv run python -m bench {{args}}

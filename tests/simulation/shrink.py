@@ -22,7 +22,7 @@ from simulation.plan import Action, Plan
 
 SEEDS = 3
 MAX_LIVES = 900
-MORE = ("settings", "people", "plugins", "tenant")
+MORE = ("settings", "people", "plugins", "models", "webhooks", "tenant")
 """Fields of a plan that most lives leave as they are."""
 
 Live = Callable[[Plan], Ended]
@@ -56,7 +56,14 @@ class Minimiser:
         while before != self.plan and not self._spent():
             before = self.plan
             self._drop_actions()
-            for make in (_fewer_hosts, _fewer_agents, _simpler_agents, _shorter_data, _earlier):
+            for make in (
+                _fewer_hosts,
+                _less_of_the_rest,
+                _fewer_agents,
+                _simpler_agents,
+                _shorter_data,
+                _earlier,
+            ):
                 self._while_it_holds(make)
         return self.best
 
@@ -103,6 +110,20 @@ class Minimiser:
 def _fewer_hosts(plan: Plan) -> Iterator[Plan]:
     if plan.hosts > 1:
         yield msgspec.structs.replace(plan, hosts=1)
+
+
+def _less_of_the_rest(plan: Plan) -> Iterator[Plan]:
+    """None of a field, or one thing less of it."""
+    for name in MORE:
+        value = getattr(plan, name)
+        if value:
+            yield msgspec.structs.replace(plan, **{name: type(value)()})
+        if len(value) > 1 and isinstance(value, dict):
+            for key in value:
+                yield msgspec.structs.replace(plan, **{name: {k: v for k, v in value.items() if k != key}})
+        elif len(value) > 1:
+            for number in range(len(value)):
+                yield msgspec.structs.replace(plan, **{name: value[:number] + value[number + 1 :]})
 
 
 def _fewer_agents(plan: Plan) -> Iterator[Plan]:

@@ -12,8 +12,8 @@ from simulation.life import Ended
 
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 MAX_TEXT = 200
-UNTOLD = frozenset({"power cut"})
-"""Said by what happened to the host."""
+UNTOLD = frozenset({"power cut", "kept", "continued"})
+"""Said by what happened to the host, or by what the runner gets."""
 LATE = ("run.completed", "run.failed", "run.cancelled", "attempt.started")
 
 
@@ -67,7 +67,7 @@ def story_of(ended: Ended) -> list[Event]:
 def _events(log: Iterable[tuple[float, str, dict[str, Any]]]) -> Iterator[Event]:
     seen: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for at, kind, data in log:
-        if kind in UNTOLD:
+        if kind in UNTOLD or (kind == "fault" and "service" not in data):
             continue
         if kind == "seen":  # a line for each reader and attempt, not for each result
             got = seen.setdefault((data["reader"], data["run"]), [])

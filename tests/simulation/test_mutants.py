@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulation.mutants.form import Change, StaleMutantError, read_mutants
+from simulation.mutants.form import Change, Mutant, StaleMutantError, read_mutants
 from simulation.mutants.hunt import hunt
 
 MUTANTS = read_mutants()
@@ -28,6 +28,12 @@ def test_a_mutant_of_other_code_is_refused() -> None:
             change.apply(source)
 
 
-@pytest.mark.parametrize("name", ["lane-kept"])
+def test_a_mutant_that_does_not_fit_says_how_to_renew_it() -> None:
+    stale = Mutant("odd", "All is odd.", (Change("hostler/__init__.py", "no such line\n", ""),), "odd.diff")
+    with pytest.raises(StaleMutantError, match=r"mutant odd does not fit[^!]*Write these lines in odd.diff"):
+        stale.sources()
+
+
+@pytest.mark.parametrize("name", ["lane-kept", "recovery-skips", "loss-keeps-pause"])
 def test_lives_find_a_mutant(name: str) -> None:
-    assert hunt(MUTANTS[name], range(1, 11)).found is not None
+    assert hunt(MUTANTS[name], range(1, 41)).found is not None

@@ -15,7 +15,7 @@ def main() -> int:
     known = read_mutants()
     parser = argparse.ArgumentParser(prog="python -m simulation.mutants", description="Hunt mutants.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants; all of them if none is named")
-    parser.add_argument("--seeds", type=int, default=300, help="lives per mutant at most (300)")
+    parser.add_argument("--seeds", type=int, default=200, help="lives per mutant at most (200)")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (2)")
     parser.add_argument("--shrink", type=int, default=0, metavar="N", help="cut found lives down, in N lives")
     options = parser.parse_args()

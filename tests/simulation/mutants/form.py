@@ -38,23 +38,30 @@ class Change:
         """Return the source with the change. StaleMutantError if the lines are not there exactly once."""
         changed, count = re.subn(f"^{re.escape(self.old)}", lambda _: self.new, source, flags=re.MULTILINE)
         if count != 1:
-            raise StaleMutantError(f"{self.file} holds {count} times, not once:\n{self.old}")
+            raise StaleMutantError(f"{self.file} has these lines {count} times, not once:\n{self.old}")
         return changed
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A defect put into the product. `defect` says what the product does wrong with it."""
+    """A defect put into the product, listed in a file. `defect` says what the product does wrong with it."""
 
     name: str
     defect: str
     changes: tuple[Change, ...]
+    listed: str
 
     def sources(self) -> dict[str, str]:
         """Return the changed files, by name. StaleMutantError."""
         changed: dict[str, str] = {}
         for change in self.changes:
-            changed[change.file] = change.apply(changed.get(change.file) or source_of(change.file))
+            try:
+                changed[change.file] = change.apply(changed.get(change.file) or source_of(change.file))
+            except StaleMutantError as error:
+                raise StaleMutantError(
+                    f"mutant {self.name} does not fit the code any more: {error}\nWrite these lines in"
+                    f" {self.listed} as {change.file} has them now, so that again: {self.defect}"
+                ) from None
         return changed
 
     def write(self, folder: Path) -> list[Path]:
@@ -77,18 +84,18 @@ def source_of(file: str) -> str:
 
 def read_mutants() -> dict[str, Mutant]:
     """Return all mutants by name, in the order of the files. ValueError if two have one name."""
-    found = [mutant for file in sorted(FOLDER.glob("*.diff")) for mutant in _parsed(file.read_text())]
+    found = [mutant for file in sorted(FOLDER.glob("*.diff")) for mutant in _parsed(file)]
     by_name = {mutant.name: mutant for mutant in found}
     if len(by_name) < len(found):
         raise ValueError("two mutants have the same name")
     return by_name
 
 
-def _parsed(text: str) -> Iterable[Mutant]:
-    for part in text.split("\n## ")[1:]:
+def _parsed(file: Path) -> Iterable[Mutant]:
+    for part in file.read_text().split("\n## ")[1:]:
         head, *changes = part.split("\n=== ")
         name, _, defect = head.partition("\n")
-        yield Mutant(name, " ".join(defect.split()), tuple(_change(change) for change in changes))
+        yield Mutant(name, " ".join(defect.split()), tuple(_change(one) for one in changes), file.name)
 
 
 def _change(text: str) -> Change:

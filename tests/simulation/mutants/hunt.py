@@ -13,8 +13,10 @@ from simulation.life import Ended
 from simulation.lives import Workers, findings_of
 from simulation.mutants.form import Mutant
 from simulation.shrink import Minimiser
+from simulation.story import story_of
 
-HEAD = f"{'mutant':26} {'seed':>5} {'lives':>6} {'actions':>7} {'shrunk':>7}  finding"
+HEAD = f"{'mutant':26} {'seed':>5} {'lives':>6} {'actions':>7} {'events':>7}  finding"
+"""Events: of the story of the life when it is cut down."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Verdict:
         name = self.mutant.name
         if self.found is None:
             return f"{name:26} not found in {self.lives} lives"
-        shrunk = "" if self.shrunk is None else str(len(self.shrunk.plan.actions))
+        shrunk = "" if self.shrunk is None else str(len(story_of(self.shrunk)))
         actions = len(self.found.plan.actions)
         finding = self.found.findings[0].splitlines()[0]
         return (

@@ -28,7 +28,7 @@ COMMITTED = {
 """Journal entries whose commit is the moment. Waiting: for people; going on: after they decided."""
 HEARD = ("accepted", "decided")
 """When a client has heard that its event, or its decision, was taken."""
-FREEZES = ("intended", "intended", "intended", "asked", "answered", "claimed", "waiting", "waiting", "told")
+FREEZES = (*["intended"] * 3, "asked", "claimed", *["waiting"] * 3, "told", "told")
 
 
 def plan(draft: Draft) -> None:
@@ -39,7 +39,7 @@ def plan(draft: Draft) -> None:
         for _ in range(chance.choice([1, 1, 2])):
             _draw(draft, chance, chance.choice(KINDS), chance.choice(STAGES), chance.choice([1, 1, 2, 3, 5]))
     chance = draft.chance("freezes")
-    if draft.hosts > 1 and chance.random() < 0.8:
+    for _ in range(chance.choice([0, 1, 2, 2]) if draft.hosts > 1 else 0):
         stage = chance.choice(FREEZES)
         count = chance.randint(1, 8) if stage == "told" else chance.choice([1, 1, 2])
         _draw(draft, chance, "freeze host at call", stage, count, chance.uniform(7, 13))
