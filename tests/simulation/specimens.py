@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulation.model_service import URL
+from simulation.model_service import KEY_NAME, PRICE, URL
 from simulation.plan import Action, Plan
 from simulation.receivers import SECRET_NAME
 
@@ -41,7 +41,7 @@ AGENTS = [
     agent("queue"),
     agent("desk", "keeper", resource_policy={"tool_approval": RULES}),
     agent("plain", "plain", config={"timeout": 3}),
-    agent("model", config={"model": "thinker"}),
+    agent("model", config={"model": "thinker"}, resource_policy={"budget": {"max_tokens_per_run": 10_000}}),
     agent("once", recovery={"max_attempts": 1}),
     {"name": "child", "runner": RUNNER + "resumable", "scope": {"type": "conversation", "id": "children"}},
 ]
@@ -69,16 +69,25 @@ ACTIONS = [
     message(
         3.0, "tools", "queue", [["tool", kind, f"tools.{kind}"] for kind in ("note", "book", "pay", "price")]
     ),
-    message(5.0, "cancelled", "queue", [["wait", 5.0]]),
+    message(5.0, "cancelled", "queue", [["stubborn", 3.0]]),
     message(6.0, "family", "queue", [["child", [["say", "child.a"]]]]),
     message(1.0, "turn1", "turn", [["say", "tenant.a"]], workspace="tenant"),
-    Action(6.5, "cancel", {"event": "cancelled", "grace": None, "host": 0}),
+    Action(6.5, "cancel", {"event": "cancelled", "grace": 5.0, "host": 0}),
     Action(7.0, "retry", {"event": "plain2", "host": 0, "part": 0.0, "effects": False}),
 ]
 CALM = Plan(
     seed="specimen",
     people={"late": 1.0},
-    models=[{"id": "thinker", "base_url": URL, "timeout": 10.0, "max_retries": 0}],
+    models=[
+        {
+            "id": "thinker",
+            "base_url": URL,
+            "api_key": f"env:{KEY_NAME}",
+            "timeout": 10.0,
+            "max_retries": 0,
+            "price": PRICE,
+        }
+    ],
     webhooks=[
         {"name": "hook", "url": "https://hook.example/notices", "secret": f"env:{SECRET_NAME}", "events": []}
     ],

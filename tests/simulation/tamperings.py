@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from simulation.life import Life
 from simulation.tampering import (
     Tampering,
@@ -73,6 +75,11 @@ def later_version(life: Life) -> None:
             life.outside.note("later version", run=one.run, call=one.call)
 
 
+def logged_secret(life: Life) -> None:
+    """Let a host have logged a secret."""
+    life.logged.records.append(logging.makeLogRecord({"msg": min(life.secrets)}))
+
+
 def two_processes(life: Life) -> None:
     """Let a plugin have been started twice."""
     life.world.plugins.lives.append(next(one for one in life.world.plugins.lives if one.process.alive))
@@ -130,6 +137,9 @@ TAMPERINGS = [
     Tampering("chains._cancellations", "is to be cancelled", one_of("runs", cancel_requested_at="1")),
     Tampering("chains._decisions", "decided on call", without("audit", "action = 'pause.vote'")),
     Tampering("chains._configuration", "agent turn has 1 versions", without("audit", "target = 'turn'")),
+    # -- charges
+    Tampering("charges.judge", "and its cost is 9", one_of("runs", "cost IS NOT NULL", cost="'9'")),
+    Tampering("charges.judge", "the budget of run", one_of("budget_use", "span = 'run'", tokens="99")),
     # -- decisions
     Tampering("decisions._votes", "is approved by", without("decision_votes", "vote = 'approve'")),
     Tampering("decisions._votes", "who never said so", one_of("pause_calls", decision="'denied'")),
@@ -220,6 +230,7 @@ TAMPERINGS = [
         "table runs holds the secret",
         lambda life: life.rows(f"UPDATE runs SET cancel_reason = 'because {min(life.secrets)}'"),
     ),
+    Tampering("facts._secrets", "the log says", logged_secret),
     # -- leftovers
     Tampering("leftovers._held", "still has the task Run._forever", standing(tasks={"Run._forever": 1})),
     Tampering("leftovers._held", "still holds 1 slots", standing(slots=1)),

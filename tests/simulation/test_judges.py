@@ -32,7 +32,7 @@ def prove(life: Life) -> list[str]:
             continue
         notes, effects = list(life.outside.notes), list(life.outside.effects)
         stood, errors = copy.deepcopy(life.standing), list(life.world.loop.errors)
-        plugins = list(life.world.plugins.lives)
+        plugins, records = list(life.world.plugins.lives), list(life.logged.records)
         connection.execute("BEGIN")
         try:
             if isinstance(one.change, str):
@@ -47,7 +47,7 @@ def prove(life: Life) -> list[str]:
             connection.execute("ROLLBACK")
             life.outside.notes, life.outside.effects = notes, effects
             life.standing, life.world.loop.errors = stood, errors
-            life.world.plugins.lives = plugins
+            life.world.plugins.lives, life.logged.records = plugins, records
     return found
 
 
