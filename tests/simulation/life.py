@@ -21,6 +21,7 @@ import msgspec
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.type_fit import convert
 from hostler.domain.webhooks import Webhook
 from hostler.host.config import ConfigFile, PluginEntry, Settings
@@ -35,10 +36,12 @@ from hostler.simulation.world import SimulatedHost, World
 from hostler.storage.stores import agents
 from hostler_protocol.errors import HostlerError, StorageError
 from hostler_sdk.loading import load_folder
-from simulation.model_service import KEY, ModelService, build_with
+from simulation import model_service, shop
+from simulation.model_service import ModelService, build_with
 from simulation.outside import Outside, set_outside
 from simulation.plan import MAX_MOMENT, Action, Plan
 from simulation.receivers import SECRET, Receiver
+from simulation.shop import Shop
 from simulation.standing import Standing, look
 
 WORKSPACE = "default"
@@ -120,6 +123,7 @@ class Life:
         network = SimulatedNetwork(self.world.loop, self.world.chance)
         self.world.machine = Machine(model_providers={"openai": build_with(network)}, network=network)
         ModelService(self.outside, network)
+        Shop(self.outside, network)
         for webhook in plan.webhooks:
             Receiver(self.outside, network, webhook["name"])
         self.clients = self.world.process("clients")
@@ -132,7 +136,7 @@ class Life:
         self._plugins = ["plugin", *plan.plugins]
         self.standing: list[Standing] = []
         """What each host holds at the end, at rest."""
-        self.secrets = {SECRET, KEY}
+        self.secrets = {SECRET, model_service.KEY, shop.KEY}
         """What must not be found in any table."""
         self._facts: sqlite3.Connection | None = None
         """Open when no power cut can replace the files any more."""
@@ -256,6 +260,7 @@ class Life:
             plugins=[PluginEntry(path=str(self.plugin(name)), level="trusted") for name in self._plugins],
             models=msgspec.convert(self.plan.models, list[ModelEntry]),
             webhooks=msgspec.convert(self.plan.webhooks, list[Webhook]),
+            tools=msgspec.convert(self.plan.tools, list[ToolEntry]),
             agents=[convert(spec, AgentSpec, spec["name"]) for spec in specs],
         )
 

@@ -106,7 +106,7 @@ class Outside:
 
     async def effect(self, **request: Any) -> Any:
         """Ask a tool's service to do something; return {"serial": number of the effect}."""
-        return await self.ask("tool", lambda: self._effect(**request), self.fault("tool"))
+        return await self.ask("tool", lambda: self.carry_out(**request), self.fault("tool"))
 
     async def look(self, key: str) -> Any:
         """Return the outcome recorded under an effect key, or None."""
@@ -121,7 +121,8 @@ class Outside:
 
         return await self.ask("look", work, fault)
 
-    def _effect(self, *, tool: str, key: str, run: str, call: str, text: str, once: bool) -> Any:
+    def carry_out(self, *, tool: str, key: str, run: str, call: str, text: str, once: bool) -> Any:
+        """Have an effect, of `once` only the first time under a key; return {"serial": its number}."""
         known = self._by_key.get(key) if once else None
         serial = len(self.effects) + 1 if known is None else known
         self.effects.append(Effect(self.loop.time(), serial, tool, key, run, call, text, known is None))

@@ -33,6 +33,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Folders of plugins in this directory, besides `plugin`."""
     models: list[dict[str, Any]] = []
     webhooks: list[dict[str, Any]] = []
+    tools: list[dict[str, Any]] = []
     agents: list[dict[str, Any]] = []
     tenant: list[dict[str, Any]] = []
     """Agents of the second workspace."""
@@ -55,6 +56,7 @@ class Draft:
         self.plugins: list[str] = []
         self.models: list[dict[str, Any]] = []
         self.webhooks: list[dict[str, Any]] = []
+        self.tools: list[dict[str, Any]] = []
         self.agents: list[dict[str, Any]] = []
         self.tenant: list[dict[str, Any]] = []
         self.actions: list[Action] = []
@@ -85,6 +87,7 @@ def make_plan(seed: str, planners: Iterator[Planner]) -> Plan:
         plugins=draft.plugins,
         models=draft.models,
         webhooks=draft.webhooks,
+        tools=draft.tools,
         agents=draft.agents,
         tenant=draft.tenant,
         actions=actions,

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from simulation.life import Life
 from simulation.outside import Effect
 
-ONCE = frozenset({"note", "refund"})
+ONCE = frozenset({"note", "refund", "take"})
 
 
 def judge(life: Life) -> list[str]:
@@ -28,9 +28,9 @@ def judge(life: Life) -> list[str]:
         most = 1 + restarts[run]
         if tool in ONCE and len(effects) > most:
             found.append(f"{tool} was called {len(effects)} times for call {call} of run {run}")
-        if tool in ("book", "pay") and len(done) > most and effects[0].key not in lied:
+        if tool in ("book", "pay", "order") and len(done) > most and effects[0].key not in lied:
             found.append(f"{tool} had {len(done)} effects for call {call} of run {run}")
-        if tool == "book" and len({effect.key for effect in effects}) > 1:
+        if tool in ("book", "order") and len({effect.key for effect in effects}) > 1:
             found.append(f"{tool} saw several keys for call {call} of run {run}")
     found += _decisions(life)
     return found

@@ -7,6 +7,7 @@ The input's text is a JSON list of steps; the first item of a step says which:
     set KEY VALUE         write a state value
     get KEY               read one
     tool NAME TEXT        call a tool
+    shop NAME TEXT        call an operation of the shop
     ask TITLE [SECONDS]   put a question to a person, who has so long
     wait SECONDS          wait
     pull                  take the messages that were steered into this run
@@ -42,7 +43,9 @@ from hostler_sdk import (
 from simulation.outside import ServiceError, outside
 
 FIELDS = [{"name": "size", "type": "select", "options": ["s", "xl"], "required": True}]
-ANSWERED = frozenset({"set", "get", "tool", "ask", "pull", "listen", "child", "leave", "model", "stream"})
+ANSWERED = frozenset(
+    {"set", "get", "tool", "ask", "pull", "listen", "child", "leave", "model", "stream", "shop"}
+)
 GAVE_UP = {"error": "gave up"}
 
 
@@ -183,6 +186,10 @@ class Work:
 
     async def tool(self, name: str, text: str) -> Any:
         return await self.ctx.tools.call(f"actor.{name}", {"text": text})
+
+    async def shop(self, name: str, text: str) -> Any:
+        said = {"text": f"{self.ctx.run_id} {text}"}
+        return await self.ctx.tools.call(f"shop.{name}", said if name == "see" else {"body": said})
 
     async def ask(self, title: str, seconds: float | None = None) -> Any:
         decision = await self.ctx.ask(title, FIELDS, expires_in=seconds)

@@ -188,7 +188,7 @@ class Person:
             if call.expires_at is not None:
                 self._wrong(f"call {call.call_id} is in doubt, and expires at {call.expires_at}")
             if self.caller.subject != BOSS.subject and self._has_found_out(pause, call):
-                await self._resolve(host, pause.id, pause.run_id, call.call_id)
+                await self._resolve(host, pause, call)
             return
         if call.decision != "undecided" or not call.may_decide or self._leaves(pause, call):
             return
@@ -317,12 +317,13 @@ class Person:
         else:
             self._wrong(f"{what} was accepted, for pause {pause_id}")
 
-    async def _resolve(self, host: Any, pause_id: str, run_id: str, call_id: str) -> None:
-        effects = self.life.outside.effects
-        made = [e for e in effects if (e.run, e.call) == (run_id, call_id) and e.made]
+    async def _resolve(self, host: Any, pause: PauseView, call: CallView) -> None:
+        text = call.args.get("body", {}).get("text")  # by which the shop knows it
+        effects = [effect for effect in self.life.outside.effects if effect.run == pause.run_id]
+        made = [effect for effect in effects if effect.call in (call.call_id, text) and effect.made]
         outcome, result = ("happened", {"serial": made[-1].serial}) if made else ("not_happened", None)
-        await host.ask(lambda h: h.pauses.resolve(self.caller, pause_id, call_id, outcome, result))
-        self.life.outside.note("resolved", run=run_id, call=call_id, outcome=outcome)
+        await host.ask(lambda h: h.pauses.resolve(self.caller, pause.id, call.call_id, outcome, result))
+        self.life.outside.note("resolved", run=pause.run_id, call=call.call_id, outcome=outcome)
 
     def _refused(self, error: HostlerError) -> None:
         self.life.outside.note(

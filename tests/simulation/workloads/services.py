@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulation import shop
+from simulation.http_service import ILLS
 from simulation.life import Life
 from simulation.outside import Ill
 from simulation.plan import MAX_MOMENT, Action, Draft
@@ -40,8 +42,44 @@ def plan(draft: Draft) -> None:
             steps=chance.choice(steps),
             host=chance.randint(0, 1),
         )
+    plan_shop(draft)
     plan_ills(draft, "tool", TOOL_KINDS)
     plan_ills(draft, "look", LOOK_KINDS)
+
+
+def plan_shop(draft: Draft) -> None:
+    """In one of three lives: runs that call operations of the shop, and its ills."""
+    chance = draft.chance("shop")
+    if chance.random() > 0.33:
+        return
+    address = f"https://{shop.NAME}.example/openapi.json"
+    auth = {"key": f"env:{shop.KEY_NAME}"}
+    document = {"name": shop.NAME, "document": address, "digest": shop.DIGEST, "auth": auth}
+    draft.tools.append({"openapi": {**document, "seconds": chance.choice([3, 12])}})
+    draft.agents.append(
+        {
+            "name": "shopper",
+            "runner": f"plugin:test/actor/{'resumable' if chance.random() < 0.8 else 'plain'}",
+            "config": {"tools": ["shop.*"], "timeout": chance.choice([8, 40])},
+            "concurrency": {"on_busy": "parallel"},
+            "scope": {"type": "conversation", "id": "only for the shopper"},
+        }
+    )
+    for number in range(chance.randint(1, 3)):
+        texts = iter(f"b{number}.{n}" for n in range(9))
+        wait = [["wait", round(chance.uniform(0.01, 2), 3)]]
+        calls = [["shop", chance.choice(["see", "order", "take"]), next(texts)] for _ in range(4)]
+        steps = [[calls[0], *wait, calls[1]], [*calls[:3]], [calls[0], ["together", calls[1:]]]]
+        draft.add(
+            chance.uniform(0, MAX_MOMENT * 0.8),
+            "message",
+            id=f"b{number}",
+            agent="shopper",
+            conversation="b",
+            steps=chance.choice(steps),
+            host=chance.randint(0, 1),
+        )
+    plan_ills(draft, shop.NAME, ILLS)
 
 
 def plan_ills(draft: Draft, service: str, kinds: tuple[str, ...]) -> None:
