@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import h11
 
+from hostler.simulation.loop import SimulatedProcess
 from hostler.simulation.network import ServerEnd, SimulatedNetwork
 from simulation.outside import HUNG_SECONDS, LATE_SECONDS, Outside
 
@@ -50,7 +51,7 @@ class Asked:
     """A request. `by`: the process that sent it; `number`: how many there were, with this one."""
 
     number: int
-    by: str
+    by: SimulatedProcess
     method: str
     path: str
     headers: dict[str, str]

@@ -41,8 +41,9 @@ class ModelService(HttpService):
         super().__init__(out, network, NAME)
 
     def arrived(self, asked: Asked) -> None:
-        """Take note of the question."""
-        self.out.note("asked", question=_question(asked), number=asked.number, by=asked.by)
+        """Take note of the question; what a process sent before its end may arrive after it."""
+        if asked.by.alive:
+            self.out.note("asked", question=_question(asked), number=asked.number, by=asked.by.name)
 
     def answer(self, asked: Asked) -> Answer:
         """Answer, whole or piece by piece."""

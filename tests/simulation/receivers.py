@@ -23,7 +23,7 @@ class Receiver(HttpService):
         self.out.note(
             "posted",
             **self._names(asked),
-            by=asked.by,
+            by=asked.by.name,
             attempt=int(_header(asked, ATTEMPT_HEADER)),
             body=hashlib.sha256(asked.body).hexdigest()[:16],
             signed=_is_signed(asked),

@@ -171,7 +171,7 @@ class ServerEnd:
     """The end of the process that listens. Set `received` and `left` when it is accepted."""
 
     def __init__(self, client: ClientEnd, chance: Any) -> None:
-        self.client = client.process.name
+        self.client = client.process
         self.was_reset = False
         self.out: Stream
         self.received: Callable[[bytes], None] = lambda _: None
