@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from simulation import sweep as sweeps
 from simulation.catalog import plan_of
 from simulation.findings import kind_of
 from simulation.kept import keep, next_seed, read_plan, set_next_seed
@@ -23,6 +24,7 @@ from simulation.plan import Plan
 from simulation.shrink import MAX_LIVES, Minimiser, as_test
 from simulation.story import plain, story_of
 from simulation.tally import Tally
+from simulation.workloads.strikes import KINDS
 
 PIPED_LINE_SECONDS = 60.0
 console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -116,6 +118,25 @@ def _coverage_table(lives: dict[str, dict[str, int]]) -> Table:
     return table
 
 
+def sweep(options: argparse.Namespace) -> int:
+    """Live one short life with a fault at each of its awaits."""
+    tally = Tally()
+    with Workers(options.jobs) as workers:
+        for kind in [options.kind] if options.kind else KINDS:
+            before = tally.lives
+            for ended in sweeps.sweep(workers, kind, options.every):
+                tally.add(ended)
+                if ended.findings:
+                    console.print(Text(sweeps.place_of(ended), "bold red"))
+                    for finding in ended.findings:
+                        console.print(Text(f"  {finding[:400]}"))
+            console.print(f"{kind}: {tally.lives - before:,} points")
+        if options.show:
+            _tell(workers.live(sweeps.plan(options.kind or KINDS[0], options.show)))
+    console.print(tally.line())
+    return 1 if tally.kinds else 0
+
+
 def show(options: argparse.Namespace) -> int:
     """Tell a life."""
     with Workers(1) as workers:
@@ -173,6 +194,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--seeds", metavar="A-B", default="1-300", help="these seeds (1-300)")
     one.add_argument("--jobs", type=int, default=2, help="lives at a time")
     one.set_defaults(work=coverage)
+    one = commands.add_parser("sweep", help="live one short life with a fault at each of its awaits")
+    one.add_argument("--kind", choices=KINDS, help="only this fault")
+    one.add_argument("--every", type=int, default=1, metavar="N", help="only each n-th await")
+    one.add_argument("--show", type=int, metavar="N", help="tell the life with the fault after the n-th, too")
+    one.add_argument("--jobs", type=int, default=2, help="lives at a time")
+    one.set_defaults(work=sweep)
     one = commands.add_parser("show", help="tell a life as a list of events")
     one.set_defaults(work=show)
     two = commands.add_parser("shrink", help="cut a life with a finding down, and print it as a test")

@@ -37,6 +37,7 @@ from simulation.workloads import (
     people,
     services,
     strangers,
+    strikes,
     webhooks,
 )
 from simulation.workloads import runs as work
@@ -58,6 +59,7 @@ PLANNERS = (
     filters.plan,
     bursts.plan,
     copies.plan,
+    strikes.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -71,6 +73,7 @@ HANDLERS: dict[str, Handler] = {
     **filters.ACTIONS,
     **bursts.ACTIONS,
     **copies.ACTIONS,
+    **strikes.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant]
 JUDGES = [
@@ -92,7 +95,9 @@ JUDGES = [
     charges.judge,
     notices.judge,
 ]
-FAULTS = frozenset({*faults.KINDS, *faults.MOMENTS, *calls.KINDS, *services.ACTIONS, *filters.ACTIONS})
+FAULTS = frozenset(
+    {*faults.KINDS, *faults.MOMENTS, *calls.KINDS, *services.ACTIONS, *filters.ACTIONS, *strikes.KINDS}
+)
 
 
 def plan_of(seed: str) -> Plan:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from simulation.life import Life
 from simulation.standing import Standing
-from simulation.workloads import calls
+from simulation.workloads import calls, strikes
 from simulation.workloads.faults import KINDS, MOMENTS
 
 STANDING_TASKS = frozenset(
@@ -112,7 +112,9 @@ def _metrics(life: Life, host: Standing) -> list[str]:
 
 
 def _faults(life: Life) -> bool:
-    return any(action.what in (*KINDS, *MOMENTS, *calls.KINDS) for action in life.plan.actions)
+    return any(
+        action.what in (*KINDS, *MOMENTS, *calls.KINDS, *strikes.KINDS) for action in life.plan.actions
+    )
 
 
 def _hosts(life: Life) -> list[str]:

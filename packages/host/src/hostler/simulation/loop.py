@@ -51,6 +51,8 @@ class SimulatedProcess:
         self.clock = Clock() if clock is None else clock
         self.alive = True
         self.frozen = False
+        self.after_callback: Callable[[], None] | None = None
+        """Called after each of its callbacks, which end where its code awaits something."""
         self.at_death: list[Callable[[], None]] = []
         """Called once when it is killed or has exited: what its operating system does for it."""
         self.ready: deque[asyncio.Handle] = deque()
@@ -192,6 +194,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if not handle.cancelled():
                 self.callbacks += 1
                 handle._run()
+                if process.after_callback is not None:
+                    process.after_callback()
         else:
             self._advance(self._now + STEP_SECONDS)
         self.may_run(process)
