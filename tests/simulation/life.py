@@ -152,6 +152,9 @@ class Life:
         for number in range(self.plan.hosts):
             data = self.folder / f"h{number}"
             data.mkdir(parents=True)
+            if shared:  # a run of one host needs the files of its event at the other one
+                (self.folder / "blobs").mkdir(exist_ok=True)
+                (data / "blobs").symlink_to(self.folder / "blobs")
             disk = common if shared else SimulatedDisk(data / "hostler.db")
             if not disk.path.exists():
                 shutil.copy(template, disk.path)
