@@ -27,6 +27,7 @@ from hostler.domain.webhooks import Webhook
 from hostler.host.config import ConfigFile, PluginEntry, Settings
 from hostler.host.host import Host
 from hostler.host.machine import Machine
+from hostler.plugins.source import Folder, SingleFile, launch_of
 from hostler.simulation.disk import SimulatedDisk
 from hostler.simulation.entropy import EPOCH
 from hostler.simulation.latency import Latency
@@ -36,6 +37,7 @@ from hostler.simulation.world import SimulatedHost, World
 from hostler.storage.stores import agents
 from hostler_protocol.errors import HostlerError, StorageError
 from hostler_sdk.loading import load_folder
+from hostler_sdk.plugin import Plugin
 from simulation import model_service, shop
 from simulation.model_service import ModelService, build_with
 from simulation.outside import Outside, set_outside
@@ -112,7 +114,7 @@ class Life:
     def __init__(self, plan: Plan, folder: Path, template: Path) -> None:
         self.plan = plan
         self.folder = folder
-        self.world = World(plan.seed, lambda _, source: load_folder(Path(source.path)), self._happened)
+        self.world = World(plan.seed, load_plugin, self._happened)
         self.outside = Outside(
             self.world.loop,
             self.world.process("services"),
@@ -306,6 +308,11 @@ class Life:
             return facts.execute(sql).fetchall()
 
 
+def load_plugin(_: str, source: Folder | SingleFile) -> Plugin:
+    """Load the code of a plugin from what the host passes to its process."""
+    return load_folder(Path(source.path), launch_of(source).variables)
+
+
 async def _apply_for_tenant(spec: AgentSpec, host: Host) -> None:
     await host.db.write(lambda tx: agents.apply(tx, TENANT, spec))
     host.event_router.changed(TENANT)
@@ -351,6 +358,8 @@ def live(
         logging.getLogger("hostler").propagate = False
         for room in TELLING:
             logging.getLogger(room).setLevel(logging.INFO)
+        logging.getLogger("hostler_sdk").addHandler(logging.NullHandler())  # tools fail as they are told
+        logging.getLogger("hostler_sdk").propagate = False
         loop = life.world.loop
         try:
             life.world.run(life.live(handlers, attend))

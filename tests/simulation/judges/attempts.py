@@ -12,6 +12,7 @@ CALM = frozenset({"message", "cancel", "retry", "fork", "trespass"})
 NEVER = frozenset({"replay.diverged", "host.error", "runner.protocol"})
 """Codes that runs of these hosts and runners do not end with, whatever happens to them."""
 LOST = ("the host ended during the run; ", "the plugin process ended during the run; ")
+"""Causes of attempts after a crash. That of a host that stopped in order does not count."""
 MAX_ATTEMPTS = 3
 """Of an agent that says nothing of it."""
 

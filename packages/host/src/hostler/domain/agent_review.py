@@ -216,12 +216,14 @@ def _number_mistakes(spec: AgentSpec) -> Iterator[Mistake]:
 
 def _event_type_mistakes(event_types: list[str]) -> Iterator[Mistake]:
     for number, name in enumerate(event_types):
+        if name in STABLE_EVENT_TYPES:
+            continue
         place = f"event_types[{number}]"
         near = difflib.get_close_matches(name.lower(), STABLE_EVENT_TYPES, n=1, cutoff=_NEAR)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         if not is_event_type(name):
             yield Mistake(place, f"{name!r:.80} is no event type: expected dotted lower-case names{hint}")
-        elif near and name not in STABLE_EVENT_TYPES:
+        elif near:
             yield Mistake(place, f"no source is known to send {name!r:.80}{hint}", "warning")
 
 

@@ -66,6 +66,8 @@ def settle(
     """
     code = STATUS_CODES[cause]
     lost = "the plugin process ended" if cause == "plugin" else "the host ended"
+    if handed_over:
+        lost = "the host stopped in order"
     if cancelled:
         return Settlement("cancel", f"{lost} while the run was being cancelled", "cancelled")
     wanted: OnCrash = policy.on_crash or ("resume" if resumable else "fail")

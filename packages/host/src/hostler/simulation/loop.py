@@ -53,6 +53,8 @@ class SimulatedProcess:
         self.frozen = False
         self.after_callback: Callable[[], None] | None = None
         """Called after each of its callbacks, which end where its code awaits something."""
+        self.waits = False
+        """Whether it is in the queue of those that may run."""
         self.at_death: list[Callable[[], None]] = []
         """Called once when it is killed or has exited: what its operating system does for it."""
         self.ready: deque[asyncio.Handle] = deque()
@@ -118,7 +120,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, _TimerHandle]] = []
         self._numbers = itertools.count()
         self._runnable: deque[SimulatedProcess] = deque()
-        self._waiting: set[SimulatedProcess] = set()
         self._thread_seconds = thread_seconds
         self.outside = SimulatedProcess(self, "outside")
         self.set_exception_handler(lambda _, context: self.errors.append(context))
@@ -135,8 +136,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """See asyncio."""
         context = contextvars.copy_context() if context is None else context
         handle = _Handle(callback, args, self, context)
-        handle.process = context.get(_process, self.outside)
-        self._add(handle.process, handle)
+        handle.process = process = context.get(_process, self.outside)
+        if process.alive:
+            process.ready.append(handle)
+            self.may_run(process)
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
@@ -165,15 +168,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         task.add_done_callback(tasks.discard)
         return task
 
-    def _add(self, process: SimulatedProcess, handle: asyncio.Handle) -> None:
-        if process.alive:
-            process.ready.append(handle)
-            self.may_run(process)
-
     def may_run(self, process: SimulatedProcess) -> None:
         """Run what a process has to do, unless it is frozen."""
-        if process.ready and not process.frozen and process not in self._waiting:
-            self._waiting.add(process)
+        if process.ready and not process.frozen and not process.waits:
+            process.waits = True
             self._runnable.append(process)
 
     def _run_once(self) -> None:
@@ -181,7 +179,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._advance()
         for _ in range(len(self._runnable)):
             process = self._runnable.popleft()
-            self._waiting.discard(process)
+            process.waits = False
             self._run_process(process)
 
     def _run_process(self, process: SimulatedProcess) -> None:
@@ -211,8 +209,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._now = max(self._now, due)
         while timers and timers[0][0] <= self._now:
             _, _, handle = heapq.heappop(timers)
-            if not handle.cancelled():
-                self._add(handle.process, handle)
+            if not handle.cancelled() and handle.process.alive:
+                handle.process.ready.append(handle)
+                self.may_run(handle.process)
 
     # -- threads ----------------------------------------------------------------------------------
 
