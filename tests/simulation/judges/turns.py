@@ -23,7 +23,10 @@ def judge(life: Life) -> list[str]:
 
 
 def _heard(life: Life) -> list[str]:
-    """A completed run has said what the messages of its turn asked it to say, in the order of acceptance."""
+    """A completed run has said what the messages of its turn asked it to say, in the order of acceptance.
+
+    What was said before counts once: attempts say it again.
+    """
     sent = {
         (action.data.get("workspace", WORKSPACE), action.data["id"]): action.data["steps"]
         for action in life.plan.actions
@@ -38,7 +41,7 @@ def _heard(life: Life) -> list[str]:
             said[run][content] = None
     found = []
     for run, events in _turns(life):
-        wanted = [text for event in events for text in _sayings(sent.get(event, []))]
+        wanted = list(dict.fromkeys(text for event in events for text in _sayings(sent.get(event, []))))
         heard = [text for text in said[run] if text in wanted]
         if heard != wanted:
             names = [event for _, event in events]
