@@ -41,6 +41,10 @@ simulate *args:
 mutants *args:
     PYTHONPATH=tests uv run python -m simulation.mutants {{args}}
 
+# tell one life, cut it down, or count what lives show: `just life show SEED`, `shrink SEED`, `coverage`
+life *args:
+    PYTHONPATH=tests uv run python -m simulation {{args}}
+
 # measure, and write docs/performance.md
 bench *args:
     uv run python -m bench {{args}}

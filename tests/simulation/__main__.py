@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -38,12 +41,14 @@ def run(options: argparse.Namespace) -> int:
         seeds: Iterator[int] = iter(range(first, last + 1))
     else:
         seeds = count(next_seed(folder))
+    stop = threading.Event()
     until = time.monotonic() + options.minutes * 60 if options.minutes is not None else None
+    plans = _plans(seeds, until, stop, folder if options.seeds is None else None)
     tally = Tally()
     try:
-        with Workers(options.jobs) as workers, console.status("") as status:
+        with Workers(options.jobs) as workers, console.status("") as status, _stopped_by_ctrl_c(stop):
             shown = time.monotonic()
-            for ended in workers.live_all(_plans(seeds, until, folder if options.seeds is None else None)):
+            for ended in workers.live_all(plans):
                 tally.add(ended)
                 if ended.findings:
                     _show_findings(ended, keep(folder, ended))
@@ -56,17 +61,35 @@ def run(options: argparse.Namespace) -> int:
                     shown = time.monotonic()
                     console.print(tally.line())
     except KeyboardInterrupt:
-        console.print("stopped")
+        console.print("stopped at once: lives under way are not counted")
     console.print(tally.line())
     if tally.kinds:
         console.print(_table(tally))
-        console.print(f"kept in {folder}: tell one with `python -m simulation show FILE`")
+        console.print(f"kept in {folder}: `just life show FILE` tells one, `just life shrink FILE` cuts it down")
     return 1 if tally.kinds else 0
 
 
-def _plans(seeds: Iterator[int], until: float | None, folder: Path | None) -> Iterator[Plan]:
+@contextlib.contextmanager
+def _stopped_by_ctrl_c(stop: threading.Event) -> Iterator[None]:
+    """Let the first Ctrl-C begin no more lives, and the second one end the command at once."""
+
+    def interrupted(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        console.print("stopping after the lives under way; once more: at once")
+        stop.set()
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _plans(
+    seeds: Iterator[int], until: float | None, stop: threading.Event, folder: Path | None
+) -> Iterator[Plan]:
     for seed in seeds:
-        if until is not None and time.monotonic() > until:
+        if stop.is_set() or (until is not None and time.monotonic() > until):
             return
         if folder is not None:
             set_next_seed(folder, seed + 1)

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 _DATA = re.compile(r"\{.*\}|\[.*\]|\(.*\)|'[^']*'|\"[^\"]*\"", re.DOTALL)
-_NAMES = re.compile(r"\b(?:[0-9a-f]{8}-[0-9a-f-]{27}|[a-z]+_[0-9A-Za-z]{10,}|[a-z]{0,2}\d[\w.:-]*)\b")
+_NAMES = re.compile(
+    r"\b(?:[0-9a-f]{16,}|[0-9a-f]{8}-[0-9a-f-]{27}|[a-z]+_[0-9A-Za-z]{10,}|[a-z]{0,2}\d[\w.:-]*)\b"
+)
 
 
 def kind_of(finding: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulation.life import Life
+from simulation.workloads.faults import KINDS
 
 TOOLS = ("note", "book", "pay", "price", "refund")
 _OVER = "('completed', 'failed', 'cancelled', 'timeout')"
@@ -277,7 +278,15 @@ def _action(what: str) -> Count:
     return _noted("action", what=what)
 
 
+def _all_faults(facts: Facts) -> int:
+    """Count faults that came about: a moment that never comes is none."""
+    planned = sum(kind == "action" and data["what"] in KINDS for _, kind, data in facts.life.outside.notes)
+    return planned + facts.noted("fault")
+
+
+IN_ALL = "faults in all"
 FAULTS: dict[str, Count] = {
+    IN_ALL: _all_faults,
     "hosts killed": _happened("is killed"),
     "hosts frozen": _happened("is frozen"),
     "hosts thawed": _happened("is thawed"),

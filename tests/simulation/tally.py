@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from simulation.catalog import FAULTS
 from simulation.findings import kinds_of
 from simulation.life import Ended
+from simulation.occurrences import IN_ALL
 
 
 @dataclass
 class Tally:
-    """How many lives there were, how long they were, and what they showed."""
+    """How many lives there were, how long they were, how many faults came about, and what they showed."""
 
     lives: int = 0
     bad: int = 0
@@ -29,7 +29,7 @@ class Tally:
         self.bad += bool(ended.findings)
         self.seconds += ended.seconds
         self.callbacks += ended.callbacks
-        self.faults += sum(action.what in FAULTS for action in ended.plan.actions)
+        self.faults += ended.counts.get(IN_ALL, 0)
         for kind in kinds_of(ended.findings):
             self.kinds.setdefault(kind, []).append(ended.plan.seed)
 
