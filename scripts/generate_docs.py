@@ -1,4 +1,4 @@
-"""Write what is generated from the code: schema/v1.json, pages below docs/, docs/rooms.svg, docs/tour.svg.
+"""Write what is generated from the code: schema/v1.json, pages below docs/, and drawings in it.
 
 `--check` writes nothing and fails where a file is not what the code says.
 """
@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(Path(__file__).parent))
 
 from room_pages import read_rooms, room_drawing, room_page  # noqa: E402
+from simulation_drawing import simulation_drawing  # noqa: E402
 from state_pages import state_page  # noqa: E402  a neighbour, however this file is run
 from tour_drawing import tour_drawing  # noqa: E402
 
@@ -92,6 +93,7 @@ def pages() -> dict[Path, Callable[[], str]]:
         ROOT / "docs" / "rooms.md": lambda: _page(room_page(rooms())),
         ROOT / "docs" / "rooms.svg": lambda: room_drawing(rooms()),
         ROOT / "docs" / "tour.svg": lambda: tour_drawing(host),
+        ROOT / "docs" / "simulation.svg": lambda: simulation_drawing(ROOT),
     }
 
 
