@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     console.print(tally.line())
     if tally.kinds:
         console.print(_table(tally))
-        console.print(f"kept in {folder}: `just life show FILE` tells one, `just life shrink FILE` cuts it down")
+        console.print(f"kept in {folder}: `just life show FILE` tells one, `shrink FILE` cuts it down")
     return 1 if tally.kinds else 0
 
 

@@ -227,7 +227,7 @@ def _ask(worker: subprocess.Popen[bytes], plan: Plan, prepare: Prepare | None) -
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Live the lives that are asked for, until the requests end."""
-    logging.getLogger().addHandler(logging.NullHandler())  # judges read the log; what simulated plugins log is no news
+    logging.getLogger().addHandler(logging.NullHandler())  # what simulated plugins log is no news
     with tempfile.TemporaryDirectory() as folder:
         template = Path(folder) / "template.db"
         make_template(template)
