@@ -151,7 +151,8 @@ def _in_order(life: Life) -> list[str]:
     free = set()
     for workspace, agent, spec in life.rows("SELECT workspace_id, agent_id, spec FROM agent_versions"):
         concurrency = json.loads(spec).get("concurrency", {})
-        if concurrency.get("on_busy") == "parallel":
+        # an event whose filters could not be evaluated is tried again later, each by itself (docs/http.md)
+        if concurrency.get("on_busy") == "parallel" or json.loads(spec).get("filters"):
             free.add((workspace, agent))
     last: dict[tuple[Any, ...], tuple[int, str]] = defaultdict(lambda: (0, ""))
     found = []

@@ -53,7 +53,7 @@ class SimulatedDatabase(SqlDatabase):
     def _written(self, done: list[Job], first: Job) -> None:
         settle(done)
         self._writing = False
-        if not self._writer.queue.empty():
+        if not self._writer.idle:
             self._write_later(first)
 
     def _read(self, job: Job) -> None:
@@ -64,7 +64,7 @@ class SimulatedDatabase(SqlDatabase):
         """Finish the queued work, then close."""
         if not self._closed:
             self._closed = True
-            while not self._writer.queue.empty():
+            while not self._writer.idle:
                 settle(self._writer.commit_next(self._session))
             self._reader.close()
             self._session.close()

@@ -255,6 +255,11 @@ class Writer:
             return self._next(wait=False)
         return taken
 
+    @property
+    def idle(self) -> bool:
+        """Whether no job waits for a commit."""
+        return self._held is None and self.queue.empty()
+
     def commit_next(self, session: Session) -> list[Job]:
         """Commit the next group of queued jobs and return them; their callers are not informed yet."""
         first = self._next(wait=False)
