@@ -38,7 +38,8 @@ from hostler.storage.stores import agents
 from hostler_protocol.errors import HostlerError, StorageError
 from hostler_sdk.loading import load_folder
 from hostler_sdk.plugin import Plugin
-from simulation import model_service, shop
+from simulation import desk, model_service, shop
+from simulation.desk import Desk
 from simulation.model_service import ModelService, build_with
 from simulation.outside import Outside, set_outside
 from simulation.plan import MAX_MOMENT, Action, Plan
@@ -126,6 +127,7 @@ class Life:
         self.world.machine = Machine(model_providers={"openai": build_with(network)}, network=network)
         ModelService(self.outside, network)
         Shop(self.outside, network)
+        Desk(self.outside, network)
         for webhook in plan.webhooks:
             Receiver(self.outside, network, webhook["name"])
         self.clients = self.world.process("clients")
@@ -138,7 +140,7 @@ class Life:
         self._plugins = ["plugin", *plan.plugins]
         self.standing: list[Standing] = []
         """What each host holds at the end, at rest."""
-        self.secrets = {SECRET, model_service.KEY, shop.KEY}
+        self.secrets = {SECRET, model_service.KEY, shop.KEY, desk.KEY}
         """What must not be found in any table."""
         self._facts: sqlite3.Connection | None = None
         """Open when no power cut can replace the files any more."""

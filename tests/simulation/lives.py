@@ -38,6 +38,7 @@ WARM = (
     "encodings.ascii",
     "hostler.models.openai",
     "anyio._backends._asyncio",
+    "hostler.tools.mcp.sessions",
 )
 """The host imports these when it needs them: imported before the fork, they halve the cost of a life."""
 HANG = "the life hangs"

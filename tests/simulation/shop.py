@@ -63,13 +63,11 @@ class Shop(HttpService):
             text = parse_qs(address.query)["text"][0]
         else:
             text = json.loads(asked.body)["text"]
-        key = asked.headers.get("idempotency-key", "")
-        done = self.out.carry_out(
-            tool=address.path.removeprefix("/"),
-            key=key or text,
-            run=text.partition(" ")[0],
-            call=text,
-            text=text,
-            once=bool(key),
-        )
-        return Answer(json.dumps(done).encode())
+        name, key = address.path.removeprefix("/"), asked.headers.get("idempotency-key")
+        return Answer(json.dumps(effect_of(self.out, name, text, key)).encode())
+
+
+def effect_of(out: Outside, name: str, text: str, key: str | None) -> Any:
+    """Have the effect of an operation, under a key only once."""
+    run, once = text.partition(" ")[0], key is not None
+    return out.carry_out(tool=name, key=key or text, run=run, call=text, text=text, once=once)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from simulation.life import Life
@@ -21,6 +22,8 @@ STANDING_TASKS = frozenset(
     }
 )
 """Tasks that a host has at rest: its workers, and what watches and starts plugins."""
+MCP_TASKS = {"McpConnection._run": 1, "TaskHandle._run_coro": 3, "Event.wait": 2}
+"""Tasks of the session with an MCP server, and how many there are at most."""
 PLUGIN_TASKS = frozenset({"PluginLife._until_closed"})
 ROGUE = "/test/rogue/"
 """The plugin that keeps to no rule."""
@@ -62,18 +65,19 @@ ROWS = {
 
 def judge(life: Life) -> list[str]:
     """All of it."""
-    found = [finding for host in life.standing for finding in [*_held(host), *_metrics(life, host)]]
+    session = MCP_TASKS if any("mcp" in tool for tool in life.plan.tools) else {}
+    found = [finding for host in life.standing for finding in [*_held(host, session), *_metrics(life, host)]]
     found += [f"{what} is left: {row[0]}" for what, query in ROWS.items() for row in life.rows(query)]
     if life.standing:
         found += [*_hosts(life), *_processes(life), *_files(life)]
     return found
 
 
-def _held(host: Standing) -> list[str]:
+def _held(host: Standing, session: Mapping[str, int]) -> list[str]:
     found = [
         f"{host.host} still has the task {name} ({count} of it)"
         for name, count in sorted(host.tasks.items())
-        if name not in STANDING_TASKS
+        if name not in STANDING_TASKS and count > session.get(name, 0)
     ]
     if host.locked:
         found.append(f"{host.host} still holds the lock of its removals")

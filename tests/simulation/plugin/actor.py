@@ -8,6 +8,7 @@ The input's text is a JSON list of steps; the first item of a step says which:
     get KEY               read one
     tool NAME TEXT        call a tool
     shop NAME TEXT        call an operation of the shop
+    desk NAME TEXT        the same of the MCP server
     ask TITLE [SECONDS]   put a question to a person, who has so long
     wait SECONDS          wait
     pull                  take the messages that were steered into this run
@@ -44,7 +45,7 @@ from simulation.outside import ServiceError, outside
 
 FIELDS = [{"name": "size", "type": "select", "options": ["s", "xl"], "required": True}]
 ANSWERED = frozenset(
-    {"set", "get", "tool", "ask", "pull", "listen", "child", "leave", "model", "stream", "shop"}
+    {"set", "get", "tool", "ask", "pull", "listen", "child", "leave", "model", "stream", "shop", "desk"}
 )
 GAVE_UP = {"error": "gave up"}
 
@@ -190,6 +191,9 @@ class Work:
     async def shop(self, name: str, text: str) -> Any:
         said = {"text": f"{self.ctx.run_id} {text}"}
         return await self.ctx.tools.call(f"shop.{name}", said if name == "see" else {"body": said})
+
+    async def desk(self, name: str, text: str) -> Any:
+        return await self.ctx.tools.call(f"desk.{name}", {"text": f"{self.ctx.run_id} {text}"})
 
     async def ask(self, title: str, seconds: float | None = None) -> Any:
         decision = await self.ctx.ask(title, FIELDS, expires_in=seconds)

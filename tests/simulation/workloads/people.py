@@ -318,7 +318,7 @@ class Person:
             self._wrong(f"{what} was accepted, for pause {pause_id}")
 
     async def _resolve(self, host: Any, pause: PauseView, call: CallView) -> None:
-        text = call.args.get("body", {}).get("text")  # by which the shop knows it
+        text = call.args.get("body", call.args).get("text")  # by which shop and desk know it
         effects = [effect for effect in self.life.outside.effects if effect.run == pause.run_id]
         made = [effect for effect in effects if effect.call in (call.call_id, text) and effect.made]
         outcome, result = ("happened", {"serial": made[-1].serial}) if made else ("not_happened", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulation import shop
+from simulation import desk, shop
 from simulation.http_service import ILLS
 from simulation.life import Life
 from simulation.outside import Ill
@@ -48,38 +48,50 @@ def plan(draft: Draft) -> None:
 
 
 def plan_shop(draft: Draft) -> None:
-    """In one of three lives: runs that call operations of the shop, and its ills."""
+    """In one of three lives: runs that call operations of the shop or the desk, and the ills of that one."""
     chance = draft.chance("shop")
     if chance.random() > 0.33:
         return
-    address = f"https://{shop.NAME}.example/openapi.json"
-    auth = {"key": f"env:{shop.KEY_NAME}"}
-    document = {"name": shop.NAME, "document": address, "digest": shop.DIGEST, "auth": auth}
-    draft.tools.append({"openapi": {**document, "seconds": chance.choice([3, 12])}})
+    service = chance.choice([shop.NAME, desk.NAME])
+    seconds = chance.choice([3, 12])
+    draft.tools.append(_mcp(seconds) if service == desk.NAME else _openapi(seconds))
     draft.agents.append(
         {
             "name": "shopper",
             "runner": f"plugin:test/actor/{'resumable' if chance.random() < 0.8 else 'plain'}",
-            "config": {"tools": ["shop.*"], "timeout": chance.choice([8, 40])},
+            "config": {"tools": [f"{service}.*"], "timeout": chance.choice([8, 40])},
             "concurrency": {"on_busy": "parallel"},
             "scope": {"type": "conversation", "id": "only for the shopper"},
         }
     )
     for number in range(chance.randint(1, 3)):
-        texts = iter(f"b{number}.{n}" for n in range(9))
+        texts = iter(f"shop{number}.{n}" for n in range(9))
         wait = [["wait", round(chance.uniform(0.01, 2), 3)]]
-        calls = [["shop", chance.choice(["see", "order", "take"]), next(texts)] for _ in range(4)]
+        calls = [[service, chance.choice(["see", "order", "take"]), next(texts)] for _ in range(4)]
         steps = [[calls[0], *wait, calls[1]], [*calls[:3]], [calls[0], ["together", calls[1:]]]]
         draft.add(
             chance.uniform(0, MAX_MOMENT * 0.8),
             "message",
-            id=f"b{number}",
+            id=f"shop{number}",
             agent="shopper",
-            conversation="b",
+            conversation="shop",
             steps=chance.choice(steps),
             host=chance.randint(0, 1),
         )
-    plan_ills(draft, shop.NAME, ILLS)
+    ills = (*ILLS, "another", "status 404") if service == desk.NAME else ILLS
+    plan_ills(draft, service, ills)
+
+
+def _openapi(seconds: float) -> dict[str, Any]:
+    address = f"https://{shop.NAME}.example/openapi.json"
+    auth = {"key": f"env:{shop.KEY_NAME}"}
+    entry = {"name": shop.NAME, "document": address, "digest": shop.DIGEST, "auth": auth}
+    return {"openapi": {**entry, "seconds": seconds}}
+
+
+def _mcp(seconds: float) -> dict[str, Any]:
+    entry = {"name": desk.NAME, "url": desk.URL, "token": f"env:{desk.KEY_NAME}"}
+    return {"mcp": {**entry, "seconds": seconds, "connect_seconds": 10, "trust_annotations": True}}
 
 
 def plan_ills(draft: Draft, service: str, kinds: tuple[str, ...]) -> None:
