@@ -252,7 +252,7 @@ TAMPERINGS = [
         two_processes,
     ),
     Tampering("leftovers._files", "the file h0/x.tmp is left", file("h0/x.tmp")),
-    Tampering("leftovers._files", "the blob abc is in no table", file("h0/blobs/ab/cd/abc")),
+    Tampering("leftovers._files", "the blob abcd is in no table", file("h0/blobs/ab/cd/abc")),
     # -- liveness
     Tampering("liveness.judge", "is queued", one_of("runs", status="'queued'")),
     Tampering("liveness.judge", "nobody handled: a task failed", logged),
