@@ -195,6 +195,11 @@ TAMPERINGS = [
     Tampering(
         "effects._decisions", "was acknowledged, and is denied", "UPDATE pause_calls SET decision = 'denied'"
     ),
+    Tampering(
+        "effects._outcomes",
+        "call of actor.note has 0 outcomes",
+        without("journal", "kind = 'call' AND data LIKE '%actor.note%'"),
+    ),
     # -- facts
     Tampering("facts._tenants", "refers to run_id", one_of("journal", workspace_id="'tenant'")),
     Tampering(
@@ -252,7 +257,7 @@ TAMPERINGS = [
         two_processes,
     ),
     Tampering("leftovers._files", "the file h0/x.tmp is left", file("h0/x.tmp")),
-    Tampering("leftovers._files", "the blob abcd is in no table", file("h0/blobs/ab/cd/abc")),
+    Tampering("leftovers._files", "the blob abc is in no table", file("h0/blobs/ab/cd/abc")),
     # -- liveness
     Tampering("liveness.judge", "is queued", one_of("runs", status="'queued'")),
     Tampering("liveness.judge", "nobody handled: a task failed", logged),

@@ -9,6 +9,13 @@ from typing import Any
 from simulation.judges.chains import sha256_of
 from simulation.life import Life
 
+FIRST_SCHEMA = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+"""Of the parameters of tools in the first version of the plugin."""
 VOTES_OF = {"denied": {"deny"}, "answered": {"result", "error", "answer", "happened"}}
 
 
@@ -52,12 +59,12 @@ def _votes(life: Life) -> list[str]:
 def _permitted(life: Life) -> list[str]:
     """What reached the tools is what was approved, and only that."""
     asked: dict[tuple[str, str], tuple[str, str, str, int, bool]] = {}
-    for run, call, tool, decision, args, key, resolution, later in life.rows(
+    for run, call, tool, decision, args, key, resolution, version in life.rows(
         "SELECT run_id, call_id, json_extract(asked, '$.tool_name'), decision, args_hash, effect_key,"
-        " resolution, json_extract(asked, '$.args_schema.properties.reason') IS NOT NULL"
+        " resolution, json_extract(asked, '$.pin.schema_digest')"
         " FROM pause_calls WHERE kind = 'approval' ORDER BY created_at"
     ):
-        known = asked[run, call] = (call, decision, args, resolution, bool(later))
+        known = asked[run, call] = (call, decision, args, resolution, version != sha256_of(FIRST_SCHEMA))
         if key is not None:
             asked[run, key] = known
         if decision == "approved":  # of a runner that pauses its run itself: the call has another id

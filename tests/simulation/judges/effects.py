@@ -32,8 +32,7 @@ def judge(life: Life) -> list[str]:
             found.append(f"{tool} had {len(done)} effects for call {call} of run {run}")
         if tool in ("book", "order") and len({effect.key for effect in effects}) > 1:
             found.append(f"{tool} saw several keys for call {call} of run {run}")
-    found += _decisions(life)
-    return found
+    return [*found, *_decisions(life), *_outcomes(life)]
 
 
 def _restarts(life: Life) -> Counter[str]:
@@ -66,3 +65,20 @@ def _decisions(life: Life) -> list[str]:
         if now != data["decision"] and revision <= data["revision"]:
             found.append(f"the decision {data['decision']} on {data['call']} was acknowledged, and is {now}")
     return found
+
+
+def _outcomes(life: Life) -> list[str]:
+    """Each call of a resumable run that completed has one recorded outcome."""
+    rows = life.rows(
+        "SELECT run_id, json_extract(data, '$.digest'), json_extract(data, '$.nth'),"
+        " json_extract(data, '$.tool_name'), kind FROM journal JOIN runs USING (run_id)"
+        " WHERE kind IN ('intent', 'call') AND type = 'tool.call' AND status = 'completed'"
+        " AND runner_id LIKE '%/resumable' AND count = 1"
+    )
+    intended = {(run, call, nth): tool for run, call, nth, tool, kind in rows if kind == "intent"}
+    outcomes = Counter((run, call, nth) for run, call, nth, _, kind in rows if kind == "call")
+    return [
+        f"run {call[0]} completed, and its call of {tool} has {outcomes[call]} outcomes"
+        for call, tool in intended.items()
+        if outcomes[call] != 1
+    ]
