@@ -31,6 +31,7 @@ from simulation.workloads import (
     faults,
     filters,
     keeping,
+    leases,
     messages,
     models,
     operators,
@@ -75,7 +76,7 @@ HANDLERS: dict[str, Handler] = {
     **copies.ACTIONS,
     **strikes.ACTIONS,
 }
-ATTEND = [people.attend, people.attend_too, people.attend_tenant]
+ATTEND = [people.attend, people.attend_too, people.attend_tenant, leases.attend]
 JUDGES = [
     liveness.judge,
     runs.judge,

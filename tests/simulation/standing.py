@@ -96,7 +96,7 @@ def _standing(
         host.name,
         (host.settings.data_dir / "host_id").read_text(),
         host.starts,
-        _tasks(process),
+        tasks_of(process),
         dispatcher.active,
         dispatcher._slots.taken,
         dispatcher.queue._coming,
@@ -105,13 +105,14 @@ def _standing(
         locked,
         metrics,
         {
-            life.process.name: _tasks(life.process)
+            life.process.name: tasks_of(life.process)
             for life in world.plugins.lives
             if life.process.alive and life.process.name.startswith(f"{host.name}.")
         },
     )
 
 
-def _tasks(process: SimulatedProcess) -> Counter[str]:
+def tasks_of(process: SimulatedProcess) -> Counter[str]:
+    """Count the tasks of a process that are not done, by the names of their coroutines."""
     names = (getattr(task.get_coro(), "__qualname__", "?") for task in process.tasks if not task.done())
     return Counter(names)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 
+from hostler.simulation.entropy import EPOCH
 from simulation.life import Life
 
-CALM = frozenset({"message", "cancel", "retry", "fork", "trespass"})
-"""Actions after which no run may be lost."""
+CALM = frozenset({"message", "cancel", "retry", "fork", "trespass", "ill", "replay"}) | {
+    "send again",
+    "send another",
+    "read late",
+}
+"""Actions that disturb no host: after them no run may be lost, and none waits longer."""
 NEVER = frozenset({"replay.diverged", "host.error", "runner.protocol"})
 """Codes that runs of these hosts and runners do not end with, whatever happens to them."""
 LOST = ("the host ended during the run; ", "the plugin process ended during the run; ")
@@ -19,7 +25,7 @@ MAX_ATTEMPTS = 3
 
 def judge(life: Life) -> list[str]:
     """All of it."""
-    return [*_order(life), *_counts(life), *_endings(life), *_own_pauses(life)]
+    return [*_order(life), *_counts(life), *_endings(life), *_own_pauses(life), *_children(life)]
 
 
 def _order(life: Life) -> list[str]:
@@ -38,20 +44,42 @@ def _counts(life: Life) -> list[str]:
     }
     agents = dict(life.rows("SELECT run_id, agent_name FROM runs WHERE workspace_id = 'default'"))
     lost: Counter[str] = Counter()
-    for run, text in life.rows(
-        "SELECT run_id, data FROM journal WHERE kind = 'lifecycle' AND type = 'queued'"
+    found = []
+    harmless = _until_something_happens(life)
+    for run, text, at in life.rows(
+        "SELECT run_id, data, at FROM journal WHERE kind = 'lifecycle' AND type = 'queued'"
     ):
         entry = json.loads(text)
         in_order = entry["cause"].startswith(LOST[0]) and entry["actor"] != "recovery"
-        lost[run] += entry["cause"].startswith(LOST) and not in_order
-    found = [
+        is_lost = entry["cause"].startswith(LOST) and not in_order
+        lost[run] += is_lost
+        if is_lost and at / 1000 - EPOCH < harmless:
+            found.append(f"run {run} was lost although nothing had gone wrong")
+    found += [
         f"run {run} was lost {count} times and tried again, of at most {most[agents[run]]} attempts"
         for run, count in lost.items()
         if agents.get(run) in most and count >= most[agents[run]]
     ]
-    if all(action.what in CALM for action in life.plan.actions):
-        found += [f"run {run} was lost although nothing went wrong" for run, count in lost.items() if count]
     return found
+
+
+def _until_something_happens(life: Life) -> float:
+    """Return until when nothing happened that may end an attempt; where a clock is set nobody knows."""
+    if any(action.what == "clock" for action in life.plan.actions):
+        return -math.inf
+    notes = life.outside.notes
+    acts = [at for at, kind, data in notes if kind == "action" and data["what"] not in CALM]
+    return min([*acts, *(at for at, kind, _ in notes if kind == "fault")], default=math.inf)
+
+
+def _children(life: Life) -> list[str]:
+    """Who cancels a run cancels what it began and has not ended yet."""
+    rows = life.rows(
+        "SELECT c.run_id, p.run_id FROM runs p JOIN runs c ON c.parent_run_id = p.run_id"
+        " WHERE p.cancel_requested_at IS NOT NULL AND c.cancel_requested_at IS NULL"
+        "   AND c.created_at < p.cancel_requested_at AND c.finished_at > p.cancel_requested_at"
+    )
+    return [f"run {parent} was cancelled, and its child {child} went on" for child, parent in rows]
 
 
 def _endings(life: Life) -> list[str]:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 from hostler.simulation.entropy import EPOCH
+from simulation.judges.attempts import CALM
 from simulation.life import Life
 
 PROMPT_SECONDS = 3.0
@@ -17,8 +18,6 @@ PROMPT_SECONDS = 3.0
 than what a commit and a few messages take."""
 HELD_SECONDS = 2.0
 """The same for a decision: shorter than the time for which calls are held, when an attempt looks as well."""
-CALM = frozenset({"message", "cancel", "retry", "fork", "trespass"})
-"""Actions that disturb nothing."""
 
 
 def judge(life: Life) -> list[str]:

@@ -44,6 +44,8 @@ from hostler_sdk import (
 from simulation.outside import ServiceError, outside
 
 FIELDS = [{"name": "size", "type": "select", "options": ["s", "xl"], "required": True}]
+PONDER_SECONDS = 0.3
+"""In which a runner that is refused something says nothing."""
 ANSWERED = frozenset(
     {"set", "get", "tool", "ask", "pull", "listen", "child", "leave", "model", "stream", "shop", "desk"}
 )
@@ -143,6 +145,7 @@ class Work:
             answer = await getattr(self, kind)(*rest)
         except HostError as error:
             answer = {"error": error.code}
+            await asyncio.sleep(PONDER_SECONDS)
         if kind in self.kinds:
             await self.answered(name, answer)
 

@@ -1,0 +1,46 @@
+"""Watches hosts that share a database: one that joins again has no work left of the time before."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from hostler.simulation.world import SimulatedHost
+from simulation.life import Life
+from simulation.standing import tasks_of
+
+RUNNER = "HostConnection._execute"
+"""The coroutine in which a plugin's process works on a run."""
+
+
+async def attend(life: Life) -> None:
+    """Note where a plugin still works on runs of an epoch that its host has left."""
+    if len(life.hosts) < 2:
+        return
+    epochs: dict[str, tuple[int, int]] = {}
+    watches = [(host, partial(_committed, life, host, epochs)) for host in life.hosts]
+    for host, watch in watches:
+        host.at_commit.append(watch)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        for host, watch in watches:
+            host.at_commit.remove(watch)
+
+
+def _committed(life: Life, host: SimulatedHost, epochs: dict[str, tuple[int, int]]) -> None:
+    try:
+        identity = (host.settings.data_dir / "host_id").read_text()
+    except FileNotFoundError:
+        return
+    for (epoch,) in life.rows(f"SELECT epoch FROM hosts WHERE host_id = '{identity}'"):
+        before = epochs.get(host.name)
+        epochs[host.name] = (host.starts, epoch)
+        if before is None or before == epochs[host.name] or before[0] != host.starts:
+            continue
+        for plugin in life.world.plugins.lives:
+            if plugin.process.alive and plugin.host is host.process:
+                count = tasks_of(plugin.process)[RUNNER]
+                if count:
+                    text = f"{host.name} joined again, and its plugin still works on {count} runs of before"
+                    life.outside.note("wrong", text=text)
