@@ -24,6 +24,7 @@ from simulation.judges import webhooks as notices
 from simulation.life import Handler
 from simulation.plan import Plan, make_plan
 from simulation.workloads import (
+    assistants,
     bursts,
     calls,
     conversations,
@@ -61,6 +62,7 @@ PLANNERS = (
     bursts.plan,
     copies.plan,
     strikes.plan,
+    assistants.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,

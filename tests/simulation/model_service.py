@@ -52,13 +52,17 @@ class ModelService(HttpService):
         usage = {"prompt_tokens": INPUT_TOKENS, "completion_tokens": len(text)}
         self.out.note("paid", question=question, number=asked.number, input=INPUT_TOKENS, output=len(text))
         said = {"id": f"a{asked.number}", "model": "m", "usage": usage}
+        calls = _calls(json.loads(asked.body), asked.number)
+        reason = "tool_calls" if calls else "stop"
         if not json.loads(asked.body).get("stream"):
-            message = {"role": "assistant", "content": text}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            message = {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+            choice = {"index": 0, "message": message, "finish_reason": reason}
             return Answer(json.dumps({**said, "choices": [choice]}).encode())
         pieces = [text[at : at + PIECE_CHARS] for at in range(0, len(text), PIECE_CHARS)]
         chunks: list[dict[str, Any]] = [{"choices": [_choice({"content": piece}, None)]} for piece in pieces]
-        chunks += [{"choices": [_choice({}, "stop")]}, {**said, "choices": []}]
+        for number, call in enumerate(calls):
+            chunks.append({"choices": [_choice({"tool_calls": [{"index": number, **call}]}, None)]})
+        chunks += [{"choices": [_choice({}, reason)]}, {**said, "choices": []}]
         lines = [*(json.dumps(chunk) for chunk in chunks), "[DONE]"]
         sent = tuple(f"data: {line}\n\n".encode() for line in lines)
         return Answer(pieces=sent, kind="text/event-stream")
@@ -70,3 +74,29 @@ def _choice(delta: dict[str, Any], reason: str | None) -> dict[str, Any]:
 
 def _question(asked: Asked) -> str:
     return str(json.loads(asked.body)["messages"][-1]["content"])
+
+
+def _calls(body: dict[str, Any], number: int) -> list[dict[str, Any]]:
+    """Return the calls of the next round that the newest message asks for: "NAME: TOOL TOOL, TOOL"."""
+    messages, offered = body["messages"], [one["function"]["name"] for one in body.get("tools", [])]
+    last = max((at for at, one in enumerate(messages) if one["role"] == "user"), default=None)
+    if last is None or not offered:
+        return []
+    name, _, asked = _text(messages[last]["content"]).partition(": ")
+    rounds = [tools.split() for tools in asked.split(", ") if tools]
+    done = sum(bool(one.get("tool_calls")) for one in messages[last:])
+    if done >= len(rounds):
+        return []
+    calls = []
+    for at, tool in enumerate(rounds[done]):
+        function = next((one for one in offered if one.endswith(tool)), tool)
+        arguments = json.dumps({"text": f"{name}.{done}.{at}"})
+        call = {"name": function, "arguments": arguments}
+        calls.append({"id": f"call{number}_{at}", "type": "function", "function": call})
+    return calls
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return " ".join(part.get("text", "") for part in content)
+    return str(content)

@@ -208,6 +208,13 @@ CALLS: dict[str, Count] = {
         "kind = 'refusal' AND data LIKE '%\"rate_limited\"%' AND data NOT LIKE '%budget%'"
     ),
     "model calls": _journal("kind = 'call' AND type LIKE 'model.%'"),
+    "runs of the shipped agent that completed": _runs(
+        "runner_id LIKE '%local-agent%' AND status = 'completed'"
+    ),
+    "calls of tools that a model asked for": _sql(
+        "SELECT count(*) FROM journal JOIN runs USING (run_id)"
+        " WHERE runner_id LIKE '%local-agent%' AND kind = 'call' AND type = 'tool.call'"
+    ),
     "calls refused": _journal("kind = 'call' AND data LIKE '%\"error\":%'"),
 }
 PEOPLE: dict[str, Count] = {

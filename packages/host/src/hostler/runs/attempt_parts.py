@@ -12,6 +12,7 @@ from hostler.calls.budgets import RunBudget
 from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.run_tokens import RunTokens
 from hostler.calls.scope import CallScope
+from hostler.domain.clock import monotonic_clock
 from hostler.domain.result_sequence import ResultStream
 from hostler.domain.usage import Used
 from hostler.journal.feed import Feed
@@ -29,8 +30,13 @@ from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import Entries
 from hostler.storage.stores.pause_claims import begin_resuming
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
-from hostler_protocol.errors import CancelledCallError
+from hostler_protocol.errors import CancelledCallError, UnavailableError
 from hostler_protocol.manifest import AgentRunnerManifest
+
+CONFIRMED_SECONDS = 1.0
+"""An answer of the database that took no longer says that the run is still here: no lease is as short."""
+CONFIRMATIONS = 5
+"""How often a slow answer is asked for again."""
 
 
 @dataclass(slots=True)
@@ -92,11 +98,20 @@ class Parts(msgspec.Struct, frozen=True):
         return moved
 
     async def confirm_owned(self) -> None:
-        """Raise CancelledCallError if another host has taken the run, before a tool is called."""
+        """Raise CancelledCallError if another host has taken the run, before a tool is called.
+
+        A slow answer is asked for again: if this process was stopped meanwhile, its lease may be over.
+        UnavailableError if no answer is fast enough.
+        """
         run, db = self.run, self.scope.services.db
-        current = await db.read(lambda tx: runs.by_id(tx, run.run_id))
-        if current is None or current.attempt != run.attempt or current.status != "running":
-            raise CancelledCallError("this attempt was superseded: the tool was not called")
+        for _ in range(CONFIRMATIONS):
+            asked_at = monotonic_clock()
+            current = await db.read(lambda tx: runs.by_id(tx, run.run_id))
+            if current is None or current.attempt != run.attempt or current.status != "running":
+                raise CancelledCallError("this attempt was superseded: the tool was not called")
+            if monotonic_clock() - asked_at < CONFIRMED_SECONDS:
+                return
+        raise UnavailableError("the database is too slow to confirm that this host has the run: try again")
 
 
 def assemble(
