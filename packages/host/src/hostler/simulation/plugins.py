@@ -104,7 +104,7 @@ class PluginLife:
         loop = self.process.loop
         self._sdk: HostConnection | None = None
         self.to_plugin = Stream(loop, self.process, latency, self._plugin_reads, self._host_left)
-        self.from_plugin = Stream(loop, host, latency, self._host_reads, self._plugin_left)
+        self.from_plugin = Stream(loop, host, latency, self._host_reads, self.left)
         self.to_plugin.on_read = self._sent_some
         self.process.at_death.append(lambda: self.from_plugin.cut(self.chance))
         host.at_death.append(self.process.kill)
@@ -142,7 +142,8 @@ class PluginLife:
             self.connection.bytes_received(data)
         self._plugins.was_read(self)
 
-    def _plugin_left(self) -> None:
+    def left(self) -> None:
+        """Tell the host that the process has ended."""
         if self.connection is not None:
             self.connection.lost(PluginCrashedError("the process ended"))
 
@@ -196,6 +197,8 @@ class SimulatedPlugins:
             raise PluginStartError(str(error), lasting=True) from error
         connection = life.connection = PluginConnection(key, limits=context.connection_limits)
         transport = _HostEnd(life, life.to_plugin)
+        if not life.process.alive:  # killed while it started
+            life.process.loop.call_soon(life.left, context=host.context())
         life.process.loop.call_soon(life.serve, plugin, context=life.process.context())
         await connection.open(transport)
         return RunningPlugin(connection, transport, context.clock())
