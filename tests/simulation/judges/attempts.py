@@ -74,6 +74,8 @@ def _until_something_happens(life: Life) -> float:
 
 def _children(life: Life) -> list[str]:
     """Who cancels a run cancels what it began and has not ended yet."""
+    if any(action.what == "clock" for action in life.plan.actions):
+        return []  # nobody knows what was first
     rows = life.rows(
         "SELECT c.run_id, p.run_id FROM runs p JOIN runs c ON c.parent_run_id = p.run_id"
         " WHERE p.cancel_requested_at IS NOT NULL AND c.cancel_requested_at IS NULL"
