@@ -8,6 +8,7 @@ import pytest
 
 from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import MAX_RESUME_ATTEMPTS
+from hostler.domain.tool_pins import PresentTool
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import pause_calls, pause_claims, pause_votes, pauses, runs
@@ -312,14 +313,17 @@ def test_24_an_approval_of_a_changed_tool_is_asked_again(world: World) -> None:
     world.decide()
     world.begin(1)
     changed = PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest="s2")
+    schema = {"type": "object", "properties": {"reason": {"type": "string"}}}
+    now = PresentTool(changed, "Books, with a reason.", schema)
 
     def again(tx: Tx) -> Any:
-        return pause_claims.ask_again(tx, "r1", "yes", 1, "changed", cause="its schema changed", pin=changed)
+        return pause_claims.ask_again(tx, "r1", "yes", 1, "changed", cause="its schema changed", tool=now)
 
     pause = write(world.database, again)
     assert (pause.status, pause.revision) == ("open", 2)
     one = world.call("yes")
     assert (one.decision, one.revision, one.asked.pin, one.review) == ("undecided", 2, changed, None)
+    assert (one.asked.description, one.asked.args_schema) == ("Books, with a reason.", schema)
     assert world.call("no").decision == "denied", "what else was decided stands"
     assert world.reserve("yes", 1).reason == "not_ready"
 

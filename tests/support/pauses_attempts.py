@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from hostler.domain.pause_values import args_hash
 from hostler.domain.pauses import MAX_RESUME_ATTEMPTS, is_settled
+from hostler.domain.tool_pins import PresentTool
 from hostler.storage.port import Tx
 from hostler.storage.stores import pause_claims, runs
 from hostler.storage.stores.pause_claims import ClaimRefused
@@ -169,11 +170,12 @@ def nobody_knows_what_came_of_it(machine: PausesMachine, name: str) -> None:
 )
 def its_tool_has_changed(machine: PausesMachine, name: str, gone: bool) -> None:
     before = machine.snapshot()
-    pin = None if gone else PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest=new_id())
+    pin = PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest=new_id())
+    tool = None if gone else PresentTool(pin)
     epoch = machine.attempt
     asked = machine.write(
         lambda tx: pause_claims.ask_again(
-            tx, machine.run_id, machine.name(name), epoch, "changed", cause="another schema", pin=pin
+            tx, machine.run_id, machine.name(name), epoch, "changed", cause="another schema", tool=tool
         )
     )
     if isinstance(asked, ClaimRefused):

@@ -14,6 +14,7 @@ from hostler.domain.pause_actions import (
     StaleViewError,
     UnprocessableError,
 )
+from hostler.domain.tool_pins import PresentTool
 from hostler.pauses.service import PauseService
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
@@ -124,7 +125,9 @@ async def test_24_a_tool_that_comes_back_is_asked_about_again(world: DeskWorld) 
     changed: list[str] = []
     pin = PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest="s2")
     desk = PauseService(
-        world.database, on_changed=changed.append, pin=lambda ws, name: pin if there["tool"] else None
+        world.database,
+        on_changed=changed.append,
+        tool=lambda ws, name: PresentTool(pin) if there["tool"] else None,
     )
     assert await desk.sweep() == 0
     there["tool"] = True

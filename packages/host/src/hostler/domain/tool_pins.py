@@ -35,6 +35,15 @@ class ToolPin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
+class PresentTool:
+    """A tool as it is now, and as people are shown it who are asked about a call again."""
+
+    pin: ToolPin
+    description: str | None = None
+    args_schema: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StoredPin:
     """A tool as approved, and as last seen. `digest` None: never approved."""
 

@@ -48,6 +48,7 @@ from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import end_waiting
 from hostler.storage.stores.run_rows import Run
 from hostler.tools.knowledge.port import KnowledgeService
+from hostler.tools.port import present_tool
 from hostler.version import NAME, VERSION
 from hostler_protocol.calls import HostInfo
 from hostler_protocol.ids import split_runner_id
@@ -161,7 +162,7 @@ class RunParts:
             db,
             on_changed=self.dispatcher.pause_changed,
             on_cancelled=self.orchestrator.cancelled,
-            pin=inst.tools.sources.pin,
+            tool=partial(present_tool, inst.tools.sources),
             write_and_claim=self.dispatcher.write_and_claim,
         )
         self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)

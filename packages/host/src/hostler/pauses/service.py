@@ -27,7 +27,7 @@ from hostler.domain.pause_checks import check_size
 from hostler.domain.pause_values import Pause, PausedCall
 from hostler.domain.pause_views import PauseView, view_of
 from hostler.domain.pauses import MAX_COMMENT_BYTES, MAX_IDEMPOTENCY_KEY_CHARS, MAX_RESULT_BYTES, PauseStatus
-from hostler.domain.tool_pins import ToolPin
+from hostler.domain.tool_pins import PresentTool
 from hostler.pauses import transitions
 from hostler.pauses.transitions import Done
 from hostler.storage.port import Database, Tx
@@ -76,12 +76,12 @@ class PauseService:
         *,
         on_changed: Callable[[str], None] = lambda run_id: None,
         on_cancelled: Callable[[list[RequestedEnd]], None] = lambda asked: None,
-        pin: Callable[[str, str], ToolPin | None] = lambda workspace_id, tool_name: None,
+        tool: Callable[[str, str], PresentTool | None] = lambda workspace_id, tool_name: None,
         write_and_claim: WriteAndClaim | None = None,
     ) -> None:
         self._db = db
         self._write_and_claim = write_and_claim
-        self._pin = pin
+        self._tool = tool
         self._on_changed = on_changed
         self._on_cancelled = on_cancelled
 
@@ -215,10 +215,10 @@ class PauseService:
         """Calls whose tool was gone and has come back are put to people again."""
         asked = 0
         for call in await self._db.read(pause_calls.changed):
-            pin = self._pin(call.workspace_id, call.asked.tool_name or "")
-            if pin is None:
+            tool = self._tool(call.workspace_id, call.asked.tool_name or "")
+            if tool is None:
                 continue
-            done = await self._db.write(partial(_tool_is_back, call, pin))
+            done = await self._db.write(partial(_tool_is_back, call, tool))
             if done is not None:
                 self._tell(done)
                 asked += 1
@@ -314,9 +314,9 @@ def _page(
     return PausePage(items, before)
 
 
-def _tool_is_back(call: PausedCall, pin: ToolPin, tx: Tx) -> Done | None:
+def _tool_is_back(call: PausedCall, tool: PresentTool, tx: Tx) -> Done | None:
     with contextlib.suppress(NotFoundError):
-        return transitions.tool_is_back(tx, call, pin)
+        return transitions.tool_is_back(tx, call, tool)
     return None
 
 

@@ -24,7 +24,7 @@ from hostler.domain.pause_actions import (
 from hostler.domain.pause_decisions import Check, PauseSnapshot, Step, already_decided, decide, remaining
 from hostler.domain.pause_values import CastVote, DecisionData, Pause, PausedCall, VoteWord, args_hash
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
-from hostler.domain.tool_pins import ToolPin
+from hostler.domain.tool_pins import PresentTool
 from hostler.storage.port import Tx
 from hostler.storage.stores import approval_rules, pause_calls, pause_votes, pauses, run_endings, run_notes
 from hostler.storage.stores.run_endings import RequestedEnd
@@ -233,14 +233,14 @@ def _check_resolved(tx: Tx, pause: Pause, call: PausedCall, request: ResolveRequ
         raise already_decided(call, last.vote, last.subject)
 
 
-def tool_is_back(tx: Tx, waiting: PausedCall, pin: ToolPin) -> Done | None:
+def tool_is_back(tx: Tx, waiting: PausedCall, tool: PresentTool) -> Done | None:
     """Ask again about a call whose tool was gone. None: it does not wait for that any more."""
     _, pause = hold(tx, waiting.workspace_id, waiting.pause_id)
     call = pause_calls.find(tx, pause, waiting.call_id)
     if call is None or call.review != "changed" or pause.status != "needs_review":
         return None
     cause = "its tool is back"
-    pause_calls.ask_again(tx, pause, call, cause=cause, actor="host", review=None, pin=pin)
+    pause_calls.ask_again(tx, pause, call, cause=cause, actor="host", review=None, tool=tool)
     return Done(pauses.settle(tx, pause, actor="host"))
 
 

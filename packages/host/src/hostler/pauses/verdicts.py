@@ -12,7 +12,7 @@ from hostler.storage.port import Tx
 from hostler.storage.stores import approval_rules, pause_calls, pause_claims, pause_votes
 from hostler.storage.stores.pause_claims import ClaimRefused
 from hostler.storage.stores.run_rows import Run
-from hostler.tools.port import ToolService
+from hostler.tools.port import ToolService, present_tool
 from hostler_protocol.errors import CancelledCallError, HostlerError
 
 Found = Verdict | Literal["waits"] | None
@@ -146,11 +146,11 @@ def _doubtful(run: Run, call: PausedCall) -> Verdict:
 def _changed(tx: Tx, run: Run, call: PausedCall, tools: ToolService | None) -> bool:
     """Whether the tool changed after the approval; if so, the call is asked again or needs a review."""
     name, pin = call.asked.tool_name, call.asked.pin
-    current = None if tools is None or name is None else tools.pin(run.workspace_id, name)
-    if pin is None or current == pin:
+    tool = None if tools is None or name is None else present_tool(tools, run.workspace_id, name)
+    if pin is None or (tool is not None and tool.pin == pin):
         return False
-    cause = "the tool changed after it was approved" if current else "the tool is gone"
-    pause_claims.ask_again(tx, run.run_id, call.call_id, run.attempt, "changed", cause=cause, pin=current)
+    cause = "the tool changed after it was approved" if tool else "the tool is gone"
+    pause_claims.ask_again(tx, run.run_id, call.call_id, run.attempt, "changed", cause=cause, tool=tool)
     return True
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hostler.domain.place import NOWHERE, Place
-from hostler.domain.tool_pins import ToolPin
+from hostler.domain.tool_pins import PresentTool, ToolPin
 from hostler_protocol.calls import ToolDetail
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.events import Actor
@@ -129,3 +129,11 @@ class ToolService(Protocol):
         After any error the outcome stays unknown.
         """
         ...
+
+
+def present_tool(tools: ToolService, workspace_id: str, tool_name: str) -> PresentTool | None:
+    """Return a tool as it is now, or None if it is gone."""
+    found = tools.offered(workspace_id).get(tool_name)
+    if found is None:
+        return None
+    return PresentTool(found.pin, found.resource.description or None, dict(found.parameters))

@@ -16,7 +16,7 @@ from hostler.domain.pauses import (
     ReviewReason,
     expiry_seconds,
 )
-from hostler.domain.tool_pins import ToolPin
+from hostler.domain.tool_pins import PresentTool
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import pause_facts
@@ -154,13 +154,17 @@ def ask_again(
     cause: str,
     actor: str,
     review: ReviewReason | None,
-    pin: ToolPin | None = None,
+    tool: PresentTool | None = None,
 ) -> None:
     """Undo an approval that is no longer valid: the call is undecided, at the next revision.
 
-    `pin` is that of the present tool.
+    `tool`, if it has changed: what people see from now on, and what edited arguments have to fit.
     """
-    asked = call.asked if pin is None else msgspec.structs.replace(call.asked, pin=pin)
+    asked = call.asked
+    if tool is not None:
+        asked = msgspec.structs.replace(
+            asked, pin=tool.pin, description=tool.description, args_schema=tool.args_schema
+        )
     tx.run(
         _q.ask_again,
         **_named(call),

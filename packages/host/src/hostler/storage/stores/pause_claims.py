@@ -22,7 +22,7 @@ from hostler.domain.pauses import (
     PauseStatus,
     ReviewReason,
 )
-from hostler.domain.tool_pins import ToolPin
+from hostler.domain.tool_pins import PresentTool
 from hostler.storage.port import Tx
 from hostler.storage.stores import pause_calls, pause_votes, pauses, run_notes
 
@@ -163,11 +163,11 @@ def ask_again(
     reason: ReviewReason,
     *,
     cause: str,
-    pin: ToolPin | None = None,
+    tool: PresentTool | None = None,
 ) -> Pause | ClaimRefused:
     """Ask again for a call that was not executed, since its tool changed or its approver is gone.
 
-    Reason `changed` without a `pin` means that the tool is gone: the pause stays in review. Otherwise it is
+    Reason `changed` without a `tool` means that the tool is gone: the pause stays in review. Otherwise it is
     open again at the next revision.
     """
     found = _live(tx, run_id, call_id, epoch)
@@ -176,11 +176,11 @@ def ask_again(
     pause, call, actor = found
     if call.execution != "none" or call.decision != "approved" or pause.status not in _REVIEWED:
         return ClaimRefused("made", f"call {call_id} is {call.decision}, {call.execution}")
-    gone = reason == "changed" and pin is None
+    gone = reason == "changed" and tool is None
     if pause.status == "resuming":
         pause = pauses.move(tx, pause, "needs_review", cause=cause, actor=actor)
     review = reason if gone else None
-    pause_calls.ask_again(tx, pause, call, cause=cause, actor=actor, review=review, pin=pin)
+    pause_calls.ask_again(tx, pause, call, cause=cause, actor=actor, review=review, tool=tool)
     return pauses.settle(tx, pause, actor=actor)
 
 
