@@ -12,8 +12,8 @@ from simulation.life import Ended
 
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 MAX_TEXT = 200
-UNTOLD = frozenset({"power cut", "kept", "continued"})
-"""Said by what happened to the host, or by what the runner gets."""
+UNTOLD = frozenset({"power cut", "kept", "continued", "unheard", "not now"})
+"""Said by what happened to the host, or by what the runner gets and the client sends again."""
 LATE = ("run.completed", "run.failed", "run.cancelled", "attempt.started")
 
 
