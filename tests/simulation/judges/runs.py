@@ -8,6 +8,8 @@ from typing import Any
 
 from simulation.life import Life
 
+ON_THEIR_WAY_SECONDS = 0.5
+"""What a host sent before its power was cut may be seen a little later."""
 ENDINGS = ("run.completed", "run.failed")
 
 
@@ -90,14 +92,18 @@ def _may_be_lost(life: Life) -> set[int]:
     found: set[int] = set()
     last: dict[str, list[tuple[int, int]]] = defaultdict(list)
     safe: dict[str, int] = defaultdict(int)
-    for number, (_, what, data) in enumerate(life.outside.notes):
+    cut_at = -ON_THEIR_WAY_SECONDS
+    for number, (at, what, data) in enumerate(life.outside.notes):
         if what == "seen":
             if data["type"] == "message.delta":
                 last[data["run"]].append((number, data["sequence"]))
+                if at - cut_at < ON_THEIR_WAY_SECONDS and data["sequence"] > safe[data["run"]]:
+                    found.add(number)
             else:
                 safe[data["run"]] = max(safe[data["run"]], data["sequence"])
         elif what == "power cut" and data["lost"]:
             for run, deltas in last.items():
-                found.update(at for at, sequence in deltas if sequence > safe[run])
+                found.update(one for one, sequence in deltas if sequence > safe[run])
             last.clear()
+            cut_at = at
     return found

@@ -42,7 +42,7 @@ def _bursts(draft: Draft) -> None:
         begins: list[list[list[Any]]] = [
             [["ask", f"b{burst}"]],
             [["wait", 1.5]],
-            program(chance, f"b{burst}"),
+            program(chance, f"b{burst}.first"),
         ]
         first = chance.choice(begins)
         for number in range(chance.randint(2, 6)):
