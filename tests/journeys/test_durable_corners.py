@@ -17,7 +17,8 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import journal, pause_calls, pauses, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import NewEntry
-from hostler.storage.stores.run_rows import NewRun
+from hostler.storage.stores.run_endings import begin_again
+from hostler.storage.stores.run_rows import NewRun, Run
 from hostler_protocol.content import Usage
 from journeys.test_waiting_for_people import outcomes
 from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run
@@ -169,6 +170,31 @@ async def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(
     found = await database.read(lambda tx: runs.get(tx, WORKSPACE, "r1"))
     assert found.status == "queued"
     assert found.deadline_at == pytest.approx(now + left, abs=1_000)
+
+
+async def test_a_run_that_has_begun_goes_on_before_an_older_one_that_was_delayed(
+    database: SqlDatabase,
+) -> None:
+    hour, host = 3_600_000, Membership("h1")
+
+    def opened(tx: Tx, run_id: str, **more: Any) -> None:
+        names: dict[str, Any] = {"agent_id": "a1", "agent_name": "shop", "agent_version": 1, "lane": "lane"}
+        new = NewRun(
+            workspace_id=WORKSPACE, run_id=run_id, runner_id="plugin:acme/shop/default", **names, **more
+        )
+        runs.open(tx, new, host)
+
+    def lost(tx: Tx) -> Run | None:
+        earlier: Any = Earlier(tx, hour)
+        opened(earlier, "older", not_before=earlier.now + 1_000)
+        opened(earlier, "begun")
+        runs.transition(earlier, "begun", 1, "running", cause="test", actor="h1")
+        begin_again(tx, "begun", 1, cause="test", actor="recovery", crashed=True)
+        return runs.first_waiting(tx, WORKSPACE, "lane")
+
+    first = await database.write(lost)
+    assert first is not None
+    assert first.run_id == "begun"
 
 
 async def test_what_a_lost_attempt_has_cost_is_counted(database: SqlDatabase) -> None:

@@ -34,9 +34,13 @@ SELECT workspace_id, status, attempt FROM runs WHERE run_id = :run_id
 
 -- name: move
 -- A change of status, with its journal entries. :status_before and :attempt were read before, or are the usual ones: no
--- row means that they do not match. A stored grant is not replaced.
+-- row means that they do not match. A stored grant is not replaced. A run that has begun goes on before all others of its
+-- lane, also before older ones whose start was delayed at that time.
 UPDATE runs SET status = :status, status_code = :status_code,
     attempt = attempt + :new_attempt, crashes = crashes + :crashed,
+    ordinal = CASE WHEN :new_attempt = 1 AND parallel = 0 THEN coalesce(
+                  (SELECT min(o.ordinal) - 1 FROM runs o WHERE o.lane = runs.lane AND o.status = 'queued'
+                   AND o.parallel = 0 AND o.ordinal < runs.ordinal), ordinal) ELSE ordinal END,
     base_attempt = CASE WHEN :restart = 1 THEN attempt + :new_attempt ELSE base_attempt END,
     position = position + :entries, sequence = sequence + :results,
     kept_sequence = CASE WHEN :kept > 0 THEN sequence + :kept ELSE kept_sequence END,
