@@ -183,7 +183,9 @@ RUNS: dict[str, Count] = {
     "runs begun anew after a loss": _journal(_AFTER_LOSS.format("it restarts")),
     "runs failed by the loss of a host": _runs("status_code = 'host.restarted'"),
     "runs failed by the loss of a plugin": _runs("status_code = 'runner.crashed'"),
-    "runs handed over by a host that stops": _journal("type = 'queued' AND data LIKE '%was stopped before%'"),
+    "runs handed over by a host that stops": _journal(
+        "type = 'queued' AND (data LIKE '%was stopped before%' OR data LIKE '%stopped in order during%')"
+    ),
     "attempts beyond the third": _sql("SELECT count(*) FROM runs WHERE attempt > 3"),
 }
 CALLS: dict[str, Count] = {
