@@ -9,6 +9,7 @@ import pytest
 
 SLOW_FOLDERS = ("tests/faults/", "tests/journeys/")
 SLOWEST = (
+    "tests/simulation/test_seeds.py",
     "tests/journeys/test_http_fuzzed.py",
     "tests/journeys/test_bench.py",
     "tests/faults/test_effects_killed.py",

@@ -1,0 +1,67 @@
+"""Lives of whole hosts, whose judges have nothing to say (docs/simulation.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.catalog import plan_of
+from simulation.life import Ended
+from simulation.lives import Workers
+from simulation.story import plain, story_of
+
+SEEDS, EACH = 300, 25
+"""All seeds, and how many of them a test lives, so that tests spread over the workers."""
+MAX_STORY_LINES = 30
+OPEN = {
+    "92": "joined again, and its plugin still works on",
+    "121": "was lost although nothing had gone wrong",
+    "191": "was asked again after",
+    "197": "still has the task TaskHandle._run_coro",
+    "231": "joined again, and its plugin still works on",
+}
+"""Findings that are known and not mended or explained yet: seed and a part of the text."""
+HANGING = {256}
+"""Not lived: a thread waits for the lock of blobs (`blobs._lock_all`), which ends only after a minute."""
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, EACH))
+def test_lives_leave_nothing_for_the_judges(first: int) -> None:
+    with Workers(1) as workers:
+        plans = (plan_of(str(seed)) for seed in range(first, first + EACH) if seed not in HANGING)
+        found = [
+            ended
+            for ended in workers.live_all(plans)
+            if not all(is_open(ended, one) for one in ended.findings)
+        ]
+    if found:
+        pytest.fail("\n\n".join(map(told, found)), pytrace=False)
+
+
+def is_open(ended: Ended, finding: str) -> bool:
+    """Whether a finding is known and not mended yet."""
+    return OPEN.get(ended.plan.seed, finding + "?") in finding
+
+
+def told(ended: Ended) -> str:
+    """Tell what was found in a life, and the end of its story."""
+    seed = ended.plan.seed
+    story = plain(story_of(ended)).splitlines()
+    left_out = [f"({len(story) - MAX_STORY_LINES} events before)"] if len(story) > MAX_STORY_LINES else []
+    return "\n".join(
+        [
+            f"seed {seed}: {ended.findings[0]}",
+            *ended.findings[1:],
+            *left_out,
+            *story[-MAX_STORY_LINES:],
+            f"to tell it whole: just life show {seed}; to cut it down: just life shrink {seed}",
+        ]
+    )
+
+
+def test_a_finding_is_told_with_its_seed_and_how_to_shrink_it() -> None:
+    log = [(float(n), "happened", {"who": "h0", "what": f"thing {n}"}) for n in range(40)]
+    text = told(Ended(plan_of("7"), ["run 1 is odd", "run 2, too"], "", 20.0, 0, log))
+    assert text.startswith("seed 7: run 1 is odd\nrun 2, too\n(12 events before)\n")
+    assert "thing 39" in text
+    assert text.endswith("to tell it whole: just life show 7; to cut it down: just life shrink 7")
