@@ -102,12 +102,19 @@ TAMPERINGS = [
     ),
     Tampering(
         "attempts._counts",
-        "was lost although nothing went wrong",
+        "was lost although nothing had gone wrong",
         LIFECYCLE.format(
             "type = 'queued', data = json_set(data, '$.cause', 'the plugin process ended during the run; x')",
             "running",
             QUEUE,
         ),
+    ),
+    Tampering(
+        "attempts._children",
+        "and its child",
+        "UPDATE runs SET cancel_requested_at ="
+        " (SELECT created_at + 1 FROM runs WHERE parent_run_id IS NOT NULL)"
+        " WHERE run_id = (SELECT parent_run_id FROM runs WHERE parent_run_id IS NOT NULL)",
     ),
     Tampering(
         "attempts._endings",
