@@ -13,7 +13,7 @@ from simulation.life import Ended
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 MAX_TEXT = 200
 UNTOLD = frozenset({"power cut", "kept", "continued", "unheard", "not now", "wrong"})
-"""Said by what happened to the host, or by what the runner gets the client sends again, or the judge."""
+"""Said by what happened to the host, what the runner gets, a message sent again, or the judge."""
 LATE = ("run.completed", "run.failed", "run.cancelled", "attempt.started")
 
 
