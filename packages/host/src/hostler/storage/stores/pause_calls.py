@@ -162,8 +162,9 @@ def ask_again(
     """
     asked = call.asked
     if tool is not None:
+        described = tool.description if pause.form == "implicit" else asked.description  # by the runner
         asked = msgspec.structs.replace(
-            asked, pin=tool.pin, description=tool.description, args_schema=tool.args_schema
+            asked, pin=tool.pin, description=described, args_schema=tool.args_schema
         )
     tx.run(
         _q.ask_again,
