@@ -13,6 +13,7 @@ import pytest
 
 from hostler.domain import deferral
 from hostler.domain.deferral import MAX_TRIES
+from hostler.host.machine import Machine
 from hostler.runs.filters import FilterProcesses
 from hostler.storage.stores import deferred
 from support.http_host import Served, serving
@@ -25,12 +26,17 @@ NUMBERS = {"n": list(range(3_000))}
 PLACE: dict[str, Any] = {"conversation_id": "c", "data": NUMBERS}
 
 
-@pytest.fixture
-def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Filters get a tenth of their processor time, each of whose tries would use all of it."""
-    code = "from hostler.runs import filter_worker as worker; worker.CPU_SECONDS = 0.05; worker.main()"
-    processes = partial(FilterProcesses, worker=[sys.executable, "-c", code])
-    monkeypatch.setattr("hostler.host.parts.FilterProcesses", processes)
+BRIEFLY = Machine(
+    open_filters=partial(
+        FilterProcesses,
+        worker=[
+            sys.executable,
+            "-c",
+            "from hostler.runs import filter_worker as worker; worker.CPU_SECONDS = 0.05; worker.main()",
+        ],
+    )
+)
+"""Filters get a tenth of their processor time, each of whose tries would use all of it."""
 
 
 @pytest.fixture
@@ -87,9 +93,8 @@ async def test_an_event_is_routed_once_its_filters_can_be_evaluated(
         assert said.count("hello") == 1
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_a_client_that_waits_gets_the_run_of_a_deferred_event(tmp_path: Path, patient: None) -> None:
-    async with within(), serving(tmp_path, agent=False) as served:
+    async with within(), serving(tmp_path, agent=False, machine=BRIEFLY) as served:
         await served.agent("picky", filters=[HEAVY])
         waits = asyncio.create_task(served.say("hello", wait=60, event_id="e", **PLACE))
         while await served.host.db.read(lambda tx: deferred.count(tx, 1)) == 0:
@@ -98,11 +103,11 @@ async def test_a_client_that_waits_gets_the_run_of_a_deferred_event(tmp_path: Pa
         assert (await waits)["status"] == "completed"
 
 
-@pytest.mark.usefixtures("soon", "briefly")
+@pytest.mark.usefixtures("soon")
 async def test_an_event_whose_filters_never_can_be_evaluated_fails_loudly_and_can_be_sent_again(
     tmp_path: Path, database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with within(), serving(tmp_path, agent=False, database=database_url) as served:
+    async with within(), serving(tmp_path, agent=False, machine=BRIEFLY, database=database_url) as served:
         await served.agent("picky", filters=[HEAVY])
         body = {"event_type": "message.received", "event_id": "e", "input": {"text": "hello"}, **PLACE}
         answer = await served.client.post("/v1/events", json=body, params={"wait": 60})
@@ -139,11 +144,10 @@ async def test_the_events_after_a_process_that_could_not_start_are_routed(
             assert (found["outcome"], found["routing"]["agent"]) == ("started", "picky"), found
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_a_deferred_event_whose_conversation_is_deleted_does_not_wait_for_ever(
     tmp_path: Path, database_url: str, patient: None
 ) -> None:
-    async with within(), serving(tmp_path, agent=False, database=database_url) as served:
+    async with within(), serving(tmp_path, agent=False, machine=BRIEFLY, database=database_url) as served:
         await served.agent("picky", filters=[HEAVY])
         await served.say("hello", wait=None, event_id="e", **PLACE)
         assert (await served.client.delete("/v1/conversations/c")).status_code == 200
@@ -153,12 +157,11 @@ async def test_a_deferred_event_whose_conversation_is_deleted_does_not_wait_for_
         assert await metric(served, "hostler_events_deferred") == 0
 
 
-@pytest.mark.usefixtures("briefly")
 async def test_as_many_events_wait_as_may_and_the_next_is_refused(
     tmp_path: Path, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hostler.runs.admission.MAX_DEFERRED", 1)
-    async with within(), serving(tmp_path, agent=False) as served:
+    async with within(), serving(tmp_path, agent=False, machine=BRIEFLY) as served:
         await served.agent("picky", filters=[HEAVY])
         assert (await served.say("a", wait=None, event_id="a", **PLACE))["outcome"] == "deferred"
         body = {"event_type": "message.received", "event_id": "b", "input": {"text": "b"}, **PLACE}

@@ -14,6 +14,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.host.config import ConfigFile, Settings
 from hostler.host.data_directory import own_database
 from hostler.host.host import Host
+from hostler.host.machine import THIS_MACHINE, Machine
 from hostler.http.server import HttpServer, serve
 from hostler.storage.stores import agents
 from hostler.storage.stores import api_keys as keys
@@ -76,7 +77,12 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def serving(
-    data_dir: Path, *, agent: bool = True, knowledge: KnowledgeService | None = None, **settings: Any
+    data_dir: Path,
+    *,
+    agent: bool = True,
+    knowledge: KnowledgeService | None = None,
+    machine: Machine = THIS_MACHINE,
+    **settings: Any,
 ) -> AsyncIterator[Served]:
     """Start a host with the puppet plugin (and an agent of its name) on a free port."""
     wanted = Settings(
@@ -87,7 +93,7 @@ async def serving(
     )
     if wanted.database is None:
         prepare_sqlite(own_database(data_dir))
-    async with Host.open(wanted, knowledge=knowledge) as host:
+    async with Host.open(wanted, knowledge=knowledge, machine=machine) as host:
         await host.apply(ConfigFile(plugins=[plugin_entry(PUPPET)]), actor="test")
         server = await serve(host, wanted)
         headers = {"authorization": f"Bearer {ADMIN_KEY}"}

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from hostler.domain.tool_pins import ToolPin
 from hostler.tools.port import ReadableArtifact, ToolInvocation
 from hostler.tools.sources import ToolSource, ToolSources
 from hostler_protocol.content import ArtifactRef
@@ -44,6 +45,12 @@ class KeptFiles:
         )
 
 
+def pin_of(tools: ToolSources, workspace: str, name: str) -> ToolPin | None:
+    """Return the pin of a tool as it is now, None if it is gone."""
+    found = tools.offered(workspace).get(name)
+    return None if found is None else found.pin
+
+
 @dataclass
 class Calling:
     """The tools of some sources, and the shortest way to call them."""
@@ -60,7 +67,7 @@ class Calling:
         return await self.tools.call(self.invocation(name, parameters, **(_more or {})))
 
     def invocation(self, name: str, parameters: dict[str, Any], **more: Any) -> ToolInvocation:
-        pin = more.pop("pin", None) or self.tools.pin(self.workspace, name)
+        pin = more.pop("pin", None) or pin_of(self.tools, self.workspace, name)
         assert pin is not None, f"no tool {name}"
         fields: dict[str, Any] = {
             "run_id": "r",

@@ -13,7 +13,7 @@ from hostler_protocol.calls import ModelChunk, ModelDelta, ModelReply, RetrieveR
 from hostler_protocol.content import ModelMessage, Usage
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.frames import MessageId
-from hostler_protocol.grants import KnowledgeBaseResource
+from hostler_protocol.grants import KnowledgeBaseResource, ToolResource
 from support.gates import Bell, Gate
 
 
@@ -75,10 +75,7 @@ class Tools:
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
         if self.broken is not None:
             raise self.broken
-        return {}
-
-    def pin(self, workspace_id: str, tool_name: str) -> ToolPin | None:
-        return self.pins.get(tool_name)
+        return {name: OfferedTool(ToolResource(tool_name=name), pin) for name, pin in self.pins.items()}
 
     async def check(self, workspace_id: str, tool_name: str, parameters: dict[str, Any]) -> None:
         pass

@@ -13,6 +13,7 @@ from hostler.host.config import ConfigFile
 from hostler.plugins.source import Folder
 from hostler.storage.stores import agents, runs
 from support.http_host import PUPPET, WORKSPACE, Served, serving
+from support.invocations import pin_of
 from support.trust import plugin_entry
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -108,7 +109,7 @@ async def test_a_runs_grant_pins_its_tools_and_takes_the_stricter_approval(tmp_p
         assert set(grant.tool_approvals) == {"shop.book", "shop.pay", "shop.refund"}
         assert set(grant.tool_pins) == set(grant.tools)
         assert grant.tool_pins["shop.choose_seat"].client
-        assert grant.tool_pins["shop.pay"] == served.host.tools.pin(WORKSPACE, "shop.pay")
+        assert grant.tool_pins["shop.pay"] == pin_of(served.host.tools, WORKSPACE, "shop.pay")
 
     await serve(tmp_path, scenario)
 

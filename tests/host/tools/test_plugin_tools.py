@@ -34,6 +34,7 @@ from hostler_protocol.errors import (
 )
 from hostler_protocol.events import Actor
 from hostler_protocol.limits import MAX_MESSAGE_BYTES, MAX_RESULT_BYTES
+from support.invocations import pin_of
 
 PLUGINS = Path(__file__).parents[2] / "support" / "plugins"
 FAST = replace(DEFAULT_CONNECTION_LIMITS, tool_cancel_seconds=0.2)
@@ -51,7 +52,7 @@ class Bench:
         self.tools = ToolSources([PluginTools(supervisor.catalog, supervisor.connection)])
 
     def invocation(self, name: str, parameters: dict[str, Any], **more: Any) -> ToolInvocation:
-        pin = more.pop("pin", None) or self.tools.pin("main", name)
+        pin = more.pop("pin", None) or pin_of(self.tools, "main", name)
         assert pin is not None
         fields = {"run_id": "r", "call_id": "c", "effect_key": "k", "workspace_id": "main"} | more
         return ToolInvocation(tool_name=name, parameters=parameters, pin=pin, **fields)
@@ -124,14 +125,14 @@ async def test_tools_of_a_plugin_without_runners_are_known_by_its_name(tmp_path:
             await made.tools.detail("main", "toolbox.gone")
         with pytest.raises(NotFoundError):
             await made.tools.check("main", "shop.echo", {})
-        assert made.tools.pin("main", "toolbox.gone") is None
+        assert pin_of(made.tools, "main", "toolbox.gone") is None
 
     await with_bench(tmp_path, body)
 
 
 async def test_a_name_that_two_plugins_offer_is_nobodys(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
-        pin = made.tools.pin("main", "toolbox.echo")
+        pin = pin_of(made.tools, "main", "toolbox.echo")
         assert pin is not None
         twin = tmp_path / "twin"
         shutil.copytree(PLUGINS / "toolbox", twin)
@@ -139,28 +140,28 @@ async def test_a_name_that_two_plugins_offer_is_nobodys(tmp_path: Path) -> None:
         manifest.write_text(manifest.read_text().replace("author: acme", "author: evil"))
         key = made.supervisor.add(Folder(twin, level="trusted"))
         await made.supervisor.connection(key)
-        assert made.tools.pin("main", "toolbox.echo") is None
+        assert pin_of(made.tools, "main", "toolbox.echo") is None
         owners = [tool.pin.owner for tool in made.tools.refused("main") if tool.name == "toolbox.echo"]
         assert owners == ["acme/toolbox", "evil/toolbox"]
         with pytest.raises(NotFoundError, match="acme/toolbox and evil/toolbox"):
             await made.tools.detail("main", "toolbox.echo")
         assert await made.call("toolbox.echo", {"pin": pin}, value=1) == 1  # a run that has it keeps it
         await made.supervisor.remove(key)
-        assert made.tools.pin("main", "toolbox.echo") == pin
+        assert pin_of(made.tools, "main", "toolbox.echo") == pin
 
     await with_bench(tmp_path, body)
 
 
 async def test_a_tool_that_changed_is_not_called_under_its_old_pin(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
-        pin = made.tools.pin("main", "toolbox.keep")
+        pin = pin_of(made.tools, "main", "toolbox.keep")
         assert pin is not None
         source = tmp_path / "toolbox" / "toolbox.py"
         source.write_text(
             source.read_text().replace("async def keep(value: Any", "async def keep(value: str")
         )
         await made.supervisor.restart("acme/toolbox")
-        now = made.tools.pin("main", "toolbox.keep")
+        now = pin_of(made.tools, "main", "toolbox.keep")
         assert now is not None
         assert now != pin
         with pytest.raises(ToolChangedError):
@@ -262,7 +263,7 @@ async def test_killed_from_outside_every_open_call_is_unknown(tmp_path: Path) ->
 
 async def test_what_cannot_be_asked_was_not_asked(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
-        pin = made.tools.pin("main", "toolbox.keep")
+        pin = pin_of(made.tools, "main", "toolbox.keep")
         with pytest.raises(InvalidArgumentError, match="client"):
             await made.call("toolbox.ask_client", what="x")
         with pytest.raises(InvalidArgumentError, match="can't tell"):

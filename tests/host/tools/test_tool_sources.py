@@ -15,6 +15,7 @@ from hostler_protocol.errors import InvalidArgumentError, NotFoundError, Payload
 from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest
 from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
+from support.invocations import pin_of
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -61,9 +62,9 @@ async def test_each_tool_is_asked_of_the_source_that_has_it() -> None:
     tools = ToolSources([left, right])
     assert set(tools.offered("main")) == {"a", "b"}
     assert (await tools.detail("main", "b")).description == "Is b."
-    assert await tools.call(invocation(tools.pin("main", "b"), 7)) == 7
+    assert await tools.call(invocation(pin_of(tools, "main", "b"), 7)) == 7
     assert (len(left.called), len(right.called)) == (0, 1)
-    assert tools.pin("main", "c") is None
+    assert pin_of(tools, "main", "c") is None
     with pytest.raises(NotFoundError, match="'c' is gone"):
         await tools.check("main", "c", {})
     with pytest.raises(ToolChangedError):
@@ -73,7 +74,7 @@ async def test_each_tool_is_asked_of_the_source_that_has_it() -> None:
 async def test_a_name_that_two_sources_offer_is_nobodys_but_who_holds_the_tool_keeps_it() -> None:
     left, right = Shelf("left:", "a"), Shelf("right:")
     tools = ToolSources([left, right])
-    pin = tools.pin("main", "a")
+    pin = pin_of(tools, "main", "a")
     right.change("a")
     assert tools.offered("main") == {}
     assert [tool.pin.owner for tool in tools.refused("main")] == ["left:", "right:"]
@@ -101,7 +102,7 @@ async def test_a_result_that_is_not_what_the_tool_declares_is_its_failure() -> N
     shelf = Shelf("left:")
     shelf.change("a", output_schema={"type": "integer"})
     tools = ToolSources([shelf])
-    pin = tools.pin("main", "a")
+    pin = pin_of(tools, "main", "a")
     assert await tools.call(invocation(pin, 1)) == 1
     with pytest.raises(ToolFailedError, match="not what it declares") as caught:
         await tools.call(invocation(pin, "one"))
@@ -112,7 +113,7 @@ async def test_a_result_that_is_not_what_the_tool_declares_is_its_failure() -> N
 async def test_a_tool_with_a_problem_is_told_of_and_not_called() -> None:
     shelf = Shelf("left:", "a")
     tools = ToolSources([shelf])
-    pin = tools.pin("main", "a")
+    pin = pin_of(tools, "main", "a")
     shelf.change("a", problem="it changed and waits to be confirmed")
     assert tools.offered("main") == {}
     assert [tool.problem for tool in tools.refused("main")] == ["it changed and waits to be confirmed"]
@@ -125,7 +126,7 @@ async def test_a_tool_with_a_problem_is_told_of_and_not_called() -> None:
 
 async def test_only_a_reconcilable_tool_is_looked_up() -> None:
     tools = ToolSources([Shelf("left:", "a")])
-    pin = tools.pin("main", "a")
+    pin = pin_of(tools, "main", "a")
     with pytest.raises(InvalidArgumentError, match="can't tell"):
         await tools.lookup(invocation(pin))
     known = ToolPin(tool_id="left:a", owner="left:", schema_digest="0", effect="reconcilable")

@@ -19,6 +19,7 @@ from hostler.tools.skills.service import Skills
 from hostler.tools.sources import ToolSources
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from support.grants import agent_of, catalog_of, grant_of
+from support.invocations import pin_of
 from support.skills import make_skill
 
 Body = Callable[[Skills, ToolSources], Awaitable[None]]
@@ -32,7 +33,7 @@ async def with_skills(database: SqlDatabase, body: Body, *paths: Path) -> None:
 
 async def call(tools: ToolSources, pin: Any = None, name: str = "brewing", **parameters: Any) -> Any:
     tool = f"skill.{name}"
-    pin = pin or tools.pin("w", tool)
+    pin = pin or pin_of(tools, "w", tool)
     assert pin is not None
     await tools.check("w", tool, parameters)
     return await tools.call(ToolInvocation(tool, parameters, "r", "c", "k", workspace_id="w", pin=pin))
@@ -132,7 +133,7 @@ async def test_a_run_that_was_given_a_skill_is_not_given_another_content_under_i
     folder = make_skill(tmp_path)
 
     async def body(skills: Skills, tools: ToolSources) -> None:
-        pin = tools.pin("w", "skill.brewing")
+        pin = pin_of(tools, "w", "skill.brewing")
         (folder / "new.md").write_text("new")
         (one,) = await skills.look()
         assert one.skill is not None

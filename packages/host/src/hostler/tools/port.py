@@ -101,10 +101,6 @@ class ToolService(Protocol):
         """Return every tool that can be granted now, by name."""
         ...
 
-    def pin(self, workspace_id: str, tool_name: str) -> ToolPin | None:
-        """Return the pin of the current tool, or None if it is gone."""
-        ...
-
     async def detail(self, workspace_id: str, tool_name: str) -> ToolDetail:
         """Return the tool's full description. Raises NotFoundError if it is gone since the grant was
         built."""

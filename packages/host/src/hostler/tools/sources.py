@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from hostler.domain.tool_pins import ToolPin
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.schema import ToolSchema, check_argument_size, check_off_loop
@@ -108,11 +107,6 @@ class ToolSources:
     def refused(self, workspace_id: str) -> Sequence[OfferedTool]:
         """Return the tools that no run may get now, with the reason in `problem`."""
         return self._listing(workspace_id).refused
-
-    def pin(self, workspace_id: str, tool_name: str) -> ToolPin | None:
-        """Return the pin of the current tool, or None if it is gone."""
-        found = self.offered(workspace_id).get(tool_name)
-        return None if found is None else found.pin
 
     async def detail(self, workspace_id: str, tool_name: str) -> ToolDetail:
         """Return the tool's full description. Raises NotFoundError."""
