@@ -14,7 +14,6 @@ SEEDS, EACH = 300, 25
 MAX_STORY_LINES = 30
 OPEN = {
     "92": "joined again, and its plugin still works on",
-    "121": "was lost although nothing had gone wrong",
     "191": "was asked again after",
     "197": "still has the task TaskHandle._run_coro",
     "231": "joined again, and its plugin still works on",

@@ -53,7 +53,7 @@ def _counts(life: Life) -> list[str]:
         in_order = entry["cause"].startswith(LOST[0]) and entry["actor"] != "recovery"
         is_lost = entry["cause"].startswith(LOST) and not in_order
         lost[run] += is_lost
-        if is_lost and at / 1000 - EPOCH < harmless:
+        if is_lost and (at + 1) / 1000 - EPOCH < harmless:  # times of facts are cut to milliseconds
             found.append(f"run {run} was lost although nothing had gone wrong")
     found += [
         f"run {run} was lost {count} times and tried again, of at most {most[agents[run]]} attempts"
