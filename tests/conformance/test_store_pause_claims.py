@@ -332,12 +332,13 @@ def test_24_what_a_runner_said_of_a_call_is_asked_again_as_it_said_it(database: 
     def asked_again(tx: Tx) -> Any:
         open_run(tx)
         pause = open_pause(tx, call("yes", description="book the train"), form="explicit")
-        tool = PresentTool(PIN, "books anything", {"required": ["seat"]})
+        tool = PresentTool(PIN, "books anything", {"required": ["seat"]}, {"type": "integer"})
         pause_calls.ask_again(tx, pause, calls_of(tx)["yes"], cause="t", actor="h1", review=None, tool=tool)
         return calls_of(tx)["yes"].asked
 
     asked = write(database, asked_again)
     assert (asked.description, asked.args_schema) == ("book the train", {"required": ["seat"]})
+    assert asked.result_schema == {"type": "integer"}
 
 
 def test_24_a_call_of_a_tool_that_is_gone_can_only_be_denied(world: World) -> None:

@@ -36,11 +36,12 @@ class ToolPin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class PresentTool:
-    """A tool as it is now, and as people are shown it who are asked about a call again."""
+    """A tool as it is now, and as people are shown it who are asked about a call. JSON Schemas."""
 
     pin: ToolPin
     description: str | None = None
     args_schema: dict[str, Any] | None = None
+    result_schema: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

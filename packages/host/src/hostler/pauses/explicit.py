@@ -26,7 +26,7 @@ from hostler.storage.stores import pause_calls, pauses, run_notes, runs
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Fenced, Run
-from hostler.tools.port import ToolService
+from hostler.tools.port import ToolService, present_tool
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import digest, new_id
 from hostler_protocol.pausing import Continuation, PendingCall
@@ -99,8 +99,7 @@ class ExplicitPauses:
                 f"pending: tool_name {name!r:.100} is not among the resources of this run; where the runner"
                 " carries it out itself, it says so by executor: 'runner'"
             )
-        tools = {} if self.tools is None or by_runner else self.tools.offered(run.workspace_id)
-        offered = tools.get(name)
+        shown = None if self.tools is None or by_runner else present_tool(self.tools, run.workspace_id, name)
         asks = policy or ToolApprovalPolicy()
         made = CallName("run.paused", digest(msgspec.to_builtins(paused.pending)), nth).call_id
         return NewCall(
@@ -115,10 +114,8 @@ class ExplicitPauses:
                 tool_call_id=pending.call_id,
                 executor=pending.executor,
                 pin=None if by_runner else grant.tool_pins.get(name),
-                args_schema=None if offered is None else dict(offered.parameters),
-                result_schema=None
-                if offered is None or offered.output_schema is None
-                else dict(offered.output_schema),
+                args_schema=None if shown is None else shown.args_schema,
+                result_schema=None if shown is None else shown.result_schema,
                 fields=pending.schema or [],
                 rule=rule_of(policy),
                 editable=pending.editable and (policy is None or policy.editable),

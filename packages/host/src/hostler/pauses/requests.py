@@ -9,7 +9,7 @@ from hostler.domain.pause_checks import check_calls
 from hostler.domain.pause_values import DecisionRequest, NewCall, PausedCall
 from hostler.journal.call_records import effect_key_of
 from hostler.pauses.question import Question
-from hostler.tools.port import ToolService
+from hostler.tools.port import ToolService, present_tool
 from hostler_protocol.calls import InteractionParams
 from hostler_protocol.pausing import PendingCall, PendingKind
 from hostler_protocol.results import InteractionKind, InteractionRequested
@@ -39,11 +39,9 @@ class Questions:
 
     def _tool(self, question: Question) -> DecisionRequest:
         name = question.tool_name or ""
-        offered = None if self.tools is None else self.tools.offered(self.workspace_id).get(name)
+        tool = None if self.tools is None else present_tool(self.tools, self.workspace_id, name)
         policy = question.rule or ToolApprovalPolicy()
-        description = None if offered is None else offered.resource.description or None
-        schema = None if offered is None else dict(offered.parameters)
-        result = None if offered is None or offered.output_schema is None else dict(offered.output_schema)
+        description = None if tool is None else tool.description
         return DecisionRequest(
             title=_TITLES[question.kind].format(name),
             tool_name=name,
@@ -51,8 +49,8 @@ class Questions:
             description=question.reason if question.kind == "in_doubt" else description,
             tool_call_id=question.model_call_id,
             pin=question.pin,
-            args_schema=schema,
-            result_schema=result,
+            args_schema=None if tool is None else tool.args_schema,
+            result_schema=None if tool is None else tool.result_schema,
             rule=rule_of(question.rule),
             editable=policy.editable and question.kind == "approval",
             locked=policy.locked,

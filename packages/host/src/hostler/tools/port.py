@@ -132,4 +132,5 @@ def present_tool(tools: ToolService, workspace_id: str, tool_name: str) -> Prese
     found = tools.offered(workspace_id).get(tool_name)
     if found is None:
         return None
-    return PresentTool(found.pin, found.resource.description or None, dict(found.parameters))
+    result = None if found.output_schema is None else dict(found.output_schema)
+    return PresentTool(found.pin, found.resource.description or None, dict(found.parameters), result)

@@ -164,7 +164,11 @@ def ask_again(
     if tool is not None:
         described = tool.description if pause.form == "implicit" else asked.description  # by the runner
         asked = msgspec.structs.replace(
-            asked, pin=tool.pin, description=described, args_schema=tool.args_schema
+            asked,
+            pin=tool.pin,
+            description=described,
+            args_schema=tool.args_schema,
+            result_schema=tool.result_schema,
         )
     tx.run(
         _q.ask_again,
