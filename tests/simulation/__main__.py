@@ -33,12 +33,22 @@ PIPED_LINE_SECONDS = 60.0
 console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
+def _seeds(text: str) -> range:
+    """Read `A-B`, or one seed."""
+    first, dash, last = text.partition("-")
+    if not (first.isdecimal() and (last.isdecimal() or not dash)):
+        raise argparse.ArgumentTypeError(f"{text}: write two numbers, like 1-300, or one")
+    seeds = range(int(first), int(last or first) + 1)
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"{text}: the first seed is greater than the last")
+    return seeds
+
+
 def run(options: argparse.Namespace) -> int:
     """Live the lives of seeds, and print what came of them."""
     folder: Path = options.keep
     if options.seeds is not None:
-        first, last = (int(part) for part in (options.seeds.split("-") * 2)[:2])
-        seeds: Iterator[int] = iter(range(first, last + 1))
+        seeds: Iterator[int] = iter(options.seeds)
     else:
         seeds = count(next_seed(folder))
     stop = threading.Event()
@@ -113,10 +123,9 @@ def _table(tally: Tally) -> Table:
 
 def coverage(options: argparse.Namespace) -> int:
     """Count what happened in the lives of seeds; 1 if something never did."""
-    first, last = (int(part) for part in (options.seeds.split("-") * 2)[:2])
     lives: dict[str, dict[str, int]] = {}
     with Workers(options.jobs) as workers, console.status("") as status:
-        for ended in workers.live_all(plan_of(str(seed)) for seed in range(first, last + 1)):
+        for ended in workers.live_all(plan_of(str(seed)) for seed in options.seeds):
             lives[ended.plan.seed] = ended.counts
             status.update(f"{len(lives)} lives")
     console.print(_coverage_table(lives))
@@ -208,13 +217,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("run", help="live the lives of some seeds, or of ever new ones")
-    one.add_argument("--seeds", metavar="A-B", help="these seeds; without it, new ones after the last run's")
+    one.add_argument(
+        "--seeds", type=_seeds, metavar="A-B", help="these seeds; without it, new ones after the last run's"
+    )
     one.add_argument("--minutes", type=float, help="begin no life after so many minutes")
     one.add_argument("--jobs", type=int, default=2, help="lives at a time")
     one.add_argument("-v", "--verbose", action="store_true", help="show every life")
     one.set_defaults(work=run)
     one = commands.add_parser("coverage", help="count what happens in the lives of some seeds")
-    one.add_argument("--seeds", metavar="A-B", default="1-300", help="these seeds (1-300)")
+    one.add_argument("--seeds", type=_seeds, metavar="A-B", default="1-300", help="these seeds (1-300)")
     one.add_argument("--jobs", type=int, default=2, help="lives at a time")
     one.set_defaults(work=coverage)
     one = commands.add_parser("sweep", help="live one short life with a fault at each of its awaits")
