@@ -10,7 +10,6 @@ import logging
 import shutil
 import sqlite3
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -345,37 +344,33 @@ def _without_traceback(data: str) -> str:
 
 def live(
     plan: Plan,
+    folder: Path,
     template: Path,
     handlers: Mapping[str, Handler],
     attend: Sequence[Attend],
     judges: Sequence[Judge],
     count: Count = lambda _: {},
 ) -> Ended:
-    """Live a life in this interpreter, once: afterwards its state is of no use for another one."""
-    base = Path(tempfile.mkdtemp(prefix="hostler-life-", dir=_memory()))
+    """Live a life in this interpreter, once: afterwards its state is of no use for another one.
+
+    `folder`: where its files are; they are left there.
+    """
     findings: list[str] = []
+    life = Life(plan, folder, template)
+    logging.getLogger("hostler").addHandler(life.logged)
+    logging.getLogger("hostler").propagate = False
+    for room in TELLING:
+        logging.getLogger(room).setLevel(logging.INFO)
+    logging.getLogger("hostler_sdk").addHandler(logging.NullHandler())  # tools fail as they are told
+    logging.getLogger("hostler_sdk").propagate = False
+    loop = life.world.loop
     try:
-        life = Life(plan, base, template)
-        logging.getLogger("hostler").addHandler(life.logged)
-        logging.getLogger("hostler").propagate = False
-        for room in TELLING:
-            logging.getLogger(room).setLevel(logging.INFO)
-        logging.getLogger("hostler_sdk").addHandler(logging.NullHandler())  # tools fail as they are told
-        logging.getLogger("hostler_sdk").propagate = False
-        loop = life.world.loop
-        try:
-            life.world.run(life.live(handlers, attend))
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  a finding about the life itself
-            findings.append(f"the life broke: {type(error).__name__}: {error}")
-        for judge in judges:
-            findings += judge(life)
-        log = life.outside.notes + [(one.at, "effect", asdict(one)) for one in life.outside.effects]
-        log.sort(key=lambda note: note[0])
-        digest = journal_digest(life)
-        return Ended(plan, findings, digest, loop.time(), loop.callbacks, log, count(life))
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
-
-
-def _memory() -> str | None:
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+        life.world.run(life.live(handlers, attend))
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  a finding about the life itself
+        findings.append(f"the life broke: {type(error).__name__}: {error}")
+    for judge in judges:
+        findings += judge(life)
+    log = life.outside.notes + [(one.at, "effect", asdict(one)) for one in life.outside.effects]
+    log.sort(key=lambda note: note[0])
+    digest = journal_digest(life)
+    return Ended(plan, findings, digest, loop.time(), loop.callbacks, log, count(life))

@@ -10,6 +10,7 @@ import logging
 import os
 import pickle
 import queue
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from hostler.domain.struct_types import learn_struct_types
 from hostler.egress.transport import tls_context
 from hostler.storage.sql.sqlite import SqliteDriver
 from simulation.catalog import ATTEND, HANDLERS, JUDGES
+from simulation.folders import own_folder
 from simulation.life import Ended, live
 from simulation.occurrences import occurrences
 from simulation.plan import Plan
@@ -64,14 +66,23 @@ def in_child(
 ) -> Ended:
     """Live a life in a forked process: each begins with the same interpreter.
 
-    A life that hangs or ends its process is a finding, with the stacks of the child.
+    Its files are in a folder beside the template, which is removed however the life ends. A life that
+    hangs or ends its process is a finding, with the stacks of the child.
     """
+    folder = Path(tempfile.mkdtemp(prefix="life-", dir=template.parent))
+    try:
+        return _forked(plan, template, folder, prepare, seconds)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _forked(plan: Plan, template: Path, folder: Path, prepare: Prepare | None, seconds: float) -> Ended:
     reading, writing = os.pipe()
     with tempfile.TemporaryFile() as stacks:
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            _live_and_exit(plan, template, prepare, seconds, writing, stacks.fileno())
+            _live_and_exit(plan, template, folder, prepare, seconds, writing, stacks.fileno())
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
             data = pipe.read()
@@ -88,7 +99,13 @@ def in_child(
 
 
 def _live_and_exit(
-    plan: Plan, template: Path, prepare: Prepare | None, seconds: float, writing: int, stacks: int
+    plan: Plan,
+    template: Path,
+    folder: Path,
+    prepare: Prepare | None,
+    seconds: float,
+    writing: int,
+    stacks: int,
 ) -> None:
     status = 1
     try:
@@ -98,7 +115,7 @@ def _live_and_exit(
         if prepare is not None:
             prepare()
         with os.fdopen(writing, "wb") as pipe:
-            pickle.dump(live(plan, template, HANDLERS, ATTEND, JUDGES, occurrences), pipe)
+            pickle.dump(live(plan, folder, template, HANDLERS, ATTEND, JUDGES, occurrences), pipe)
         status = 0
     except BaseException:
         os.write(stacks, traceback.format_exc().encode())
@@ -130,12 +147,19 @@ class Workers:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Workers:
-        for _ in range(self._jobs):
-            self._processes.append(self._open.enter_context(_worker(self._python, self._packages)))
+        own = self._open.enter_context(own_folder())
+        for number in range(self._jobs):
+            folder = own / f"worker{number}"
+            folder.mkdir()
+            self._processes.append(self._open.enter_context(_worker(self._python, self._packages, folder)))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def process(self, number: int = 0) -> int:
+        """Return the id of the process of a worker."""
+        return self._processes[number].pid
 
     def live(self, plan: Plan) -> Ended:
         """Live one life."""
@@ -195,12 +219,12 @@ def findings_of(plan: Plan) -> list[str]:
 
 
 @contextlib.contextmanager
-def _worker(python: str, packages: Sequence[Path]) -> Iterator[subprocess.Popen[bytes]]:
+def _worker(python: str, packages: Sequence[Path], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     # where this process found its modules, the worker finds them, too: tests may run from anywhere
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join([*map(str, packages), str(TESTS), *known])
     worker = subprocess.Popen(
-        [python, "-m", "simulation.worker"],
+        [python, "-m", "simulation.worker", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path.rstrip(os.pathsep)},
@@ -237,19 +261,18 @@ def _one_certificate(folder: Path) -> Path:
     return file
 
 
-def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Live the lives that are asked for, until the requests end."""
+def serve(requests: BinaryIO, answers: BinaryIO, folder: Path) -> None:
+    """Live the lives that are asked for, until the requests end; the files of all are in a folder."""
     logging.getLogger().addHandler(logging.NullHandler())  # what simulated plugins log is no news
-    with tempfile.TemporaryDirectory() as folder:
-        template = Path(folder) / "template.db"
-        make_template(template)
-        os.environ["SSL_CERT_FILE"] = str(_one_certificate(Path(folder)))
-        gc.collect()
-        gc.freeze()
-        while True:
-            try:
-                plan, prepare = pickle.load(requests)
-            except EOFError:
-                return
-            pickle.dump(in_child(plan, template, prepare), answers)
-            answers.flush()
+    template = folder / "template.db"
+    make_template(template)
+    os.environ["SSL_CERT_FILE"] = str(_one_certificate(folder))
+    gc.collect()
+    gc.freeze()
+    while True:
+        try:
+            plan, prepare = pickle.load(requests)
+        except EOFError:
+            return
+        pickle.dump(in_child(plan, template, prepare), answers)
+        answers.flush()

@@ -13,8 +13,10 @@ import pytest
 from simulation import defects
 from simulation.catalog import plan_of
 from simulation.findings import kind_of
+from simulation.folders import own_folder
+from simulation.held import held_by
 from simulation.life import Ended
-from simulation.lives import Workers, in_child, live_all, make_template
+from simulation.lives import TESTS, Prepare, Workers, in_child, live_all, make_template
 from simulation.plan import Action, Plan
 from simulation.shrink import Minimiser, as_test
 from simulation.story import story_of
@@ -23,6 +25,8 @@ SOURCES = [str(path) for path in (Path(__file__).parents[2] / "packages").glob("
 
 
 SEEDS = range(1, 9)
+MEMORY_NOISE = 2 << 20
+"""Bytes. A life that left its facts in its worker would leave more in thirty lives."""
 
 
 def digests(python: str = sys.executable, jobs: int = 1) -> dict[str, str]:
@@ -117,6 +121,42 @@ def test_a_life_that_hangs_says_where(template: Path) -> None:
 def test_a_child_that_dies_says_why(template: Path) -> None:
     (finding,) = in_child(Plan(seed="1"), template, defects.die).findings
     assert "ValueError: as it was told" in finding
+
+
+@pytest.mark.parametrize("defect", [defects.hang, defects.kill_itself, defects.die])
+def test_a_life_leaves_no_files_however_it_ends(defect: Prepare, template: Path) -> None:
+    assert in_child(Plan(seed="1"), template, defect, seconds=2.0).findings
+    assert list(template.parent.iterdir()) == [template]
+
+
+def test_lives_leave_nothing_in_their_worker() -> None:
+    plan = Plan(seed="1", hosts=2, agents=LONG.agents, actions=LONG.actions[:1])
+    with Workers(1) as workers:
+        for _ in range(3):  # what is loaded at first use
+            workers.live(plan)
+        before = held_by(workers.process())
+        for _ in range(30):
+            assert workers.live(plan).findings == []
+        after = held_by(workers.process())
+    assert before.counts == after.counts
+    assert before.files == after.files
+    assert after.memory < before.memory + MEMORY_NOISE
+
+
+def test_a_reporter_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys; from pathlib import Path; from simulation.folders import own_folder\n"
+        "with own_folder(Path(sys.argv[1])) as own:\n"
+        "    (own / 'left').touch(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    with own_folder(tmp_path) as first:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+        subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, env=environment)
+        (abandoned,) = set(tmp_path.iterdir()) - {first}
+        assert (abandoned / "left").exists()
+        with own_folder(tmp_path) as second:
+            assert set(tmp_path.iterdir()) == {first, second}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_kinds_of_findings_leave_out_names() -> None:
