@@ -146,6 +146,7 @@ def test_calls_join_an_open_pause_and_none_that_is_settled(run_open: SqlDatabase
 
     joined = write(run_open, lambda tx: join(tx, "k2", expires_in=60.0))
     assert (joined.revision, joined.expires_at) == (1, read(run_open, calls_of)["k2"].expires_at)
+    assert facts(run_open) == noted(run_open) == ["pause.open", "pause.call.undecided"]
     decide(run_open, "k1", "denied")
     decide(run_open, "k2", "denied")
     with pytest.raises(ConflictError, match="no calls can be added"):

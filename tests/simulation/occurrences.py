@@ -246,6 +246,9 @@ PEOPLE: dict[str, Count] = {
         "SELECT count(*) FROM pauses WHERE form = 'explicit' AND status = 'resumed'"
     ),
     "calls in doubt that people resolved": _noted("resolved"),
+    "calls that joined an open pause": _sql(
+        "SELECT count(*) FROM audit WHERE action = 'pause.call.undecided' AND body LIKE '%\"from\":null%'"
+    ),
     "calls asked again at a later revision": _calls("revision > 1"),
 }
 OPERATORS: dict[str, Count] = {

@@ -89,9 +89,6 @@ TAMPERINGS = [
     Tampering("answers.judge", "as the workload says", note("wrong", text="as the workload says")),
     # -- attempts
     Tampering(
-        "attempts._order", "wrote to the journal after attempt", one_of("journal", attempt="attempt + 1")
-    ),
-    Tampering(
         "attempts._counts",
         "was lost 1 times and tried again",
         LIFECYCLE.format(
@@ -321,6 +318,8 @@ TAMPERINGS = [
     ),
     Tampering("pauses.judge", "goes back from revision", facts_of("pause.open", "revision", "3")),
     Tampering("pauses.judge", "comes before it was opened", without("audit", "action = 'pause.open'")),
+    Tampering("pauses.judge", "which did not join pause", facts_of("pause.open", "calls", "[]")),
+    Tampering("pauses._rows", "no fact says that call x", again("pause_calls", "1", call_id="'x'")),
     Tampering("pauses._rows", "its last fact says resumed", one_of("pauses", status="'ready'")),
     Tampering("pauses._rows", "settled at None", one_of("pauses", settled_at="NULL")),
     Tampering("pauses._rows", "has facts and no row", without("pauses", "form = 'explicit'")),

@@ -96,7 +96,14 @@ class _Walk:
         if kind == "vote":
             return
         self._epoch(name, pause, body)
-        call = pause.calls.setdefault(body["call_id"], self._new(name, body["call_id"]))
+        if body["call_id"] not in pause.calls:
+            joins = action == "pause.call.undecided" and body["from"] is None
+            if not joins or pause.status not in ("open", "needs_review"):
+                self.found.append(f"{action} of call {body['call_id']}, which did not join pause {name}")
+            pause.calls[body["call_id"]] = self._new(name, body["call_id"])
+            if joins:
+                return
+        call = pause.calls[body["call_id"]]
         if kind == "call":
             self._decision(name, pause, call, rest[0], body)
         else:
@@ -196,12 +203,14 @@ def _rows(life: Life, pauses: dict[str, Pause]) -> list[str]:
     found += [f"pause {name} has facts and no row" for name in sorted(gone)]
     calls = life.rows(
         "SELECT c.pause_id, c.call_id, c.decision, c.execution, c.handed_over, c.effect_key, p.status,"
-        " p.form, c.kind FROM pause_calls c JOIN pauses p ON p.pause_id = c.pause_id"
+        " p.form FROM pause_calls c JOIN pauses p ON p.pause_id = c.pause_id"
     )
-    for name, call_id, decision, execution, handed_over, key, status, form, kind in calls:
+    for name, call_id, decision, execution, handed_over, key, status, form in calls:
         which = f"call {call_id} of pause {name}"
-        new = Call(execution="in_doubt" if kind == "in_doubt" else "none")
-        call = pauses.get(name, Pause("", 0)).calls.get(call_id, new)
+        call = pauses.get(name, Pause("", 0)).calls.get(call_id)
+        if call is None:
+            found.append(f"no fact says that {which} was asked")
+            continue
         if (decision, execution) != (call.decision, call.execution):
             found.append(
                 f"{which} is {decision} and {execution},"

@@ -31,6 +31,18 @@ def of_decision(tx: Tx, pause: Pause, call: PausedCall, *, to: str, cause: str, 
     _write(tx, pause, f"pause.call.{to}", actor, _of_call(pause, call, call.decision, to, cause))
 
 
+def of_joining(tx: Tx, pause: Pause, call: PausedCall, *, actor: str) -> None:
+    """Record that one more call waits in an open pause; the fact of its opening names the first ones."""
+    body = _of_call(pause, call, None, call.decision, "it joins an open pause")
+    _write(
+        tx,
+        pause,
+        "pause.call.undecided",
+        actor,
+        {**body, "kind": call.kind, "tool_name": call.asked.tool_name},
+    )
+
+
 def of_vote(tx: Tx, pause: Pause, call: PausedCall, vote: str, *, key_id: str, actor: str) -> None:
     """Record a vote; a decision that it leads to is recorded separately."""
     body = {"run_id": pause.run_id, "call_id": call.call_id, "vote": vote, "key_id": key_id}
@@ -43,7 +55,7 @@ def of_execution(tx: Tx, pause: Pause, call: PausedCall, *, to: str, cause: str,
     audit.record(tx, pause.workspace_id, actor, f"pause.execution.{to}", pause.pause_id, body)
 
 
-def _of_call(pause: Pause, call: PausedCall, before: str, to: str, cause: str) -> dict[str, Any]:
+def _of_call(pause: Pause, call: PausedCall, before: str | None, to: str, cause: str) -> dict[str, Any]:
     return {
         "run_id": pause.run_id,
         "call_id": call.call_id,

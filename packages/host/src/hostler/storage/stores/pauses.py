@@ -98,6 +98,8 @@ def add_calls(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, actor: str) -> 
     standing = pause_calls.of_pause(tx, pause)
     check_room(len(standing), len(calls))
     pause_calls.insert(tx, pause, calls, first_ordinal=len(standing))
+    for call in pause_calls.of_pause(tx, pause)[len(standing) :]:
+        pause_facts.of_joining(tx, pause, call, actor=actor)
     if pause.status == "open" and any(call.kind == "in_doubt" for call in calls):
         pause = move(tx, pause, "needs_review", cause="a call may have been made: nobody knows", actor=actor)
     pause = note_expiry(tx, pause)
