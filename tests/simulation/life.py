@@ -134,8 +134,8 @@ class Life:
         self.over = False
         self.calm = asyncio.Event()
         """Set when the faults are over."""
-        self.runs: dict[str, str] = {}
-        """The runs of the events that were accepted, by the event's id."""
+        self.runs: dict[tuple[str, str], str] = {}
+        """The runs of the events that were accepted, by workspace and event."""
         self._plugins = ["plugin", *plan.plugins]
         self.standing: list[Standing] = []
         """What each host holds at the end, at rest."""
@@ -204,10 +204,10 @@ class Life:
             await wait(RETRY_SECONDS)
 
     async def run_of(self, event: str) -> str | None:
-        """Wait for the run of an event. None if it has none when the faults end."""
-        while event not in self.runs and not self.calm.is_set():
+        """Wait for the run of an event of the first workspace. None if it has none when the faults end."""
+        while (WORKSPACE, event) not in self.runs and not self.calm.is_set():
             await wait(RETRY_SECONDS)
-        return self.runs.get(event)
+        return self.runs.get((WORKSPACE, event))
 
     def plugins_of(self, host: SimulatedHost) -> list[SimulatedProcess]:
         """Return the living plugin processes of a host."""

@@ -25,17 +25,7 @@ MAX_ATTEMPTS = 3
 
 def judge(life: Life) -> list[str]:
     """All of it."""
-    return [*_order(life), *_counts(life), *_endings(life), *_own_pauses(life), *_children(life)]
-
-
-def _order(life: Life) -> list[str]:
-    """A superseded attempt writes nothing."""
-    found, latest = [], ("", 0)
-    for run, attempt in life.rows("SELECT run_id, attempt FROM journal ORDER BY run_id, last_position"):
-        if run == latest[0] and attempt < latest[1]:
-            found.append(f"attempt {attempt} of run {run} wrote to the journal after attempt {latest[1]} did")
-        latest = (run, attempt)
-    return found
+    return [*_counts(life), *_endings(life), *_own_pauses(life), *_children(life)]
 
 
 def _counts(life: Life) -> list[str]:

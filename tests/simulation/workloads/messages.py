@@ -124,7 +124,7 @@ async def message(life: Life, action: Action) -> None:
         agent=data["agent"],
     )
     if run is not None:
-        life.runs[data["id"]] = run
+        life.runs[workspace, data["id"]] = run
         await read(life, run, prefer, data["id"])
 
 
