@@ -1,14 +1,16 @@
-"""Time and chance of a simulated world, in place of the operating system's."""
+"""Time, chance and file locks of a simulated world, in place of the operating system's."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from hostler.simulation.locks import FileLocks
 from hostler.simulation.loop import SimulatedLoop, current_process
 
 EPOCH = 1_790_000_000.0
@@ -60,7 +62,7 @@ class _World:
 
 @contextlib.contextmanager
 def simulated_machine(loop: SimulatedLoop, chance: Chance) -> Iterator[None]:
-    """Let `time`, `os.urandom` and `random` of this interpreter be those of a world.
+    """Let `time`, `os.urandom`, `random` and `fcntl.flock` of this interpreter be those of a world.
 
     The host reads them through `hostler.domain.clock`, at each call.
     """
@@ -79,6 +81,7 @@ def simulated_machine(loop: SimulatedLoop, chance: Chance) -> Iterator[None]:
         (os, "urandom", world.urandom),
         (random, "_urandom", world.urandom),
         (random, "random", world.random),
+        (fcntl, "flock", FileLocks(fcntl.flock).flock),
     ]
     before = [(module, name, getattr(module, name)) for module, name, _ in replaced]
     for module, name, instead in replaced:

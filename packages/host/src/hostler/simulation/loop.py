@@ -24,12 +24,22 @@ MAX_CALLBACKS_PER_INSTANT = 20_000
 """A process that still has something to do is taken to wait for the clock, which then moves."""
 STEP_SECONDS = 0.001
 """How far the clock moves for a process that never waits."""
+THREAD_RETRY_SECONDS = 0.01
+"""How soon a thread that had to wait is tried again."""
 
 _process: ContextVar[SimulatedProcess] = ContextVar("hostler_simulated_process")
 
 
 class NothingLeftError(Exception):
     """Something waits, and nothing can happen any more."""
+
+
+class MustWaitError(BaseException):
+    """A thread would wait here for another process, which needs the world's only thread to go on.
+
+    A function in a simulated thread is tried again, from its beginning. No `except Exception` of it may take
+    this for an error of its work.
+    """
 
 
 @dataclass(eq=False, slots=True)
@@ -224,6 +234,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         def work() -> None:
             try:
                 value = func(*args)
+            except MustWaitError:
+                self.call_later(THREAD_RETRY_SECONDS, work)
             except BaseException as error:  # noqa: BLE001  raised at the caller
                 if not future.done():
                     future.set_exception(error)

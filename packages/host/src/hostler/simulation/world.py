@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from hostler.host.config import Settings
@@ -111,7 +109,6 @@ class SimulatedHost:
         self.host, self.failed = None, None
         self.world.tell(self.name, "starts")
         self.process = self.world.process(f"{self.name}.{self.starts}", self.clock)
-        self.process.at_death.append(lambda: _release_locks(self.settings.data_dir))
         self.process.spawn(self._main(self.process))
 
     async def _main(self, process: SimulatedProcess) -> None:
@@ -247,19 +244,3 @@ class _Request(Generic[T]):
             self._loop.call_later(
                 self._latency.network(), self._handler.cancel, context=self._process.context()
             )
-
-
-def _release_locks(data_dir: Path) -> None:
-    """Release the file locks of a process that was killed, as its operating system does."""
-    for descriptor in _lock_files(data_dir):
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, descriptor, inheritable=False)
-        os.close(null)
-
-
-def _lock_files(data_dir: Path) -> Iterator[int]:
-    for entry in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):
-            target = entry.readlink()
-            if target.name.endswith("lock") and target.is_relative_to(data_dir):
-                yield int(entry.name)
