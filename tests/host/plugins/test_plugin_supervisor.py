@@ -16,8 +16,11 @@ import msgspec
 import pytest
 
 from hostler.host.bundled import bundled
+from hostler.plugins.connection import PluginConnection
+from hostler.plugins.context import RunningPlugin
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, DEFAULT_START_LIMITS
 from hostler.plugins.source import Folder, SingleFile
+from hostler.plugins.startup import start_plugin
 from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import (
     ConflictError,
@@ -351,3 +354,67 @@ async def test_a_process_that_works_on_runs_that_were_ended_is_ended(tmp_path: P
         new = await host.connection(key)
         assert (new is old) == (not start)
         assert (await run(new, "echo new")).texts == ["new"]
+
+
+class Gate:
+    """Starts of processes that wait while `open` is not set."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+        self.waits = asyncio.Event()
+
+    async def start(self, *parts: Any, **more: Any) -> RunningPlugin:
+        self.waits.set()
+        await self.open.wait()
+        return await start_plugin(*parts, **more)
+
+    def close(self) -> None:
+        self.open.clear()
+        self.waits.clear()
+
+
+async def _replaced_by_another_source(host: Supervisor, _: str, folder: Path) -> None:
+    host.put("test/wire", write_wire(folder / "other"))
+
+
+async def _restarting(host: Supervisor, key: str, _: Path) -> None:
+    restart = asyncio.create_task(host.restart(key))
+    restart.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+
+@pytest.mark.parametrize("change", [_replaced_by_another_source, _restarting])
+async def test_a_process_that_is_being_replaced_is_awaited_like_the_others(
+    tmp_path: Path, change: Callable[[Supervisor, str, Path], Any]
+) -> None:
+    limits = replace(DEFAULT_CONNECTION_LIMITS, leave_seconds=0.5)
+    gate = Gate()
+    async with supervisor(tmp_path, connection_limits=limits, start=gate.start) as (host, _):
+        key = host.add(write_wire(tmp_path / "wire", start="ignores"))
+        old = await host.connection(key)
+        running = await begin(old, "wait")
+        gate.close()
+        await change(host, key, tmp_path)
+        if change is _restarting:
+            await gate.waits.wait()
+        old.cancel_run(running.run_id)
+        old.end_run(running.run_id)
+        await host.wait_free([running.run_id])
+        assert old.closed.done()
+        gate.open.set()
+        assert await host.connection(key) is not old
+
+
+async def test_a_restart_is_finished_although_nobody_waits_for_it(tmp_path: Path) -> None:
+    gate = Gate()
+    async with supervisor(tmp_path, start=gate.start) as (host, _):
+        key = host.add(write_wire(tmp_path / "wire"))
+        old: PluginConnection = await host.connection(key)
+        gate.close()
+        restart = asyncio.create_task(host.restart(key))
+        await gate.waits.wait()
+        restart.cancel()
+        await asyncio.wait([restart])
+        gate.open.set()
+        await old.closed
+        assert await host.connection(key) is not old

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
+from hostler.simulation.plugins import PluginLife
 from hostler.simulation.world import SimulatedHost
 from simulation.life import Life
-from simulation.standing import tasks_of
-
-RUNNER = "HostConnection._execute"
-"""The coroutine in which a plugin's process works on a run."""
 
 
 async def attend(life: Life) -> None:
@@ -40,7 +37,16 @@ def _committed(life: Life, host: SimulatedHost, epochs: dict[str, tuple[int, int
             continue
         for plugin in life.world.plugins.lives:
             if plugin.process.alive and plugin.host is host.process:
-                count = tasks_of(plugin.process)[RUNNER]
+                count = _at_work(plugin)
                 if count:
                     text = f"{host.name} joined again, and its plugin still works on {count} runs of before"
                     life.outside.note("wrong", text=text)
+
+
+def _at_work(plugin: PluginLife) -> int:
+    """Count the runs of a plugin that have not ended there, without those that its SDK gave up on.
+
+    The SDK lets nothing of such a run reach the host, although its code may go on
+    (docs/decisions/a-lease-is-a-fact-of-the-database.md).
+    """
+    return 0 if plugin._sdk is None else len(plugin._sdk._runs)

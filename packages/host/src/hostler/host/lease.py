@@ -2,8 +2,9 @@
 
 The lease is renewed five times per its length. A host that could not renew it for two thirds of its length
 stops before another one may take over: it claims nothing, ends its attempts, informs its plugins, and joins
-again in a new epoch once no work of the old one is left. That alone is not safe, since a suspended host may
-resume at any point: claims and writes also check the lease in their own transaction (`hosts.holds`).
+again in a new epoch once they have left the runs of the old one. That alone is not safe, since a suspended
+host may resume at any point: claims and writes also check the lease in their own transaction
+(`hosts.holds`).
 """
 
 from __future__ import annotations

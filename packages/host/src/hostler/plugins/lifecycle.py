@@ -43,6 +43,7 @@ class PluginLifecycle:
         self._restart: asyncio.TimerHandle | None = None
         self._failed_files: tuple[object, ...] | None = None
         self._leaving: set[RunningPlugin] = set()
+        """Processes that were replaced, or are to be once another one has started."""
         self._background: set[asyncio.Task[None]] = set()
         self._closing = False
         self._warnings: tuple[str, ...] = ()
@@ -220,17 +221,27 @@ class PluginLifecycle:
     async def restart(self) -> None:
         """Start a new process from the current files; the old one finishes its runs, then ends.
 
-        Raises PluginStartError if the new one does not start; the old one then stays in use.
+        Raises PluginStartError if the new one does not start; the old one then stays in use. A restart that
+        has begun is finished even if the caller is cancelled.
         """
+        task = asyncio.get_running_loop().create_task(self._restart_now())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        await asyncio.shield(task)
+
+    async def _restart_now(self) -> None:
         old, self._current = self._current, None
         self.breaker = CLOSED
+        if old is not None:
+            self._leaving.add(old)
         try:
             await self.connection()
         except (PluginError, UnavailableError):
-            if old is not None and self._closing:
-                self._spawn(self._drain(old, self.context.start_limits.drain_seconds))
-            elif old is not None and old.connection.is_ready:
+            if old is not None and old.connection.is_ready and not self._closing:
+                self._leaving.discard(old)
                 self._current = old
+            elif old is not None:
+                self._spawn(self._drain(old, self.context.start_limits.drain_seconds))
             raise
         if old is not None:
             self._spawn(self._drain(old, self.context.start_limits.drain_seconds))

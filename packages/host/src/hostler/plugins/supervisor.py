@@ -232,7 +232,8 @@ class Supervisor:
     async def wait_free(self, run_ids: Collection[str]) -> None:
         """Wait until no plugin works on these runs, which the host has ended; end a process that does."""
         seconds = self._context.connection_limits.leave_seconds
-        await asyncio.gather(*(life.wait_free(run_ids, seconds) for life in self._plugins.values()))
+        lives = [*self._plugins.values(), *self._leaving.values()]
+        await asyncio.gather(*(life.wait_free(run_ids, seconds) for life in lives))
 
     async def manifest(self, runner_id: str) -> AgentRunnerManifest:
         """Return a runner's manifest; start its plugin if it was never seen.
