@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.cli.pause_show import pretty, show_pause, what_next
+from hostler.cli.pause_show import pretty, show_call, show_pause, what_next
 from hostler.cli.run_output import until_paused
 from hostler.cli.terminal_text import ESCAPED, visible
 from hostler.journal.feed import StoredResult
@@ -73,6 +73,18 @@ def test_a_pause_is_shown_with_its_digests_and_how_far_its_quorum_is(
         assert part in shown
     assert "1 of 2 ann" in shown
     assert shown.count("nothing to decide") == 3
+
+
+@pytest.mark.parametrize(
+    ("review", "says"), [(None, "outcome   unknown"), ("in_doubt", "needs review: in doubt")]
+)
+def test_a_call_that_may_have_been_made_is_shown_as_such(
+    review: str | None, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_call({**PAUSE["calls"][0], "execution": "in_doubt", "review": review})  # type: ignore[index]
+    shown = capsys.readouterr()
+    assert says in shown.out + shown.err
+    assert ("outcome   unknown" in shown.out) == (review is None)
 
 
 def test_what_to_do_next_is_said_in_commands(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from hostler.domain.pause_actions import (
     NotApproverError,
     Similar,
     StaleViewError,
+    SupersededError,
     UnprocessableError,
 )
 from hostler.domain.tool_pins import PresentTool
@@ -19,7 +20,7 @@ from hostler.pauses.service import PauseService
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import api_keys as keys
-from hostler.storage.stores import approval_rules, pause_claims, runs
+from hostler.storage.stores import approval_rules, pause_claims, run_endings, runs
 from hostler_protocol.errors import NotFoundError
 from support.pause_desk import DeskWorld, approve, deny
 from support.pauses import PIN, WORKSPACE, call, calls_of, claim_run, rule
@@ -198,6 +199,26 @@ async def test_an_approved_call_that_comes_into_doubt_keeps_its_approval(world: 
     assert await world.status() == "needs_review"
     view = await world.desk.resolve(world.boss, "p1", "k1", "happened", "booked")
     assert (view.status, view.calls[0].decision, view.calls[0].result) == ("ready", "approved", "booked")
+
+
+async def test_what_became_of_a_call_is_not_asked_once_its_run_is_over(world: DeskWorld) -> None:
+    await world.opens()
+    await world.act(world.rita, approve())
+
+    def make_and_end(tx: Tx) -> None:
+        pause_claims.begin_resuming(tx, "r1", 1)
+        pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e1")
+        run_endings.finish(tx, "r1", 1, "failed", cause="the host died", actor="recovery")
+
+    await world.database.write(make_and_end)
+    view = await world.seen(world.boss)
+    assert (view.calls[0].execution, view.calls[0].review, view.calls[0].may_decide) == (
+        "in_doubt",
+        None,
+        False,
+    )
+    with pytest.raises(SupersededError, match="nothing waits for what became of call 'k1'"):
+        await world.desk.resolve(world.boss, "p1", "k1", "happened", "booked")
 
 
 # -- approve similar ------------------------------------------------------------------------------------

@@ -220,8 +220,7 @@ def _rows(life: Life, pauses: dict[str, Pause]) -> list[str]:
             found.append(f"{which} is {execution}, and has no effect key")
         if status == "resumed" and form == "implicit" and not handed_over:
             found.append(f"the runner never got the outcome of {which}, and the pause is resumed")
-        # a run that could not be gone on with, five times, failed: what came of its call is not found out
-        if status == "resumed" and execution == "reserved":
+        if status in SETTLED and execution == "reserved":
             found.append(f"{which} is reserved, and the pause is {status}")
     return found
 

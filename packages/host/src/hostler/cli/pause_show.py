@@ -94,6 +94,8 @@ def show_call(call: dict[str, Any], *, number: int | None = None) -> None:
         rows.append(("approvals", f"{len(given)} of {call['approvals_needed']} {', '.join(given)}".strip()))
     if call["decision"] == "undecided" and not call["may_decide"]:
         rows.append(("for you", "nothing to decide"))
+    if call.get("execution") == "in_doubt" and not call.get("review"):
+        rows.append(("outcome", "unknown: its run ended, or went on without it, while it was being made"))
     for name, value in rows:
         out().print(f"{name:10}{visible(str(value))}", style="dim", markup=False, soft_wrap=True)
 

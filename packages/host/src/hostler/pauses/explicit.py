@@ -143,7 +143,8 @@ def pause_run(
 ) -> Parked | Fenced:
     """Open the pause and end the attempt, in one transaction. The next one has nothing but the state.
 
-    Calls of the attempt that still wait for people wait no longer. `entries` gets the results that show the
+    Calls of the attempt that still wait for people wait no longer; of those under way nobody will know what
+    came of them. `entries` gets the results that show the
     pause: one for each of its calls that people are asked, then `run.paused`; none where nobody is asked.
     """
     held = run_notes.hold(tx, run.run_id)
@@ -152,6 +153,7 @@ def pause_run(
     waiting = pauses.unsettled(tx, run.run_id)
     if waiting is not None and waiting.form == "implicit":
         pauses.close(tx, waiting, "cancelled", cause="the runner paused the run itself", actor=run.runner_id)
+    pauses.leave_in_doubt(tx, run.run_id, cause="the runner paused the run meanwhile", actor=run.runner_id)
     prepared.kept.refer(tx)
     pause = pauses.open(tx, prepared.new, cause="the runner pauses the run", actor=run.runner_id)
     entries += map(pause_entries.requested, _undecided(tx, pause))

@@ -213,10 +213,11 @@ def call_to_resolve(tx: Tx, caller: Caller, pause: Pause, call_id: str) -> Pause
     refused = refusal(call.asked.rule, caller, pause.requester)
     if refused is not None:
         raise NotApproverError(refused, call_id=call_id)
+    if call.execution == "in_doubt" and is_settled(pause.status):
+        text = f"this pause is {pause.status}: nothing waits for what became of call {call_id!r}"
+        raise SupersededError(text, status=pause.status)
     if call.review != "in_doubt" and not _resolutions(tx, pause, call):
         raise UnprocessableError(f"call {call_id!r} is not in doubt", reason="wrong_kind", kind=call.kind)
-    if call.review == "in_doubt" and is_settled(pause.status):
-        raise SupersededError(f"this pause is {pause.status}", status=pause.status)
     return call
 
 

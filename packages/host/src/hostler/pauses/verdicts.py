@@ -167,7 +167,9 @@ def _reserve(run: Run, call: PausedCall, tx: Tx, effect_key: str) -> HostlerErro
 
 
 def _settle(run: Run, call: PausedCall, tx: Tx, error: HostlerError | None) -> None:
-    told = pause_claims.record_outcome(tx, run.run_id, call.call_id, run.attempt, failed=error is not None)
+    told = pause_claims.record_outcome(
+        tx, run.run_id, call.call_id, run.attempt, failed=error is not None, pause_id=call.pause_id
+    )
     if isinstance(told, ClaimRefused) and told.reason == "made":  # approved, and not called yet
         _hand_over(run, call, tx, error)
 

@@ -37,6 +37,11 @@ def find(tx: Tx, pause: Pause, call_id: str) -> PausedCall | None:
     return None if row is None else call_of(row)
 
 
+def reserved(tx: Tx, run_id: str) -> list[PausedCall]:
+    """Return the calls of a run that were about to be executed and have no outcome."""
+    return [call_of(row) for row in tx.all(_q.reserved, run_id=run_id)]
+
+
 def changed(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[PausedCall]:
     """Return calls of all workspaces whose tool is gone."""
     return [call_of(row) for row in tx.all(_q.changed, limit=limit)]

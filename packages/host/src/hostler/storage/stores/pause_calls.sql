@@ -38,6 +38,9 @@ UPDATE pause_calls SET decision = 'undecided', decided_by = NULL, decided_at = N
     review = cast(:review AS text), revision = :revision, asked = :asked, expires_at = cast(:expires_at AS bigint)
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id AND call_id = :call_id AND execution = 'none'
 
+-- name: reserved
+SELECT * FROM pause_calls WHERE run_id = :run_id AND execution = 'reserved' ORDER BY pause_id, ordinal
+
 -- name: changed
 -- Calls of all workspaces that wait for their tool to come back: for the sweeper.
 SELECT * FROM pause_calls WHERE review = 'changed' ORDER BY pause_id, ordinal LIMIT :limit

@@ -21,6 +21,7 @@ from hostler.domain.pauses import (
     MAX_RESUME_LOSSES,
     PauseStatus,
     ReviewReason,
+    is_settled,
 )
 from hostler.domain.tool_pins import PresentTool
 from hostler.storage.port import Tx
@@ -85,9 +86,15 @@ def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -
     return pause_calls.find(tx, pause, call_id) or call
 
 
-def record_outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> Pause | ClaimRefused:
-    """Record that the runner gets the tool's result or error, which is journalled in the same transaction."""
-    found = _reserved(tx, run_id, call_id, epoch)
+def record_outcome(
+    tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool, pause_id: str | None = None
+) -> Pause | ClaimRefused:
+    """Record that the runner gets the tool's result or error, which is journalled in the same transaction.
+
+    `pause_id`: the call's pause; None: the run's unsettled one. A pause may be settled while its calls are
+    under way: an explicit one is `resumed` when the run opens the next, and people may cancel it.
+    """
+    found = _reserved(tx, run_id, call_id, epoch, pause_id)
     if isinstance(found, ClaimRefused):
         return found
     pause, call, actor = found
@@ -245,8 +252,16 @@ def _live(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | ClaimRefuse
     return _Found(pause, call, run.host_id or "host")
 
 
-def _reserved(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | ClaimRefused:
-    """Find a call as `_live` does, if it is reserved."""
+def _reserved(
+    tx: Tx, run_id: str, call_id: str, epoch: int, pause_id: str | None = None
+) -> _Found | ClaimRefused:
+    """Find a call as `_live` does, if it is reserved; also in a pause that is settled already."""
+    run = run_notes.hold(tx, run_id)
+    pause = None if run is None or pause_id is None else pauses.find(tx, run.workspace_id, pause_id)
+    if run is not None and pause is not None and is_settled(pause.status):
+        call = pause_calls.find(tx, pause, call_id)
+        if call is not None and call.execution == "reserved" and run.attempt == epoch == call.epoch:
+            return _Found(pause, call, run.host_id or "host")
     found = _live(tx, run_id, call_id, epoch)
     if isinstance(found, ClaimRefused) or found.call.execution == "reserved":
         return found

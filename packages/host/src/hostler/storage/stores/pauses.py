@@ -280,21 +280,31 @@ def expire(tx: Tx, pause: Pause) -> list[PausedCall]:
     return late
 
 
+def leave_in_doubt(tx: Tx, run_id: str, *, cause: str, actor: str) -> None:
+    """Record that it stays unknown whether the run's reserved calls were made: no attempt takes them up."""
+    for call in pause_calls.reserved(tx, run_id):
+        pause = get(tx, call.workspace_id, call.pause_id)
+        pause_calls.execute(tx, pause, call, "in_doubt", cause=cause, actor=actor)
+
+
 def end_with_run(
     tx: Tx, run_id: str, attempt: int | None, status: RunStatus, *, cause: str, actor: str
 ) -> Pause | None:
     """Settle the pause of a run that is about to change to `status`, before the last entry of its journal.
 
-    Return None if there is no pause, or if the run cannot change to `status` (`attempt` None means any
-    attempt). A pause whose outcomes the runner got, or whose continuation it used, becomes `resumed`.
+    Return None if none is unsettled, or if the run cannot change to `status` (`attempt` None means any
+    attempt). A pause whose outcomes the runner got, or whose continuation it used, becomes `resumed`. Calls
+    whose outcome nobody will learn become `in_doubt`.
     """
     if tx.dialect == "postgres":  # another host may be opening a pause at this moment
         run_notes.hold(tx, run_id)
-    pause = unsettled(tx, run_id)
-    run = None if pause is None else run_notes.hold(tx, run_id)
-    if run is None or pause is None:
+    latest = of_run(tx, run_id, limit=1)
+    run = run_notes.hold(tx, run_id) if latest else None
+    if run is None or attempt not in (None, run.attempt) or not runs.may_become(run.status, status):
         return None
-    if attempt not in (None, run.attempt) or not runs.may_become(run.status, status):
+    leave_in_doubt(tx, run_id, cause=cause, actor=actor)
+    (pause,) = latest
+    if is_settled(pause.status):
         return None
     if pause.status == "resuming":
         answered = all(call.handed_over for call in pause_calls.of_pause(tx, pause))
