@@ -48,10 +48,11 @@ PAGE = b"<html><body>Please log in</body></html>"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request. `by`: the process that sent it; `number`: how many there were, with this one."""
+    """A request. `by`: the process that sent it; `sent_at`: when; `number`: how many there were, with it."""
 
     number: int
     by: SimulatedProcess
+    sent_at: float
     method: str
     path: str
     headers: dict[str, str]
@@ -191,8 +192,10 @@ class _Line:
         headers = {name.decode(): value.decode() for name, value in head.headers}
         out = self._service.out
         out.asked[self._service.name] += 1
-        number, by = out.asked[self._service.name], self._connection.client
-        return Asked(number, by, head.method.decode(), head.target.decode(), headers, body)
+        number, client = out.asked[self._service.name], self._connection.client
+        return Asked(
+            number, client.process, client.sent_at, head.method.decode(), head.target.decode(), headers, body
+        )
 
     async def send(self, answer: Answer, *, pause: float = 0.0) -> int:
         """Send an answer; return its status."""

@@ -41,9 +41,9 @@ class ModelService(HttpService):
         super().__init__(out, network, NAME)
 
     def arrived(self, asked: Asked) -> None:
-        """Take note of the question; what a process sent before its end may arrive after it."""
-        if asked.by.alive:
-            self.out.note("asked", question=_question(asked), number=asked.number, by=asked.by.name)
+        """Take note of the question, and of when it was asked: it may arrive long after another one."""
+        question, by = _question(asked), asked.by.name
+        self.out.note("asked", question=question, number=asked.number, by=by, sent=asked.sent_at)
 
     def answer(self, asked: Asked) -> Answer:
         """Answer, whole or piece by piece."""

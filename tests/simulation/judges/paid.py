@@ -14,11 +14,13 @@ NOT_ANSWERS = frozenset({"cancelled", "gave up"})
 
 def judge(life: Life) -> list[str]:
     """All of it."""
-    asked: dict[str, list[int]] = defaultdict(list)
-    paid: dict[str, list[int]] = defaultdict(list)
-    for _, kind, data in life.outside.notes:
-        if kind in ("asked", "paid"):
-            (asked if kind == "asked" else paid)[data["question"]].append(data["number"])
+    asked: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    paid: dict[str, dict[int, float]] = defaultdict(dict)
+    for at, kind, data in life.outside.notes:
+        if kind == "asked":
+            asked[data["question"]].append((data["number"], data["sent"]))
+        elif kind == "paid":
+            paid[data["question"]][data["number"]] = at
     recorded = _recorded(life)
     found = []
     for (run, question), answers in recorded.items():
@@ -27,7 +29,8 @@ def judge(life: Life) -> list[str]:
         number = int(answers[-1].rpartition("#")[2])
         if number not in paid[question]:
             found.append(f"run {run}: the recorded answer {answers[-1]!r} was never given")
-        again = [later for later in asked[question] if later > number]
+        given = paid[question].get(number, 0.0)
+        again = [later for later, sent in asked[question] if later > number and sent > given]
         if again:
             found.append(f"run {run}: {question!r} was asked again after {number} was recorded: {again}")
     return [*found, *_heard(life, {answer for answers in recorded.values() for answer in answers})]

@@ -104,6 +104,8 @@ class ClientEnd:
         self.process = process
         self._core = core
         self._chance = network.chance.stream(f"connections of {process.name}")
+        self.sent_at = 0.0
+        """When it last sent something."""
         self._unread = bytearray()
         self._over: str | None = None
         """Why nothing more arrives: "ended" or "reset"."""
@@ -148,6 +150,7 @@ class ClientEnd:
         """Send bytes."""
         if self._closed or self._over == "reset":
             raise self._core.WriteError("broken pipe")
+        self.sent_at = self.process.loop.time()
         self._out.write(buffer, self._chance)
 
     async def aclose(self) -> None:
@@ -171,7 +174,7 @@ class ServerEnd:
     """The end of the process that listens. Set `received` and `left` when it is accepted."""
 
     def __init__(self, client: ClientEnd, chance: Any) -> None:
-        self.client = client.process
+        self.client = client
         self.was_reset = False
         self.out: Stream
         self.received: Callable[[bytes], None] = lambda _: None
