@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hostler.http.host_metrics import samples_of
 from hostler.http.streams import Streams
+from simulation.outside import HUNG_SECONDS
 
 if TYPE_CHECKING:
     from hostler.host.host import Host
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS = 20.0
 """After all facts are at their end: calls give up within 10 s, cancelled attempts leave within 10 s."""
+MCP_TASKS = {"McpConnection._run": 1, "TaskHandle._run_coro": 3, "Event.wait": 2}
+"""Tasks of the session with an MCP server at rest, and how many there are at most."""
 LOCK_LOOKS = 200
 
 
@@ -51,6 +54,7 @@ class Standing:
 async def look(world: World, hosts: Sequence[SimulatedHost]) -> list[Standing]:
     """Give the hosts time to finish, then look at each."""
     await asyncio.sleep(SETTLE_SECONDS)
+    await _requests_end(hosts)
     found = []
     for host in hosts:
         process = host.process
@@ -59,6 +63,21 @@ async def look(world: World, hosts: Sequence[SimulatedHost]) -> list[Standing]:
             locked = await _stays_locked(host.settings.data_dir / "maintenance.lock")
             found.append(_standing(world, host, process, host.host, metrics, locked=locked))
     return found
+
+
+async def _requests_end(hosts: Sequence[SimulatedHost]) -> None:
+    """Wait for requests to an MCP server whose calls have given up: the SDK keeps them open.
+
+    They end when the connection does: here the server breaks it, otherwise the host after
+    `hostler.tools.mcp.sessions.QUIET_SECONDS`.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + HUNG_SECONDS
+    processes = [host.process for host in hosts if host.process is not None]
+    while loop.time() < until and any(
+        tasks_of(process)[name] > most for process in processes for name, most in MCP_TASKS.items()
+    ):
+        await asyncio.sleep(1.0)
 
 
 async def _stays_locked(path: Path) -> bool:

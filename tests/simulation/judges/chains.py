@@ -62,10 +62,13 @@ def _cancellations(life: Life) -> list[str]:
     """A cancellation that was accepted has its fact, unless the run was over by then."""
     facts = {run for (run,) in life.rows("SELECT target FROM audit WHERE action = 'run.cancel_requested'")}
     ends = dict(life.rows("SELECT run_id, finished_at FROM runs WHERE finished_at IS NOT NULL"))
+    ahead = sum(max(0.0, one.data["by"]) for one in life.plan.actions if one.what == "clock")
     found = [
         f"run {data['run']} was cancelled by a person, and the audit log does not say so"
         for at, kind, data in life.outside.notes
-        if kind == "cancelled" and data["run"] not in facts and ends.get(data["run"], at) / 1000 - EPOCH > at
+        if kind == "cancelled"
+        and data["run"] not in facts
+        and ends.get(data["run"], at) / 1000 - EPOCH - ahead > at
     ]
     asked = {run for (run,) in life.rows("SELECT run_id FROM runs WHERE cancel_requested_at IS NOT NULL")}
     found += [

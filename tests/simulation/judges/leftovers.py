@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simulation.life import Life
-from simulation.standing import Standing
+from simulation.standing import MCP_TASKS, Standing
 from simulation.workloads import calls, strikes
 from simulation.workloads.faults import KINDS, MOMENTS
 
@@ -22,8 +22,6 @@ STANDING_TASKS = frozenset(
     }
 )
 """Tasks that a host has at rest: its workers, and what watches and starts plugins."""
-MCP_TASKS = {"McpConnection._run": 1, "TaskHandle._run_coro": 3, "Event.wait": 2}
-"""Tasks of the session with an MCP server, and how many there are at most."""
 PLUGIN_TASKS = frozenset({"PluginLife._until_closed"})
 ROGUE = "/test/rogue/"
 """The plugin that keeps to no rule."""

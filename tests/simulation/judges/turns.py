@@ -107,6 +107,8 @@ def _deadlines(life: Life) -> list[str]:
         for spec in life.plan.agents
         if (seconds := spec.get("config", {}).get("timeout")) is not None
     }
+    if any(action.what == "clock" for action in life.plan.actions):
+        return []  # before the first one, too: facts of after it may bear times of before
     disturbed = [action.at for action in life.plan.actions if action.what not in UNDISTURBED]
     until = min(disturbed, default=life.world.loop.time())
     agents = dict(

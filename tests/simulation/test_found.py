@@ -1,0 +1,33 @@
+"""Lives that once showed something, cut down: `found/NAME.json`, with the cause. Now they show nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from simulation.lives import Workers
+from simulation.plan import Plan
+
+FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
+
+
+class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A life, and why it showed what the name of its file says."""
+
+    cause: str
+    plan: Plan
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    with Workers(1) as made:
+        yield made
+
+
+@pytest.mark.parametrize("file", FOUND, ids=lambda file: file.stem)
+def test_what_was_found_once_is_mended(file: Path, workers: Workers) -> None:
+    found = msgspec.json.decode(file.read_bytes(), type=Found)
+    assert workers.live(found.plan).findings == [], found.cause
