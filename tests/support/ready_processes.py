@@ -1,12 +1,14 @@
 """`hostler` as real processes, forked from one of each test process that has imported it.
 
-Hundreds of tests run the command, and most of what such a process does is to import. It is given what a
-process has of its own when it begins: working folder, environment, arguments and three files. That commands
-import no more than they use is proven with interpreters of their own (tests/host/cli/test_lazy_commands.py).
+Hundreds of tests run the command, and most of what such a process does is to import and to try the machine's
+sandbox. It is given what a process has of its own when it begins: working folder, environment, arguments and
+three files. That commands import no more than they use is proven with interpreters of their own
+(tests/host/cli/test_lazy_commands.py).
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import faulthandler
 import functools
@@ -152,7 +154,7 @@ def serve_forks(orders: socket.socket) -> None:
     """Fork a process for each order, which goes on as `hostler`."""
     from hostler.cli.main import main
 
-    _import_all()
+    _prepare()
     gc.collect()
     gc.freeze()
     while True:
@@ -173,15 +175,17 @@ def serve_forks(orders: socket.socket) -> None:
             end_with(main)
 
 
-def _import_all() -> None:
-    """Import what commands need, and look at the types of all messages, as each would by itself."""
+def _prepare() -> None:
+    """Import what commands need, look at the types of messages, try the sandbox: as each would by itself."""
     import hostler
     from hostler.domain.struct_types import learn_struct_types
+    from hostler.sandbox.probe import find_capabilities
 
     for module in pkgutil.walk_packages(hostler.__path__, "hostler."):
         if not any(part in module.name for part in LEFT_OUT):
             importlib.import_module(module.name)
     learn_struct_types()
+    asyncio.run(find_capabilities())
 
 
 def _become(order: dict[str, Any], files: list[int]) -> None:
