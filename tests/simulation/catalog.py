@@ -63,6 +63,7 @@ PLANNERS = (
     copies.plan,
     strikes.plan,
     assistants.plan,
+    faults.plan_commits,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -99,7 +100,15 @@ JUDGES = [
     notices.judge,
 ]
 FAULTS = frozenset(
-    {*faults.KINDS, *faults.MOMENTS, *calls.KINDS, *services.ACTIONS, *filters.ACTIONS, *strikes.KINDS}
+    {
+        *faults.KINDS,
+        *faults.MOMENTS,
+        *faults.COMMITS,
+        *calls.KINDS,
+        *services.ACTIONS,
+        *filters.ACTIONS,
+        *strikes.KINDS,
+    }
 )
 
 

@@ -280,7 +280,7 @@ class Life:
         self.calm.set()
         self._happened("all", "faults end: every host is started, thawed, and has room on its disk")
         for host in self.hosts:
-            host.disk.full, host.disk.stall_seconds = False, 0.0
+            host.disk.mend()
             host.thaw()
             host.start()
 

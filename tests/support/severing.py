@@ -28,6 +28,9 @@ class SeveringProxy:
         self._listener.bind(str(Path(self._folder.name) / SOCKET_NAME))
         self._listener.listen()
         self._moment: Moment | None = None
+        self._leaves = False
+        self.away = False
+        """Whether new connections are closed at once."""
         self.severed = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -36,9 +39,9 @@ class SeveringProxy:
         name = database_url.removeprefix("postgresql:///").partition("?")[0]
         return f"postgresql:///{name}?host={self._folder.name}&user=postgres"
 
-    def arm(self, moment: Moment) -> None:
-        """Break the next commit, once."""
-        self._moment = moment
+    def arm(self, moment: Moment, *, leaves: bool = False) -> None:
+        """Break the next commit, once. `leaves`: from then on it takes no connections."""
+        self._moment, self._leaves = moment, leaves
 
     def close(self) -> None:
         """Stop listening."""
@@ -49,6 +52,9 @@ class SeveringProxy:
         with contextlib.suppress(OSError):  # closed
             while True:
                 client, _ = self._listener.accept()
+                if self.away:
+                    client.close()
+                    continue
                 threading.Thread(target=self._forward, args=(client,), daemon=True).start()
 
     def _forward(self, client: socket.socket) -> None:
@@ -67,6 +73,7 @@ class SeveringProxy:
                     if severs:
                         moment, self._moment = self._moment, None
                         self.severed += 1
+                        self.away = self._leaves
                         if moment == "after commit":
                             server.sendall(data)
                             _until_idle(server)

@@ -7,18 +7,22 @@ from typing import Any, TypeVar
 
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.session import ConstraintError
+from hostler.storage.sql.session import CommitUnknownError, ConstraintError
 from hostler_protocol.errors import StorageError
 
 T = TypeVar("T")
 
 
 class Shaky:
-    """A database that refuses the first so many writes, with an error of the given kind."""
+    """A database that refuses the first so many writes, with an error of the given kind, or loses the answers
+    to so many."""
 
-    def __init__(self, inner: SqlDatabase, refusals: int = 0, *, retryable: bool = True) -> None:
+    def __init__(
+        self, inner: SqlDatabase, refusals: int = 0, *, retryable: bool = True, unheard: int = 0
+    ) -> None:
         self._inner = inner
         self.refusals = refusals
+        self.unheard = unheard
         self.writes: list[bool] = []
         self._retryable = retryable
 
@@ -35,7 +39,11 @@ class Shaky:
         if self.refusals:
             self.refusals -= 1
             raise (StorageError if self._retryable else ConstraintError)("the disk is full")
-        return await self._inner.write(work, synced=synced)
+        done = await self._inner.write(work, synced=synced)
+        if self.unheard:
+            self.unheard -= 1
+            raise CommitUnknownError("nobody knows")
+        return done
 
     async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
         return await self._inner.read(work)

@@ -15,7 +15,7 @@ from hostler.journal.feed import Feed, Seen, StoredResult
 from hostler.journal.run_log import FencedError, Item, RunLog
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.session import ConstraintError
+from hostler.storage.sql.session import CommitUnknownError, ConstraintError
 from hostler.storage.stores import hosts, journal, runs
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.hosts import Membership
@@ -217,6 +217,16 @@ async def test_an_error_that_stays_is_told_to_everybody(database: SqlDatabase) -
     assert made.answers == [("delta", ConstraintError)]
     assert await made.numbers() == []
     await made.log.settled()
+
+
+async def test_what_may_have_been_committed_is_not_written_again(database: SqlDatabase) -> None:
+    made = await attempt(database, Shaky(database, unheard=1))
+    made.log.add(made.delta(1, done=made.note("delta")))
+    with pytest.raises(CommitUnknownError):
+        await made.log.pump(made.fences.append)
+    assert made.answers == [("delta", FencedError)]
+    assert [str(fence) for fence in made.fences] == ["this attempt was superseded: nobody knows"]
+    assert await made.numbers() == [1]
 
 
 async def test_what_must_be_on_disk_first_is_and_what_depends_on_the_entry_comes_with_it(

@@ -10,7 +10,7 @@ from pathlib import Path
 from simulation.life import Life
 from simulation.standing import MCP_TASKS, Standing
 from simulation.workloads import calls, strikes
-from simulation.workloads.faults import KINDS, MOMENTS
+from simulation.workloads.faults import COMMITS, KINDS, MOMENTS
 
 STANDING_TASKS = frozenset(
     {
@@ -114,9 +114,8 @@ def _metrics(life: Life, host: Standing) -> list[str]:
 
 
 def _faults(life: Life) -> bool:
-    return any(
-        action.what in (*KINDS, *MOMENTS, *calls.KINDS, *strikes.KINDS) for action in life.plan.actions
-    )
+    faults = {*KINDS, *MOMENTS, *COMMITS, *calls.KINDS, *strikes.KINDS}
+    return any(action.what in faults for action in life.plan.actions)
 
 
 def _hosts(life: Life) -> list[str]:

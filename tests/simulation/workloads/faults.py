@@ -1,4 +1,4 @@
-"""What goes wrong: crashes, freezes, power cuts, full and slow disks, jumps of clocks."""
+"""What goes wrong: crashes, freezes, power cuts, full, slow and defective disks, jumps of clocks."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ MOMENTS = (
     "kill all",
     "freeze all",
 )
+COMMITS = ("commit fails", "commit unheard")
 
 
 def plan(draft: Draft) -> None:
@@ -102,6 +103,23 @@ def plan_moments(draft: Draft) -> None:
         )
 
 
+def plan_commits(draft: Draft) -> None:
+    """In one of four lives: commits that fail with an I/O error or, of a database that hosts share, that
+    happen without an answer to the host."""
+    chance = draft.chance("commits")
+    if chance.random() > 0.25:
+        return
+    for _ in range(chance.choice([1, 1, 2, 3])):
+        draft.add(
+            chance.uniform(0.0, MAX_MOMENT * 0.8),
+            COMMITS[draft.hosts > 1],
+            host=chance.randint(0, draft.hosts - 1),
+            count=int(chance.expovariate(1.0) * chance.choice([2, 15])) + 1,
+            times=chance.choice([1, 1, 1, 2, 5]),
+            seconds=chance.choice([0.0, 0.0, round(chance.uniform(0, 10), 3)]),
+        )
+
+
 async def moment(life: Life, action: Action) -> None:
     """Let something go wrong when something else has happened so often, or to several at once."""
     data = action.data
@@ -137,6 +155,11 @@ async def moment(life: Life, action: Action) -> None:
             await life.later(data["seconds"], lambda: _each(frozen, SimulatedProcess.thaw))
         case "plugin dies again and again":
             await _crash_loop(life, host, data)
+        case "commit fails":
+            await _counted(life, data, _Commits(host), lambda: _defect(host, data["times"]))
+        case "commit unheard":
+            breaks = [data["seconds"]] * data["times"]
+            await _counted(life, data, _Commits(host), lambda: host.disk.breaks.extend(breaks))
         case "kill all":
             for one in life.hosts:
                 one.kill()
@@ -152,6 +175,10 @@ async def moment(life: Life, action: Action) -> None:
 def _each(things: list[T], do: Callable[[T], None]) -> None:
     for thing in things:
         do(thing)
+
+
+def _defect(host: SimulatedHost, times: int) -> None:
+    host.disk.defects += times
 
 
 class _Commits:
@@ -233,4 +260,4 @@ def cut_power(life: Life, host: SimulatedHost) -> None:
         life.outside.note("power cut", host=host.name, lost=host.lose_power())
 
 
-ACTIONS = {**dict.fromkeys(KINDS, fault), **dict.fromkeys(MOMENTS, moment)}
+ACTIONS = {**dict.fromkeys(KINDS, fault), **dict.fromkeys((*MOMENTS, *COMMITS), moment)}

@@ -14,6 +14,7 @@ import pytest
 from hostler.storage.port import Query, Tx
 from hostler.storage.sql import postgres
 from hostler.storage.sql.connect import open_database
+from hostler.storage.sql.session import CommitUnknownError, ConnectionLostError
 from hostler.storage.stores import hosts
 from hostler_protocol.errors import StorageError
 from support.postgres import PostgresServer
@@ -49,6 +50,31 @@ async def test_a_connection_that_breaks_in_a_commit_writes_once(
         assert await database.write(insert(number)) == 1
     assert proxy.severed == 5
     assert [row["id"] for row in await database.read(lambda tx: tx.all(IDS))] == list(range(5))
+    await database.close()
+    proxy.close()
+
+
+@pytest.mark.parametrize(("moment", "there"), [("before commit", [2]), ("after commit", [1, 2])])
+async def test_a_commit_of_which_nobody_can_be_asked_is_not_known(
+    postgres_server: PostgresServer,
+    url: str,
+    moment: Moment,
+    there: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(postgres, "RECONNECT_SECONDS", 0.2)
+    proxy = SeveringProxy(postgres_server.folder)
+    database = open_database(proxy.url(url))
+    await database.write(lambda tx: tx.run(CREATE))
+    proxy.arm(moment, leaves=True)
+    with pytest.raises(CommitUnknownError, match="whether the last writes were committed is not known"):
+        await database.write(insert(1))
+    with pytest.raises(ConnectionLostError, match="nothing was written") as caught:
+        await database.write(insert(3))
+    assert not isinstance(caught.value, CommitUnknownError)
+    proxy.away = False
+    await database.write(insert(2))
+    assert [row["id"] for row in await database.read(lambda tx: tx.all(IDS))] == there
     await database.close()
     proxy.close()
 

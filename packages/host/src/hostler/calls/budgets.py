@@ -15,7 +15,8 @@ from hostler_protocol.errors import StorageError
 
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
-"""Back-off while the database takes nothing (disk full, connection lost): the call waits, nothing is lost."""
+"""Back-off while the database takes nothing (disk full, connection lost): the call waits, nothing is lost.
+What may have been counted, nobody knows, is counted again: a limit is not passed."""
 _ONE_CALL = Use(calls=1)
 
 

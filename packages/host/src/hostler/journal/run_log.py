@@ -17,6 +17,7 @@ from typing import Any
 
 from hostler.journal.feed import Feed, StoredResult
 from hostler.storage.port import Database, Tx
+from hostler.storage.sql.session import CommitUnknownError
 from hostler.storage.stores import hosts, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Deltas, Entries, NewEntry
@@ -188,7 +189,9 @@ class RunLog:
     async def pump(self, on_fenced: Callable[[FencedError], None]) -> None:
         """Write batches until closed. Runs as a task of the run and owns the queue.
 
-        `on_fenced` is called when a write finds that the attempt no longer owns its run.
+        `on_fenced` is called when a write finds that the attempt no longer owns its run. So it is when
+        nobody knows whether a batch was committed, which is raised then: written again, it might be there
+        twice, so that the run has to be settled like one that was lost.
         """
         while True:
             await self._changed.wait()
@@ -228,6 +231,11 @@ class RunLog:
                     lambda tx: self._store(tx, batch), synced=any(item.synced for item in batch)
                 )
                 break
+            except CommitUnknownError as error:
+                fenced = FencedError(error.message)
+                self._fail(batch, fenced)
+                on_fenced(fenced)
+                raise
             except StorageError as error:
                 if isinstance(self._lost, FencedError):  # what it holds is of no more use
                     self._fail(batch, self._lost)

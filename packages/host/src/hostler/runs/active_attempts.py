@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from hostler.storage.sql.session import CommitUnknownError
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import HostlerError
 
@@ -88,6 +89,8 @@ class ActiveAttempts:
             if run.cancel_reason is not None:
                 attempt.cancel(run.cancel_reason, grace_of(run))
             await attempt.execute()
+        except CommitUnknownError as error:
+            log.error("run %s: %s; the next search for lost runs settles it", run.run_id, error)
         except Exception:
             # The top of a run's worker: the log has the traceback, and the run gets an ending.
             log.exception("run %s: the host failed to carry it through", run.run_id)

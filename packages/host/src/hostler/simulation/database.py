@@ -48,7 +48,8 @@ class SimulatedDatabase(SqlDatabase):
         """Commit one group; its callers hear of it a moment later, if their process still lives."""
         done = self._writer.commit_next(self._session)
         self._on_commit()
-        first.loop.call_later(self._latency.wake(), self._written, done, first)
+        late, self._disk.late_seconds = self._disk.late_seconds, 0.0
+        first.loop.call_later(self._latency.wake() + late, self._written, done, first)
 
     def _written(self, done: list[Job], first: Job) -> None:
         settle(done)

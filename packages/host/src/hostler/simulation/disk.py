@@ -1,4 +1,4 @@
-"""A disk that loses what was not synced, commits at a time, and that can be slow and full."""
+"""A disk that loses what was not synced, commits at a time, and that can be slow, full or defective."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hostler.storage.sql.checkpoints import Checkpoints
-from hostler.storage.sql.session import ConnectionLostError
-from hostler.storage.sql.sqlite import SqliteDriver, SqliteSession
+from hostler.storage.sql.session import CommitUnknownError, ConnectionLostError
+from hostler.storage.sql.sqlite import SqliteDriver, SqliteSession, translated
 from hostler_protocol.errors import StorageError
 
 
@@ -25,7 +25,18 @@ class SimulatedDisk:
     """How much longer each commit takes."""
     clock: Callable[[], float] | None = None
     """UTC epoch seconds of the server, for a database that several machines share; None: their own."""
+    defects: int = 0
+    """How many of the next commits fail with an I/O error."""
+    breaks: list[float] = field(default_factory=list)
+    """For the next commits: how long after a commit the host gives up to ask the server what became of it.
+    It happened, and the host does not know."""
     commits: int = 0
+    failed: int = 0
+    """Commits that failed with an I/O error."""
+    unheard: int = 0
+    """Commits that happened, and whose host does not know it."""
+    late_seconds: float = 0.0
+    """How much later the host hears of the commit at hand."""
     _lengths: list[int] = field(default_factory=list)
     """Lengths of the log after each commit that was not synced yet, oldest first."""
     _synced: int = 0
@@ -49,6 +60,27 @@ class SimulatedDisk:
             self._lengths.clear()
         else:
             self._lengths.append(length)
+
+    def fail(self) -> bool:
+        """Whether the commit at hand fails."""
+        if self.defects:
+            self.defects -= 1
+            self.failed += 1
+            return True
+        return False
+
+    def break_off(self) -> bool:
+        """Whether the connection breaks before the answer to the commit at hand."""
+        if self.breaks:
+            self.late_seconds = self.breaks.pop(0)
+            self.unheard += 1
+            return True
+        return False
+
+    def mend(self) -> None:
+        """End all that is wrong."""
+        self.full, self.stall_seconds, self.defects = False, 0.0, 0
+        self.breaks.clear()
 
     def lose_power(self, chance: random.Random) -> int:
         """Drop some of the commits that were not synced, newest first; return how many.
@@ -122,5 +154,13 @@ class _WritingSession(_Session):
     def commit(self) -> None:
         if self._disk.full:
             raise StorageError("no space left on the simulated disk: nothing was written")
+        if self._disk.fail():
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+            raise translated(error, self._disk.path)
         super().commit()
         self._disk.committed(synced=self._synced)
+        if self._disk.break_off():
+            raise CommitUnknownError(
+                "the connection broke; whether the last writes were committed is not known"
+            )

@@ -22,7 +22,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from hostler.domain.struct_types import learn_struct_types
 from hostler.storage.port import Dialect, Tx
-from hostler.storage.sql.session import ConnectionLostError, ContentionError, Driver, Session, SessionTx
+from hostler.storage.sql.session import (
+    CommitUnknownError,
+    ConnectionLostError,
+    ContentionError,
+    Driver,
+    Session,
+    SessionTx,
+)
 from hostler_protocol.errors import UnavailableError
 
 T = TypeVar("T")
@@ -272,7 +279,8 @@ class Writer:
             self._attempt(session, group, grow=True)
         except BaseException as error:  # noqa: BLE001  top of a worker: raised at the callers
             session.rollback()
-            if isinstance(error, ConnectionLostError):  # the jobs behind it would fail in the same way
+            away = isinstance(error, ConnectionLostError) and not isinstance(error, CommitUnknownError)
+            if away:  # the jobs behind it would fail in the same way
                 group += self._queued()
             self._separate(session, group, error)
         return group

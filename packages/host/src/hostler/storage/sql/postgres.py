@@ -21,7 +21,13 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 from hostler.domain.back_off import back_off
 from hostler.storage.port import Dialect, Query, Row
 from hostler.storage.sql.migrate import Migrator
-from hostler.storage.sql.session import APPLICATION, ConnectionLostError, ConstraintError, ContentionError
+from hostler.storage.sql.session import (
+    APPLICATION,
+    CommitUnknownError,
+    ConnectionLostError,
+    ConstraintError,
+    ContentionError,
+)
 from hostler.storage.sql.statements import load
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 from hostler_protocol.ids import new_id
@@ -176,7 +182,10 @@ class PostgresWriter(_Session):
         return self._begin("BEGIN" if synced else "BEGIN; SET LOCAL synchronous_commit = off")
 
     def commit(self) -> None:
-        """Commit. If the connection breaks meanwhile, find out whether the commit happened."""
+        """Commit. If the connection breaks meanwhile, find out whether the commit happened.
+
+        CommitUnknownError if the server cannot be asked.
+        """
         self._group += 1
         statement = _COMMIT.format(group=self._group, writer_id=self._writer_id)
         try:
@@ -196,14 +205,16 @@ class PostgresWriter(_Session):
     def _committed(self) -> bool:
         """Whether the group whose COMMIT broke is in the database."""
         unknown = "whether the last writes were committed is not known"
-        self._reconnect(unknown)
         try:
+            self._reconnect(unknown)
             row = self._connection.execute(_q.last_group.postgres, {"writer_id": self._writer_id}).fetchone()
+        except ConnectionLostError as error:
+            raise CommitUnknownError(str(error)) from error
         except psycopg.Error as error:
             self._connection.close()
-            raise ConnectionLostError(f"{error}; {unknown}") from error
+            raise CommitUnknownError(f"{error}; {unknown}") from error
         if row is None:
-            raise ConnectionLostError(f"this writer's row is gone; {unknown}")
+            raise CommitUnknownError(f"this writer's row is gone; {unknown}")
         return bool(row["last_group"] == self._group)
 
     def _reconnect(self, consequence: str) -> None:

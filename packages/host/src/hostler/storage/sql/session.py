@@ -31,6 +31,13 @@ class ConnectionLostError(StorageError):
     """
 
 
+class CommitUnknownError(ConnectionLostError):
+    """The connection broke during a commit, and nobody can be asked now whether that happened.
+
+    Only what may be written twice may be tried again.
+    """
+
+
 class Session(Protocol):
     """One connection, used by one thread. Errors of the disk or server are raised as StorageError."""
 
