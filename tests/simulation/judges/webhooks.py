@@ -11,6 +11,8 @@ from simulation.life import WORKSPACE, Life
 MAX_TRIES = 15
 GONE = 410
 SUCCESS = range(200, 300)
+TRY_SECONDS = 10.0
+"""After this time a sender gives up a try; the receiver may answer later, to nobody."""
 SOON_SECONDS = 20.0
 """A result that could not be stored is found out when the lease of 30 s is over, not sooner."""
 DISTURBING = ("clock", "freeze", "power cut", "disk")
@@ -85,7 +87,8 @@ def _one_sender(delivery: str, tries: list[dict[str, Any]]) -> list[str]:
     found = []
     for first, second in pairwise(tries):
         over = first["ended"] is not None and first["ended"] <= second["at"]
-        if not over and second["at"] - first["at"] < SOON_SECONDS:
+        apart = second["at"] - first["at"]
+        if not over and apart < (TRY_SECONDS if first["by"] == second["by"] else SOON_SECONDS):
             found.append(f"delivery {delivery} was sent by {second['by']} while {first['by']} sent it")
         if first["attempt"] >= second["attempt"]:
             found.append(f"delivery {delivery}: try {second['attempt']} came after try {first['attempt']}")
