@@ -105,10 +105,7 @@ async def replay(life: Life, action: Action) -> None:
     await read(life, run, action.data["host"], f"{action.data['event']} for replay {action.data['number']}")
     await life.calm.wait()
     ((status, runner),) = life.rows(f"SELECT status, runner_id FROM runs WHERE run_id = '{run}'")
-    # a read is answered before its outcome is committed, so that of calls made at once another one may be
-    # answered first in the replay
-    at_once = f"SELECT 1 FROM journal WHERE run_id = '{run}' AND kind = 'context' AND data LIKE '%together%'"
-    if status != "completed" or "/actor/" not in runner or life.rows(at_once):
+    if status != "completed" or "/actor/" not in runner:
         return
     folder = life.folder / f"replay {action.data['number']}"
     before = len(life.outside.effects)

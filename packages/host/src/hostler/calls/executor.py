@@ -2,7 +2,8 @@
 
 A call that the recording of an earlier attempt holds is answered from it. A call that changes something in
 the host is carried out in the transaction that journals it; tools have their intents (tool_calls.py). Reads
-are journalled without waiting for the commit. Calls and results share the run's one order.
+are journalled without waiting for the commit. Calls and results share the run's one order, and so do the
+answers: of calls made at once the one is answered first whose outcome comes first in the journal.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -42,7 +43,7 @@ from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import NewEntry
 from hostler_protocol.calls import CALLS, Call, CallParams
-from hostler_protocol.errors import DeadlineExceededError, HostlerError, UnauthorizedError, to_fault
+from hostler_protocol.errors import HostlerError, UnauthorizedError, to_fault
 from hostler_protocol.frames import MessageId
 
 log = logging.getLogger(__name__)
@@ -191,7 +192,7 @@ class CallExecutor:
             elif (row := await self._charged(call, admitted, record)) is not None:
                 await self._make(call, row, record, recorded)
         except HostlerError as error:
-            self._refuse(call, record, error)
+            await self._refuse(call, record, error)
         except asyncio.CancelledError:
             if call.given_up:
                 begun = recorded is not None or record.name in self.tools.begun
@@ -200,7 +201,9 @@ class CallExecutor:
         except Exception:
             # the top of a call's worker: the run gets a refusal, the log the traceback
             log.exception("run %s: %s failed", self._scope.run_id, call.method)
-            self._refuse(call, record, HostlerError(f"the host failed to carry out {call.method}"))
+            await self._refuse(call, record, HostlerError(f"the host failed to carry out {call.method}"))
+        finally:
+            self._log.over(record)
 
     def _admit(self, call: CallInProgress) -> AdmittedCall | None:
         """Admit a call; None: it was refused."""
@@ -223,12 +226,13 @@ class CallExecutor:
         self._log.write_refusal(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))
         call.requester.refuse(call.call_id, error)
 
-    def _refuse(self, call: CallInProgress, record: CallRecord, error: HostlerError) -> None:
+    async def _refuse(self, call: CallInProgress, record: CallRecord, error: HostlerError) -> None:
         """Journal and send the error that a call ended with."""
         if isinstance(error, JournalledError):
             error = error.error
         else:
             self._log.write(record, error=error)
+        await self._log.turn(record)
         call.requester.refuse(call.call_id, error)
 
     def _external_number(self, call: CallInProgress) -> int:
@@ -312,33 +316,26 @@ class CallExecutor:
         if self._resumption is not None:
             effect = is_effect(record.name.method, record.effect)
             await self._resumption.begin(record.name.method, effect, recorded)
-        async with self._deadline():
-            if row.method == "interaction.request":
-                call.requester.reply(call.call_id, await ask(self._scope, record, self._held, self._log))
-                return
-            # a run sees what it wrote itself
-            await (self._journal.settled() if row.method in SEES_RUNS else self._journal.seen())
-            intent = None if recorded is None or recorded.intent is None else intent_of(recorded.intent)
-            if row.method == "tool.call":
-                await self._call_tool(call, record, intent)
-            elif row.chunk is not None:
-                await self._stream(call, row.chunk, record)
-            else:
-                await self._answer(call, record, intent)
+        intent = None if recorded is None or recorded.intent is None else intent_of(recorded.intent)
+        async with self._scope.within_deadline():
+            reply = await self._work(call, row, record, intent)
+        if not record.is_over:
+            await self._log.turn(record)
+            call.requester.reply(call.call_id, reply)
 
-    @contextlib.asynccontextmanager
-    async def _deadline(self) -> AsyncIterator[None]:
-        deadline = self._scope.deadline_at
-        delay = None if deadline is None else max(0.0, deadline - self._scope.services.clock())
-        try:
-            async with asyncio.timeout(delay) as scope:
-                yield
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            raise DeadlineExceededError("the run's deadline is over") from None
+    async def _work(self, call: CallInProgress, row: Call, record: CallRecord, intent: Intent | None) -> Any:
+        """Do what a call asks for, and queue the outcome for the journal; return the reply."""
+        if row.method == "interaction.request":
+            return await ask(self._scope, record, self._held, self._log)
+        # a run sees what it wrote itself
+        await (self._journal.settled() if row.method in SEES_RUNS else self._journal.seen())
+        if row.method == "tool.call":
+            return await self._call_tool(call, record, intent)
+        if row.chunk is not None:
+            return await self._stream(call, row.chunk, record)
+        return await self._compute(call, record, intent)
 
-    async def _answer(self, call: CallInProgress, record: CallRecord, intent: Intent | None) -> None:
+    async def _compute(self, call: CallInProgress, record: CallRecord, intent: Intent | None) -> Any:
         reply: Any
         if intent is not None and intent.child_run_id is not None:
             child = intent.child_run_id
@@ -352,7 +349,7 @@ class CallExecutor:
                 if isinstance(reply, Charged):
                     reply, record.cost = reply
                 self._log.write(record, reply=reply)
-        call.requester.reply(call.call_id, reply)
+        return reply
 
     async def _take_effect(self, record: CallRecord, effect: Effect) -> Any:
         def work(tx: Tx) -> tuple[NewEntry, Any]:
@@ -363,6 +360,8 @@ class CallExecutor:
                 return self._log.child_intent(record, child), reply
             return self._log.effect_entry(record, reply, None), reply
 
+        if effect.child is None:
+            self._log.queued(record)
         reply = await self._journal.write(work, effect.settled)
         if isinstance(reply, HostlerError):
             raise JournalledError(reply)
@@ -372,7 +371,7 @@ class CallExecutor:
             self._log.write(record, reply=answer)
         return answer
 
-    async def _stream(self, call: CallInProgress, chunk_type: type[Any], record: CallRecord) -> None:
+    async def _stream(self, call: CallInProgress, chunk_type: type[Any], record: CallRecord) -> Any:
         reply: Any = None
         pieces = STREAM_FUNCTIONS[call.method](self._scope, record.params)
         async with contextlib.aclosing(pieces):
@@ -381,17 +380,18 @@ class CallExecutor:
                     record.chunks.append(chunk_record(piece))
                     if not await call.requester.stream(call.call_id, piece):
                         self._log.write(record, given_up=True)
-                        return
+                        self._log.over(record)
+                        return None
                 else:
                     reply, record.cost = piece
         self._log.write(record, reply=reply)
-        call.requester.reply(call.call_id, reply)
+        return reply
 
-    async def _call_tool(self, call: CallInProgress, record: CallRecord, intent: Intent | None) -> None:
+    async def _call_tool(self, call: CallInProgress, record: CallRecord, intent: Intent | None) -> Any:
         external, tool_name = call.external, record.params.tool_name
         if external is not None and not external.may_wait and self.tools.asks_people(tool_name):
             why = "needs a person or a client, and this run may be parked meanwhile: its runner can make"
             raise UnauthorizedError(f"tool {tool_name!r} {why} this call, a service can not")
         reply = await self.tools.call(record, intent)
         self._had_effects |= record.effect != "pure"
-        call.requester.reply(call.call_id, reply)
+        return reply

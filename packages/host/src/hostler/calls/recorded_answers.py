@@ -61,6 +61,7 @@ async def answer_inherited(
     if answer.error is not None:
         raise from_fault(answer.error)
     log.write(record, reply=answer.reply)
+    await log.turn(record)
     call.requester.reply(call.call_id, answer.reply)
 
 

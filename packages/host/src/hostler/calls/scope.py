@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +21,7 @@ from hostler.tools.knowledge.port import KnowledgeService
 from hostler.tools.port import ToolService
 from hostler_protocol.calls import HostInfo, RunCreateParams
 from hostler_protocol.content import ModelMessage, Usage
-from hostler_protocol.errors import HostlerError
+from hostler_protocol.errors import DeadlineExceededError, HostlerError
 from hostler_protocol.runs import RunRecord
 
 
@@ -152,3 +154,15 @@ class CallScope:
     def workspace_id(self) -> str:
         """The workspace of the run."""
         return self.grant.workspace_id
+
+    @asynccontextmanager
+    async def within_deadline(self) -> AsyncIterator[None]:
+        """Raise DeadlineExceededError at the run's deadline."""
+        delay = None if self.deadline_at is None else max(0.0, self.deadline_at - self.services.clock())
+        try:
+            async with asyncio.timeout(delay) as scope:
+                yield
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            raise DeadlineExceededError("the run's deadline is over") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from hostler_protocol.errors import HostlerError, to_fault
 _encoder = msgspec.json.Encoder()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class CallRecord:
     """One call in progress. `effect`: the effect class of its tool."""
 
@@ -36,6 +37,8 @@ class CallRecord:
     """Chunks streamed so far."""
     is_written: bool = False
     """Whether its outcome was queued for the journal."""
+    is_over: bool = False
+    """Whether it was answered, or nobody waits for the answer any more."""
 
     def entry(self, reply: Any = None, error: HostlerError | None = None, **more: Any) -> CallEntry:
         """Return the journal entry of the call."""
@@ -69,11 +72,37 @@ class CallRecord:
 
 
 class CallLog:
-    """Writes the calls of one attempt into its run's journal."""
+    """Writes the calls of one attempt into its run's journal.
+
+    Answers go out in the order of the outcomes there, in which a later attempt or a replay gets them again:
+    an answer that need not wait for a commit waits for those that do. `turn` comes before the answer, `over`
+    after it.
+    """
 
     def __init__(self, journal: RunLog, blobs: BlobFolder) -> None:
         self._journal = journal
         self._blobs = blobs
+        self._unanswered: dict[CallRecord, asyncio.Future[None] | None] = {}
+        """Calls whose outcome is queued, in that order; with what those wait for whose turn has not come."""
+
+    def queued(self, record: CallRecord) -> None:
+        """Note that the outcome of a call takes its place in the journal."""
+        if not record.is_over:
+            self._unanswered[record] = None
+
+    async def turn(self, record: CallRecord) -> None:
+        """Wait until the calls are answered whose outcomes were queued before this one's."""
+        if record in self._unanswered and next(iter(self._unanswered)) is not record:
+            turn = self._unanswered[record] = asyncio.get_running_loop().create_future()
+            await turn
+
+    def over(self, record: CallRecord) -> None:
+        """Note that a call was answered, or that nobody waits for the answer any more."""
+        record.is_over = True
+        self._unanswered.pop(record, None)
+        turn = next(iter(self._unanswered.values()), None)
+        if turn is not None and not turn.done():
+            turn.set_result(None)
 
     def write_refusal(self, refusal: CallEntry) -> None:
         """Write a call that the gate refused."""
@@ -128,6 +157,7 @@ class CallLog:
 
     def _outcome(self, record: CallRecord, whole: CallEntry, settle: Callable[[Tx], None] | None) -> Item:
         record.is_written = True
+        self.queued(record)
         data = _encoder.encode(whole)
         entry = NewEntry("call", record.name.method, data)
         is_small = len(data) <= MAX_INLINE_BYTES
