@@ -27,6 +27,8 @@ def find_verdict(
     What no longer holds (a tool that changed, an effect that is in doubt) is written down here, and asked.
     """
     call = None if pause is None else _call(tx, pause, question)
+    if call is None and question.begun_under is not None and (begun := _begun(tx, run, question)) is not None:
+        return _settled(tx, run, begun, question, tools)
     if pause is None or call is None:
         return _standing(tx, run, question)
     if question.kind == "in_doubt" and call.execution == "reserved":
@@ -77,6 +79,12 @@ def _call(tx: Tx, pause: Pause, question: Question) -> PausedCall | None:
         if same and approved and call.execution in {"none", "reserved"} and begun == question.begun_under:
             return call
     return None
+
+
+def _begun(tx: Tx, run: Run, question: Question) -> PausedCall | None:
+    """Return a call that was begun, and whose explicit pause was settled when the run opened the next one."""
+    begun = (call for call in pause_calls.reserved(tx, run.run_id) if call.effect_key == question.begun_under)
+    return next(begun, None)
 
 
 def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:

@@ -260,7 +260,8 @@ def _reserved(
     pause = None if run is None or pause_id is None else pauses.find(tx, run.workspace_id, pause_id)
     if run is not None and pause is not None and is_settled(pause.status):
         call = pause_calls.find(tx, pause, call_id)
-        if call is not None and call.execution == "reserved" and run.attempt == epoch == call.epoch:
+        under_way = run.attempt == epoch and run.status in {"claimed", "running"}
+        if under_way and call is not None and call.execution == "reserved":
             return _Found(pause, call, run.host_id or "host")
     found = _live(tx, run_id, call_id, epoch)
     if isinstance(found, ClaimRefused) or found.call.execution == "reserved":
