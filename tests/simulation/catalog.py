@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from simulation.judges import (
     answers,
     attempts,
@@ -22,7 +24,7 @@ from simulation.judges import (
 )
 from simulation.judges import webhooks as notices
 from simulation.life import Handler
-from simulation.plan import Plan, make_plan
+from simulation.plan import Plan, Planner, make_plan
 from simulation.workloads import (
     assistants,
     bursts,
@@ -44,6 +46,7 @@ from simulation.workloads import (
 )
 from simulation.workloads import runs as work
 
+ALWAYS = frozenset({messages.plan, faults.plan, faults.plan_moments})
 PLANNERS = (
     messages.plan,
     faults.plan,
@@ -112,6 +115,16 @@ FAULTS = frozenset(
 )
 
 
+SHARES = (0.1, 0.3, 0.7)
+"""How much of what people and services can do happens in a life. Lives of a few parts come to states that
+those of all parts hardly see: what one part does often keeps others from happening."""
+
+
 def plan_of(seed: str) -> Plan:
-    """Return the plan of a seed."""
-    return make_plan(seed, iter(PLANNERS))
+    """Return the plan of a seed: some of the planners, drawn for this life."""
+    share = random.Random(f"{seed}/share").choice(SHARES)
+
+    def chosen(planner: Planner) -> bool:
+        return planner in ALWAYS or random.Random(f"{seed}/{planner.__module__}/chosen").random() < share
+
+    return make_plan(seed, filter(chosen, PLANNERS))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import logging
@@ -56,7 +55,7 @@ REST_SECONDS = 900.0
 are the lease of a host, the back-off of a plugin and the tries of webhooks."""
 LOOK_SECONDS = 1.0
 LEASE_SECONDS = 5.0
-RETRY_SECONDS = 0.05
+RETRY_SECONDS = 0.2
 MANIFEST = "hostler.yaml"
 TRACEBACK = '"text":"Traceback (most recent call last):'
 WAITS = """
@@ -141,8 +140,8 @@ class Life:
         """What each host holds at the end, at rest."""
         self.secrets = {SECRET, model_service.KEY, shop.KEY, desk.KEY}
         """What must not be found in any table."""
-        self._facts: sqlite3.Connection | None = None
-        """Open when no power cut can replace the files any more."""
+        self._facts: dict[Path, tuple[int, sqlite3.Connection]] = {}
+        """Inode and connection of each database that was read."""
         self.logged = _Records()
         self._lay_out(template)
 
@@ -189,7 +188,7 @@ class Life:
             for host in hosts:
                 if host.up and host.process is not None and not host.process.frozen:
                     return host
-            await wait(0.05)
+            await wait(RETRY_SECONDS)
 
     async def persist(self, prefer: int, work: Callable[[Host], Awaitable[T]], seconds: float = 30.0) -> T:
         """Have a host do something, and another if it does not answer. HostlerError if it is refused."""
@@ -251,7 +250,6 @@ class Life:
         self._calm_down()
         await self._rest(tasks)
         self.over = True
-        self._facts = sqlite3.connect(self.hosts[0].disk.path)
         self.standing = await look(self.world, self.hosts)
 
     async def _do(self, at: float, handler: Handler, action: Action) -> None:
@@ -303,10 +301,18 @@ class Life:
 
     def rows(self, sql: str, host: SimulatedHost | None = None) -> list[tuple[Any, ...]]:
         """Read the facts with SQL of the judges' own, in the database of a host, or of the first one."""
-        if self._facts is not None and host is None:
-            return self._facts.execute(sql).fetchall()
-        with contextlib.closing(sqlite3.connect((host or self.hosts[0]).disk.path)) as facts:
-            return facts.execute(sql).fetchall()
+        return self.facts(host or self.hosts[0]).execute(sql).fetchall()
+
+    def facts(self, host: SimulatedHost) -> sqlite3.Connection:
+        """Return the judges' own connection to the database of a host."""
+        path = host.disk.path
+        file, (inode, connection) = path.stat().st_ino, self._facts.get(path, (0, None))
+        if connection is None or inode != file:  # a power cut replaced the file
+            if connection is not None:
+                connection.close()
+            connection = sqlite3.connect(path)
+            self._facts[path] = file, connection
+        return connection
 
 
 def load_plugin(_: str, source: Folder | SingleFile) -> Plugin:

@@ -18,16 +18,19 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import BinaryIO
 
 import certifi
 
 from hostler.domain.struct_types import learn_struct_types
 from hostler.egress.transport import tls_context
+from hostler.host.bundled import bundled
 from hostler.storage.sql.sqlite import SqliteDriver
+from hostler_sdk.loading import load_folder
 from simulation.catalog import ATTEND, HANDLERS, JUDGES
 from simulation.folders import own_folder
-from simulation.life import Ended, live
+from simulation.life import PLUGINS, Ended, live
 from simulation.occurrences import occurrences
 from simulation.plan import Plan
 
@@ -44,6 +47,9 @@ WARM = (
     "anyio._backends._asyncio",
     "hostler.tools.mcp.sessions",
     "httpcore",
+    "httpcore2",
+    "truststore",
+    "hostler_sdk.types",
 )
 """The host imports these when it needs them: imported before the fork, they halve the cost of a life."""
 HANG = "the life hangs"
@@ -57,6 +63,10 @@ def make_template(path: Path) -> None:
     SqliteDriver(path).close()
     for module in WARM:
         importlib.import_module(module)
+    modules: dict[str, ModuleType | None] = sys.modules  # type: ignore[assignment]
+    modules.setdefault("sniffio", None)  # httpcore looks for it at each request
+    for folder in (*(PLUGINS / name for name in ("plugin", "rogue")), bundled("runners", "local-agent")):
+        load_folder(folder)
     tls_context()
     learn_struct_types()
 

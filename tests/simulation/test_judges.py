@@ -23,8 +23,7 @@ from simulation.tamperings import TAMPERINGS
 
 def prove(life: Life) -> list[str]:
     """Tamper with the life in each way, and undo it; return the number of each with what its judge found."""
-    connection = life._facts
-    assert connection is not None
+    connection = life.facts(life.hosts[0])
     connection.isolation_level = None
     found = []
     for number, one in enumerate(TAMPERINGS):

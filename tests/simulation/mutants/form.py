@@ -15,6 +15,7 @@ from pathlib import Path
 import hostler
 import hostler_protocol
 import hostler_sdk
+from hostler.host.bundled import bundled
 
 FOLDER = Path(__file__).parent
 PACKAGES = {
@@ -71,6 +72,10 @@ class Mutant:
         for name in sorted({file.split("/")[0] for file in sources}):
             roots.append(folder / name)
             shutil.copytree(PACKAGES[name], roots[-1] / name)
+            if name == hostler.__name__:  # where an installation has them
+                shipped = roots[-1] / name / "_bundled"
+                shipped.mkdir()
+                (shipped / "runners").symlink_to(bundled("runners", "local-agent").parent)
         for file, text in sources.items():
             (folder / file.split("/")[0] / file).write_text(text)
         return roots

@@ -9,9 +9,9 @@ TOOLS = ("note", "book", "pay", "price", "refund")
 
 
 def plan(draft: Draft) -> None:
-    """In one of four lives: one or two conversations with the shipped agent."""
+    """Often: one or two conversations with the shipped agent."""
     chance = draft.chance("assistants")
-    if chance.random() > 0.25:
+    if chance.random() > 0.55 or not draft.models:
         return
     draft.agents.append(
         {

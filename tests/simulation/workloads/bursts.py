@@ -12,7 +12,7 @@ from simulation.workloads.messages import CUSTOMER, envelope_of, program, read
 
 
 def plan(draft: Draft) -> None:
-    """In some lives: bursts of one person; a second delivery or a late reader of some messages; few slots."""
+    """Now and then: bursts of one person; a second delivery or a late reader of some messages; few slots."""
     _bursts(draft)
     _again(draft)
     _few_slots(draft)
@@ -20,7 +20,7 @@ def plan(draft: Draft) -> None:
 
 def _bursts(draft: Draft) -> None:
     chance = draft.chance("bursts")
-    if chance.random() > 0.25:
+    if chance.random() > 0.5:
         return
     draft.agents.append(
         {
@@ -63,7 +63,7 @@ def _bursts(draft: Draft) -> None:
 def _again(draft: Draft) -> None:
     chance = draft.chance("again")
     sent = [action for action in draft.actions if action.what == "message" and "workspace" not in action.data]
-    if chance.random() > 0.35 or not sent:
+    if chance.random() > 0.7 or not sent:
         return
     for number in range(chance.randint(1, 3)):
         first = chance.choice(sent)
@@ -74,7 +74,7 @@ def _again(draft: Draft) -> None:
 
 def _few_slots(draft: Draft) -> None:
     chance = draft.chance("slots")
-    if chance.random() > 0.12:
+    if chance.random() > 0.25:
         return
     draft.settings |= chance.choice(
         [

@@ -9,9 +9,9 @@ ON_BUSY = ("steer", "steer", "queue", "interrupt", "reject", "parallel")
 
 
 def plan(draft: Draft) -> None:
-    """In one of three lives: one or two people write a few messages in one conversation."""
+    """Mostly: one or two people write a few messages in one conversation."""
     chance = draft.chance("conversations")
-    if chance.random() > 0.33:
+    if chance.random() > 0.7:
         return
     concurrency = {
         "on_busy": chance.choice(ON_BUSY),

@@ -28,13 +28,13 @@ REPLAY_SECONDS = 60.0
 
 
 def plan(draft: Draft) -> None:
-    """In one of five lives: a backup that is restored next to the host. In one of four: runs replayed."""
+    """Now and then: a backup that is restored next to the host; more often: runs replayed."""
     chance = draft.chance("copies")
-    if chance.random() < 0.2:
+    if chance.random() < 0.4:
         draft.add(chance.uniform(0, MAX_MOMENT), "back up and restore", host=chance.randint(0, 1))
     chance = draft.chance("replays")
     sent = [one for one in draft.actions if one.what == "message" and "workspace" not in one.data]
-    if chance.random() < 0.25 and sent:
+    if chance.random() < 0.5 and sent:
         for number in range(chance.randint(1, 2)):
             one = chance.choice(sent)
             draft.add(one.at, "replay", event=one.data["id"], number=number, host=chance.randint(0, 1))

@@ -10,9 +10,9 @@ SIDES = ("left", "left", "right", "right", "neither", None)
 
 
 def plan(draft: Draft) -> None:
-    """In one of six lives: messages that name no agent, for one of two."""
+    """Now and then: messages that name no agent, for one of two."""
     chance = draft.chance("filters")
-    if chance.random() > 0.17:
+    if chance.random() > 0.4:
         return
     for side in ("left", "right"):
         draft.agents.append(

@@ -18,9 +18,9 @@ LONG_STREAM = (1_100, 1_600)
 
 
 def plan(draft: Draft) -> None:
-    """In one of three lives: some runs of an agent that keeps files, state and storage."""
+    """Mostly: some runs of an agent that keeps files, state and storage."""
     chance = draft.chance("keeping")
-    if chance.random() > 0.33:
+    if chance.random() > 0.7:
         return
     budget: dict[str, Any] = chance.choice([{}, {}, {"max_calls_per_run": 12}, {"max_calls_per_day": 25}])
     draft.agents.append(

@@ -46,10 +46,10 @@ DEEDS = (
 
 
 def plan(draft: Draft) -> None:
-    """In one of three lives: some of what operators do. In one of eight: a second workspace. In one of six: a
+    """Mostly: some of what operators do. Now and then: a second workspace; a
     plugin that keeps to no rule."""
     chance = draft.chance("operators")
-    if chance.random() < 0.33:
+    if chance.random() < 0.7:
         draft.settings["collect_seconds"] = chance.choice([2.0, 3600.0])
         for _ in range(chance.randint(1, 3)):
             at, what, agent = (
@@ -64,7 +64,7 @@ def plan(draft: Draft) -> None:
 
 
 def _tenant(draft: Draft, chance: random.Random) -> None:
-    if chance.random() > 0.13:
+    if chance.random() > 0.3:
         return
     draft.tenant = [
         {"name": "a0", "runner": "plugin:test/actor/resumable", "concurrency": {"on_busy": "queue"}}
@@ -80,7 +80,7 @@ def _tenant(draft: Draft, chance: random.Random) -> None:
 
 
 def _rogue(draft: Draft, chance: random.Random) -> None:
-    if chance.random() > 0.16:
+    if chance.random() > 0.35:
         return
     draft.plugins = [*draft.plugins, "rogue"]
     draft.agents.append(ROGUE)

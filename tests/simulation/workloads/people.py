@@ -56,10 +56,10 @@ HABITS = ("late", "error", "edit", "cancel", "repeat", "wrong", "boss")
 
 
 def plan(draft: Draft) -> None:
-    """In one of three lives: an agent whose calls wait for people under rules of all kinds, or one that keeps
+    """Mostly: an agent whose calls wait for people under rules of all kinds, or one that keeps
     its own state over its pauses."""
     chance = draft.chance("people")
-    if chance.random() > 0.33:
+    if chance.random() > 0.7:
         return
     draft.people = {habit: chance.choice([0.0, 0.3, 1.0]) for habit in HABITS}
     draft.people["cancel"] *= 0.2

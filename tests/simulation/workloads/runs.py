@@ -19,10 +19,10 @@ AGENT = {"name": "worker", "scope": {"type": "conversation", "id": "only for wor
 
 
 def plan(draft: Draft) -> None:
-    """In one of three lives: one or two runs with children, or that fail, and what people do with them."""
+    """Mostly: one or two runs with children, or that fail, and what people do with them."""
     draft.agents.append(CHILD)
     chance = draft.chance("runs")
-    if chance.random() > 0.33:
+    if chance.random() > 0.7:
         return
     runner = f"plugin:test/actor/{chance.choice(['resumable', 'resumable', 'plain'])}"
     recovery = {"max_attempts": chance.choice([1, 3])}

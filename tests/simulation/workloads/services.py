@@ -48,9 +48,9 @@ def plan(draft: Draft) -> None:
 
 
 def plan_shop(draft: Draft) -> None:
-    """In one of three lives: runs that call operations of the shop or the desk, and the ills of that one."""
+    """Mostly: runs that call operations of the shop or the desk, and the ills of that one."""
     chance = draft.chance("shop")
-    if chance.random() > 0.33:
+    if chance.random() > 0.7:
         return
     service = chance.choice([shop.NAME, desk.NAME])
     seconds = chance.choice([3, 12])

@@ -82,6 +82,10 @@ class SimulatedDisk:
         self.full, self.stall_seconds, self.defects = False, 0.0, 0
         self.breaks.clear()
 
+    def closed(self) -> None:
+        """Note that a host has closed the database in order, which syncs all."""
+        self._lengths, self._synced = [], self._log.stat().st_size if self._log.exists() else 0
+
     def lose_power(self, chance: random.Random) -> int:
         """Drop some of the commits that were not synced, newest first; return how many.
 
@@ -128,6 +132,11 @@ class SimulatedDriver(SqliteDriver):
     def open_reader(self) -> SqliteSession:
         """Open a reading session."""
         return _Session(self._disk, None)
+
+    def close(self) -> None:
+        """Close the database in order."""
+        super().close()
+        self._disk.closed()
 
 
 class _Session(SqliteSession):
