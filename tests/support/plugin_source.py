@@ -19,6 +19,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+import hostler.sandbox.limits_guard  # noqa: F401 - shims of sandboxes are forked with it
 from hostler_sdk import serve
 from support.forking import PLUGIN_ENVIRONMENT, end_with
 
@@ -156,25 +157,22 @@ def _become_shim(files: list[int], shim: Any, shown: Shown) -> int:
         os.dup2(file, number)
         os.close(file)
     passed = files[3:]
-    arguments = [sys.executable, "-I", "-S", str(SHIM), *map(str, passed)]
+    for file in passed:
+        os.set_inheritable(file, False)
     environment = {"LC_ALL": "C.UTF-8"}
-    control = socket.socket(fileno=passed[0])
-    if not _can_go_on(control.recv(MAX_LAUNCH_BYTES, socket.MSG_PEEK), shown):
-        for file in passed:
-            os.set_inheritable(file, True)
-        os.execve(sys.executable, arguments, environment)
-    os.set_inheritable(control.fileno(), False)
     os.environ.clear()
     os.environ.update(environment)
-    shown.change(arguments, environment)
-    kept = shim.os
+    shown.change([sys.executable, "-I", "-S", str(SHIM), *map(str, passed)], environment)
+    control = socket.socket(fileno=passed[0])
+    if _can_go_on(control.recv(MAX_LAUNCH_BYTES, socket.MSG_PEEK), shown):
+        kept = shim.os
 
-    def go_on(_: str, command: list[str], variables: dict[str, str]) -> None:
-        shim.os = kept
-        end_with(functools.partial(_become_plugin, command, variables, shown))
+        def go_on(_: str, command: list[str], variables: dict[str, str]) -> None:
+            shim.os = kept
+            end_with(functools.partial(_become_plugin, command, variables, shown))
 
-    shim.os = types.SimpleNamespace(**{**vars(os), "execvpe": go_on})
-    return int(shim.Shim(control, None).run())
+        shim.os = types.SimpleNamespace(**{**vars(os), "execvpe": go_on})
+    return int(shim.Shim(control, passed[1] if len(passed) > 1 else None).run())
 
 
 def _can_go_on(raw: bytes, shown: Shown) -> bool:
@@ -193,7 +191,9 @@ def _can_go_on(raw: bytes, shown: Shown) -> bool:
 
 
 def _become_plugin(command: list[str], variables: dict[str, str], shown: Shown) -> Any:
-    """Take on what a new interpreter would have of its own, and run the command."""
+    """Take on what a new interpreter has of its own, drop the modules of the shim, and run the command."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "hostler"]:
+        del sys.modules[name]
     os.closerange(3, 1 << 16)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

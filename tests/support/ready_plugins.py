@@ -3,9 +3,9 @@
 Thousands of plugins are started here, and most of what each costs is two interpreters: the shim and
 `python -m hostler_sdk.serve`. The fork runs the shim's code with its session, namespaces and descriptors;
 below it runs the plugin in its folder, with its environment and arguments, which /proc shows, so that it is
-found by its marker. Both are killed and waited for like any process. A plugin that is started in any other
-way (in a sandbox, by another interpreter, with options of Python) is executed by the shim as ever, and so is
-every one of `NEW_INTERPRETERS`.
+found by its marker. Both are killed and waited for like any process. What is started in any other way (in a
+sandbox, as another command, by another interpreter, with options of Python) is executed by the forked shim as
+ever. Shims of `NEW_INTERPRETERS` are not forked either.
 """
 
 from __future__ import annotations
