@@ -75,7 +75,9 @@ def echo(hostler: CommandLine) -> Path:
     return folder
 
 
-def written(hostler: CommandLine, plugins: list[Any], config: dict[str, Any]) -> Path:
+def written(hostler: CommandLine, folders: list[Path], config: dict[str, Any]) -> Path:
+    """A configuration whose plugins need no sandbox, which would be most of what these commands take."""
+    plugins = [{"path": str(folder), "level": "trusted"} for folder in folders]
     path = hostler.cwd / "hostler.yaml"
     path.write_text(json.dumps({"plugins": plugins, **config}, indent=1))
     return path
@@ -94,7 +96,7 @@ def test_every_mistake_is_told_at_once_and_nothing_is_changed(
     hostler: CommandLine, echo: Path, running: bool
 ) -> None:
     def journey() -> None:
-        path = written(hostler, [str(echo)], WRONG)
+        path = written(hostler, [echo], WRONG)
         for arguments in (["--dry-run"], []):
             refused = hostler("apply", path, *arguments)
             assert (refused.status, refused.out) == (2, "")
@@ -102,11 +104,11 @@ def test_every_mistake_is_told_at_once_and_nothing_is_changed(
             assert sentences(refused.err) == TOLD
             assert hostler("agents", "list", "--json").json == []
             assert hostler("plugins", "list", "--json").json == []
-        assert hostler("apply", written(hostler, [str(echo)], RIGHT), "--dry-run").status == 0
+        assert hostler("apply", written(hostler, [echo], RIGHT), "--dry-run").status == 0
         applied = hostler("apply", path.name)
         assert (applied.status, applied.err.splitlines()[0]) == (0, "applied; 0 unchanged")
         assert "error" not in applied.err
-        assert hostler("apply", written(hostler, [str(echo)], WRONG)).status == 2
+        assert hostler("apply", written(hostler, [echo], WRONG)).status == 2
         found = {one["name"]: one["version"] for one in hostler("agents", "list", "--json").json}
         assert found == {"echo": 1, "support": 1}
 
@@ -122,7 +124,7 @@ def test_mistakes_of_the_file_and_of_its_agents_are_told_together(hostler: Comma
         {"runner": ECHO_RUNNER},
         {"name": "echo", "runner": ECHO_RUNNER, "config": {"sufix": "?"}, "concurency": {}},
     ]
-    path = written(hostler, [str(echo)], {"agents": agents, "webhook": []})
+    path = written(hostler, [echo], {"agents": agents, "webhook": []})
     for command in ("apply --dry-run", "apply", "serve --port 0 --config"):
         refused = hostler(*command.split(), path)
         assert refused.status == 2
@@ -148,7 +150,7 @@ def test_a_dry_run_trusts_nobody(hostler: CommandLine, echo: Path) -> None:
     with (echo / "echo.py").open("a") as file:
         file.write(f"\ntry:\n    open({str(marker)!r}, 'w').close()\nexcept OSError:\n    pass\n")
     agents = [{"name": "echo", "runner": ECHO_RUNNER, "config": {"sufix": "?"}}]
-    path = written(hostler, [{"path": str(echo), "level": "trusted"}], {"agents": agents})
+    path = written(hostler, [echo], {"agents": agents})
     refused = hostler("apply", path, "--dry-run")
     assert "config.sufix: unknown option; did you mean 'suffix'?" in refused.error
     assert not marker.exists()
@@ -158,22 +160,22 @@ def test_a_dry_run_trusts_nobody(hostler: CommandLine, echo: Path) -> None:
 
 
 def test_a_server_does_not_begin_with_an_agent_that_cannot_work(hostler: CommandLine, echo: Path) -> None:
-    path = written(hostler, [str(echo)], WRONG)
+    path = written(hostler, [echo], WRONG)
     refused = hostler("serve", "--port", "0", "--config", path)
     assert refused.status == 2
     assert sentences(refused.err) == TOLD
     assert hostler("agents", "list", "--json").json == []
-    path = written(hostler, [str(echo)], RIGHT)
+    path = written(hostler, [echo], RIGHT)
     with hostler.serving("--config", path) as server:
         assert "error" not in server.log
 
 
 def test_a_host_whose_agents_became_wrong_starts_and_says_so(hostler: CommandLine, echo: Path) -> None:
     agents = [{"name": "echo", "runner": ECHO_RUNNER, "config": {"suffix": "?"}}]
-    path = written(hostler, [str(echo)], {"agents": agents})
+    path = written(hostler, [echo], {"agents": agents})
     assert hostler("apply", path).status == 0
     code = (echo / "echo.py").read_text()
-    (echo / "echo.py").write_text(code.replace('"suffix"', '"ending"'))
+    (echo / "echo.py").write_text(code.replace('"suffix"', '"an_ending"'))
     said = "config.suffix: unknown option"
     looked = hostler("doctor")
     assert looked.status == 1
@@ -190,15 +192,15 @@ def test_a_host_whose_agents_became_wrong_starts_and_says_so(hostler: CommandLin
             refused = hostler("apply", path)  # it is as it was: told, and not refused
             assert refused.status == 0
             assert said in refused.err
-            changed = written(hostler, [str(echo)], {"agents": [{**agents[0], "priority": 1}]})
+            changed = written(hostler, [echo], {"agents": [{**agents[0], "priority": 1}]})
             assert said in hostler("apply", changed).error
-            written(hostler, [str(echo)], {"agents": agents})
+            written(hostler, [echo], {"agents": agents})
             # once the plugin is as before, nothing is wrong any more
             (echo / "echo.py").write_text(code)
             assert hostler("plugins", "restart", "acme/echo").status == 0
             assert hostler("agents", "show", "echo", "--json").json["problems"] == []
             server.wait_log("agent echo: nothing is wrong with it any more")
-            (echo / "echo.py").write_text(code.replace('"suffix"', '"ending"'))
+            (echo / "echo.py").write_text(code.replace('"suffix"', '"an_ending"'))
             assert hostler("plugins", "restart", "acme/echo").status == 0
 
 
@@ -215,7 +217,7 @@ def test_what_cannot_be_known_now_is_told_and_stops_nothing(hostler: CommandLine
     ]
     models = [{"id": "keyless", "base_url": "http://127.0.0.1:9/v1", "api_key": "env:HOSTLER_NO_SUCH_KEY"}]
     tools = [{"mcp": {"name": "down", "command": ["/nowhere/at/all"]}}]
-    path = written(hostler, [str(echo)], {"agents": agents, "models": models, "tools": tools})
+    path = written(hostler, [echo], {"agents": agents, "models": models, "tools": tools})
     told = (
         "agent echo: runner: whether plugin 'acme/echo' has this runner and takes this config is not known",
         "agent support: config.model: model 'keyless' cannot be used now",
@@ -240,7 +242,7 @@ def test_what_cannot_be_known_now_is_told_and_stops_nothing(hostler: CommandLine
 
 
 def test_an_agent_that_is_saved_over_http_is_checked(hostler: CommandLine, echo: Path) -> None:
-    path = written(hostler, [str(echo)], RIGHT)
+    path = written(hostler, [echo], RIGHT)
     with hostler.serving("--config", path) as server, server.client() as client:
         wrong = {**WRONG["agents"][2], "name": "new"}
         for method, url in (("POST", "/v1/agents"), ("PUT", "/v1/agents/new")):
@@ -283,7 +285,7 @@ def test_a_run_with_a_configuration_tells_all_that_is_wrong_with_it_and_does_not
     hostler: CommandLine, echo: Path
 ) -> None:
     agents = [{"name": "echo", "runner": ECHO_RUNNER, "config": {"sufix": "?"}, "priority": "high"}]
-    wrong = written(hostler, [str(echo)], {"agents": agents, "webhook": []})
+    wrong = written(hostler, [echo], {"agents": agents, "webhook": []})
 
     def journey() -> None:
         refused = hostler("run", "echo", "hi", "--config", wrong)
@@ -298,6 +300,6 @@ def test_a_run_with_a_configuration_tells_all_that_is_wrong_with_it_and_does_not
     journey()
     with hostler.serving():
         journey()
-    written(hostler, [str(echo)], {"agents": [{**agents[0], "config": {"suffix": "?"}, "priority": 1}]})
+    written(hostler, [echo], {"agents": [{**agents[0], "config": {"suffix": "?"}, "priority": 1}]})
     ran = hostler("run", "echo", "hi", "--config", wrong)
     assert (ran.status, ran.out.strip()) == (0, "hi?")

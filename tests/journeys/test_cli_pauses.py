@@ -17,6 +17,7 @@ from hostler.host.config import ConfigFile
 from support.command_line import EXAMPLES, HOSTLER, CommandLine, Ran, environment
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 from support.terminal import Terminal
+from support.trust import trusted
 
 pytestmark = pytest.mark.timeout(240)
 REFUND = 'shop.refund {"receipt": "R1"}'
@@ -29,7 +30,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Served]:
     shutil.copytree(EXAMPLES / "shop", folder, ignore=shutil.ignore_patterns("*.sqlite3", "__pycache__"))
     async with serving(tmp_path / "data", agent=False, hold_seconds=0.2) as served:
         spec = AgentSpec(name="clerk", runner="plugin:acme/shop/default", config={"tools": ["shop.*"]})
-        await served.host.apply(ConfigFile(plugins=[str(folder)], agents=[spec]), actor="test")
+        await served.host.apply(ConfigFile(plugins=[trusted(folder)], agents=[spec]), actor="test")
         yield served
 
 

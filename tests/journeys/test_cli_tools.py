@@ -35,7 +35,7 @@ def test_tools_of_a_running_host_are_listed_and_shown(hostler: CommandLine, shop
         "resource_policy": {"allowed_tool_names": ["shop.*"]},
     }
     conf = hostler.cwd / "conf.yaml"
-    conf.write_text(json.dumps({"plugins": [str(shop)], "agents": [agent]}))
+    conf.write_text(json.dumps({"plugins": [{"path": str(shop), "level": "trusted"}], "agents": [agent]}))
     with hostler.serving("--config", conf) as server:
         listed = hostler("tools", "list", "--json").json
         assert [one["name"] for one in listed] == [

@@ -22,7 +22,10 @@ from support.command_line import BOUND_SECONDS, ECHO, WIRE, CommandLine, Ran, en
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 CONFIG = f"""
-plugins: [{ECHO}, {WIRE}, ./greeter]
+plugins:
+  - {{path: {ECHO}, level: trusted}}
+  - {{path: {WIRE}, level: trusted}}
+  - {{path: ./greeter, level: trusted}}
 agents:
   - {{name: greets, runner: plugin:acme/greeter/default, config: {{greeting: Hello}}}}
 """

@@ -25,6 +25,7 @@ from hostler_protocol.errors import HostlerError
 from support.command_line import EXAMPLES
 from support.databases import run
 from support.http_host import WORKSPACE, serving
+from support.trust import trusted
 
 LISTS = ["runs", "pauses", "keys", "audit", "events", "inbox"]
 WRONG = ["runs?status=none", "runs?limit=x", "runs?limit=1&limit=2", "runs?cursor=no", "runs/%ff", "runs/%00"]
@@ -43,7 +44,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, st
     async def fill() -> dict[str, str]:
         async with serving(folder / "data", hold_seconds=0.2) as served:
             spec = AgentSpec(name="clerk", runner="plugin:acme/shop/default", config={"tools": ["shop.*"]})
-            await served.host.apply(ConfigFile(plugins=[str(folder / "shop")], agents=[spec]), actor="test")
+            await served.host.apply(
+                ConfigFile(plugins=[trusted(folder / "shop")], agents=[spec]), actor="test"
+            )
             ended = await served.say("say 3", agent="puppet")
             await served.say("fail", agent="puppet")
             refund = 'shop.refund {"receipt": "R1"}'
