@@ -19,8 +19,10 @@ import httpx
 import msgspec
 import psutil
 
+from hostler.host.data_directory import own_database
 from hostler.host.lock import read_holder
 from support import ready_processes
+from support.databases import prepare_sqlite
 from support.loopback import NO_CERTIFICATES
 from support.ready_processes import CommandProcess
 from support.trust import plugin_entry
@@ -93,6 +95,8 @@ class HostProcess:
         arguments = ["--data", str(self.data), "--port", "0", "--config", str(self.config)]
         if self.database is not None:
             arguments += ["--database", self.database]
+        elif not self.within:
+            prepare_sqlite(own_database(self.data))
         arguments += self.options
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HOSTLER_")}
         environment |= {"HOSTLER_ADMIN_KEY": KEY, "PYTHONFAULTHANDLER": "1", **self.environment}
