@@ -22,7 +22,7 @@ from support.wire_client import ask
 HUNGRY = "event.data.w.map(x, event.data.t + x).size() == 0"
 """Needs two gigabytes for DATA, which no filter may have."""
 DATA: dict[str, Any] = {"t": "a" * 100_000, "w": ["b"] * 20_000}
-EVENTS = 5
+EVENTS = 2
 SECONDS = 240
 pytestmark = pytest.mark.timeout(SECONDS + 60)
 

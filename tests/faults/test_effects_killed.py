@@ -25,14 +25,15 @@ from support.counting import Counter, Kept, counting
 from support.effect_load import EffectLoad, Till
 from support.effect_oracle import EffectOracle
 from support.effect_programs import any_program, whole_program
+from support.examples import SOAK
 from support.model_server import ModelServer
 from support.oracle import Oracle, check_chains
 from support.people import People
 from support.server_process import PLUGINS, HostProcess, config_file
 from support.wire_client import stream
 
-MOMENTS = 500 if os.environ.get("HOSTLER_SOAK") else 20
-SECONDS = 1_800 if MOMENTS == 20 else 14_400
+MOMENTS = 500 if SOAK else 10
+SECONDS = 14_400 if SOAK else 1_800
 """Bound of it all; generous, since it only has to end what hangs."""
 LOOK_SECONDS = 0.005
 PLUGIN_KILLS = 3

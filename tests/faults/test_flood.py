@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import sqlite3
 import statistics
 import time
@@ -15,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from support.examples import SOAK
 from support.http_runs import perform, record, send
 from support.server_process import PLUGINS, HostProcess, config_file, sampled_memory, serving
 from support.wire_client import LOST, stream
 
-DELTAS = 1_000_000 if os.environ.get("HOSTLER_SOAK") else 150_000
+DELTAS = 1_000_000 if SOAK else 60_000
 BLOCKS = 10
 """Flood and quiet take turns, so that noise of the machine hits the measurements of both."""
 QUIET_PROBES = 6

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from support.examples import SOAK
 from support.load import Load
 from support.oracle import Oracle, check_chains
 from support.server_process import PLUGINS, HostProcess, config_file
 
-MOMENTS = 200 if os.environ.get("HOSTLER_SOAK") else 10
-SECONDS = 900 if MOMENTS == 10 else 7200
+MOMENTS = 200 if SOAK else 6
+SECONDS = 7_200 if SOAK else 900
 """Bound of it all; generous, since it only has to end what hangs."""
 RESULTS_BETWEEN = 600
 """Up to so many results are seen between two kills."""

@@ -22,13 +22,14 @@ from hostler.storage.stores import audit, events, journal, runs, steering
 from hostler.storage.stores.events import StoredEvent
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import TERMINAL_STATUSES
+from support.examples import SOAK
 from support.server_process import PLUGINS, HostProcess, config_file
 from support.stepping import CALLER, WORKSPACE, stage
 from support.wire_client import ask
 
-STEERS = 400 if not os.environ.get("HOSTLER_SOAK") else 10_000
-CONVERSATIONS = 20
-SECONDS = 200.0 if STEERS == 400 else 4_000.0
+STEERS = 10_000 if SOAK else 160
+CONVERSATIONS = 20 if SOAK else 8
+SECONDS = 4_000.0 if SOAK else 200.0
 """Bound of it all; generous, since it only has to end what hangs."""
 LISTENER = PLUGINS / "listener"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from collections import Counter as Count
 from collections.abc import Iterator
 from functools import partial
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from support.effect_programs import Steps
+from support.examples import SOAK
 from support.http_runs import begin, follow, record, send
 from support.oracle import rows
 from support.postgres import PostgresServer
@@ -25,8 +25,9 @@ from support.server_process import HostProcess
 from support.two_hosts import LEASE, Two, act, two_hosts
 from support.wire_client import Answer, ask
 
-SECONDS = 600 if os.environ.get("HOSTLER_SOAK") else 400
-ROUNDS = 12 if os.environ.get("HOSTLER_SOAK") else 3
+SECONDS = 600 if SOAK else 400
+ROUNDS = 12 if SOAK else 2
+"""Each host sleeps first once at least."""
 POINTS = ("called", "done")
 """Of a tool: before and after its effect."""
 HELD = (*LEASE, "--hold-seconds", "3600")
@@ -82,7 +83,7 @@ async def test_pauses_are_decided_and_doubts_resolved_at_the_host_that_just_thaw
 async def test_a_run_at_work_is_taken_over_and_back_again(tmp_path: Path, shared: str) -> None:
     """The first host sleeps, the second takes the run and sleeps as well: the first has it again."""
     async with two_hosts(tmp_path, shared, *LEASE, seconds=SECONDS) as two:
-        for number in range(12 if os.environ.get("HOSTLER_SOAK") else 2):  # each of them sleeps first once
+        for number in range(ROUNDS):
             one, other = (two.first, two.second)[:: 1 if number % 2 else -1]
             program: Steps = [["tool", kind, kind] for kind in ("note", "book", "pay", "price")]
             async with two.counter.keeping("answered") as at_work:

@@ -238,7 +238,7 @@ def text_size(messages: list[dict[str, Any]]) -> int:
 @pytest.mark.timeout(600)  # many turns, on a machine that may be busy
 async def test_a_conversation_of_hundreds_of_turns(tmp_path: Path) -> None:
     """Each message reaches the model or its notes; notes go on from the last ones, one time a crossing."""
-    turns = 500 if SOAK else 300  # three hundred: six pages of history, and notes a dozen times
+    turns = 500 if SOAK else 120  # three pages of history, and notes half a dozen times
     small = {"window": 1_000, "reserve": 200, "keep_recent": 150, "summary": 60}
     config: dict[str, Any] = {f"context_{name}_tokens": value for name, value in small.items()}
     body = {"event_type": "message.received", "conversation_id": "c"}
