@@ -32,6 +32,7 @@ CHECK_SECONDS = 120.0
 STDERR_BYTES = 2_000
 """Length of the end of standard error that is shown with a failure."""
 READ_BYTES = 256 * 1024
+NO_TOOLS = "it offers no tools"
 TOOL_CONTEXT = ToolCallContext(
     run_id="conformance", call_id="conformance", effect_key="conformance", workspace_id="conformance"
 )
@@ -61,7 +62,7 @@ class CheckResult:
     left_out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Candidate:
     """The plugin under test, and how to start it."""
 
@@ -69,10 +70,19 @@ class Candidate:
     folder: Path
     environment: dict[str, str]
     step_seconds: float = STEP_SECONDS
+    offers_tools: bool | None = None
+    """What its last answer to `initialize` said."""
 
     @asynccontextmanager
-    async def started(self, *, initialize: bool = True, cut: bool = False) -> AsyncIterator[PluginUnderTest]:
-        """Start the process. At the end it is killed, with all processes that it started."""
+    async def started(
+        self, *, initialize: bool = True, cut: bool = False, for_tools: bool = False
+    ) -> AsyncIterator[PluginUnderTest]:
+        """Start the process. At the end it is killed, with all processes that it started.
+
+        Raises NotOfferedError `for_tools` that the plugin is known not to offer, without starting anything.
+        """
+        if for_tools and self.offers_tools is False:
+            raise NotOfferedError(NO_TOOLS)
         try:
             process = await asyncio.create_subprocess_exec(
                 *self.command,
@@ -89,6 +99,7 @@ class Candidate:
         try:
             if initialize:
                 await plugin.awaited("an answer to initialize", plugin.session.initialize(), START_SECONDS)
+                self.offers_tools = plugin.session.offers_tools
             yield plugin
         finally:
             await plugin.kill()
@@ -153,7 +164,7 @@ class PluginUnderTest:
     async def tools(self) -> list[ToolManifest]:
         """Return the checked manifests of `tools/list`. Raises NotOfferedError if there are no tools."""
         if not self.session.offers_tools:
-            raise NotOfferedError("it offers no tools")
+            raise NotOfferedError(NO_TOOLS)
         listed = await self.awaited("an answer to tools/list", self.session.request("tools/list", NoParams()))
         try:
             return [msgspec.json.decode(entry, type=ToolManifest) for entry in listed.tools]

@@ -24,7 +24,7 @@ STRANGE = "conformance_unknown"
 
 async def listed(candidate: Candidate) -> str:
     """`tools/list` answers valid manifests with unique names."""
-    async with candidate.started() as plugin:
+    async with candidate.started(for_tools=True) as plugin:
         tools = await plugin.tools()
         doubled = [name for name, times in Counter(tool.name for tool in tools).items() if times > 1]
         if doubled:
@@ -39,7 +39,7 @@ async def listed(candidate: Candidate) -> str:
 
 async def unknown(candidate: Candidate) -> str:
     """A call of an unknown tool is refused; cancelling an unknown call has no effect."""
-    async with candidate.started() as plugin:
+    async with candidate.started(for_tools=True) as plugin:
         await plugin.tools()
         refused = await _refusal(plugin, STRANGE, {})
         if refused is None:
@@ -51,7 +51,7 @@ async def unknown(candidate: Candidate) -> str:
 
 async def parameters(candidate: Candidate) -> str:
     """Parameters that do not match the tool's schema are refused as `invalid_argument`."""
-    async with candidate.started() as plugin:
+    async with candidate.started(for_tools=True) as plugin:
         tools = [
             tool for tool in await _harmless(plugin) if tool.parameters.get("additionalProperties") is False
         ]
@@ -69,7 +69,7 @@ async def parameters(candidate: Candidate) -> str:
 
 async def calls(candidate: Candidate) -> str:
     """Many calls run at once, and each is answered."""
-    async with candidate.started() as plugin:
+    async with candidate.started(for_tools=True) as plugin:
         tools = [tool for tool in await _harmless(plugin) if not tool.parameters.get("required")]
         if not tools:
             raise NotOfferedError("no tool without effect can be called without parameters")
@@ -81,7 +81,7 @@ async def calls(candidate: Candidate) -> str:
 
 async def lookup(candidate: Candidate) -> str:
     """A reconcilable tool finds no outcome for an effect key that was never used."""
-    async with candidate.started() as plugin:
+    async with candidate.started(for_tools=True) as plugin:
         tools = [tool for tool in await plugin.tools() if tool.effect == "reconcilable" and not tool.client]
         if not tools:
             raise NotOfferedError("no tool is reconcilable")
