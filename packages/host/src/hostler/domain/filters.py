@@ -7,7 +7,9 @@ interpreter's lock while the expression runs, so the host calls it in a separate
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -80,11 +82,25 @@ def check_filter(text: str) -> None:
     _check_names(_tokens(text), text)
 
 
-def _compile(text: str) -> Any:
-    import cel  # noqa: PLC0415  (a tenth of a host's start; many hosts have no filters)
+@functools.cache
+def _engine() -> Any:
+    """Import the expression engine when it is first used; many hosts have no filters.
 
+    Its package imports its command line, which is three quarters of what importing it takes: leave that out.
+    """
+    left_out = types.ModuleType("cel.cli")
     try:
-        program = cel.compile(text)
+        sys.modules.setdefault(left_out.__name__, left_out)
+        import cel  # noqa: PLC0415
+    finally:
+        if sys.modules[left_out.__name__] is left_out:
+            del sys.modules[left_out.__name__]
+    return cel
+
+
+def _compile(text: str) -> Any:
+    try:
+        program = _engine().compile(text)
     except ValueError as error:
         raise InvalidArgumentError(f"filter {_quoted(text)} is not CEL: {_brief(error)}") from None
     for name in program.functions():
