@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
+import importlib
 import importlib.util
 import json
 import os
@@ -62,6 +63,8 @@ def _joined(texts: list[str]) -> bytes:
 
 def serve_forks(listening: socket.socket) -> None:
     """Fork a process for each that is asked for, until standard input is closed."""
+    for module in sys.argv[5:]:
+        importlib.import_module(module)
     Forks(listening).serve()
 
 

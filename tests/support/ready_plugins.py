@@ -16,7 +16,7 @@ import secrets
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hostler.sandbox.process as child_process
@@ -29,28 +29,42 @@ NEW_INTERPRETERS = (
     "tests/faults/test_sandbox.py",
 )
 """Tests of processes themselves."""
+MCP_SERVERS = (
+    "tests/host/http/test_http_mcp.py",
+    "tests/host/tools/mcp/",
+    "tests/journeys/test_large_results.py",
+    "tests/journeys/test_mcp_journey.py",
+    "tests/journeys/test_operator_tools.py",
+)
+"""Tests whose servers use the MCP SDK, a second of processor time to import: they fork with it."""
 _execute = child_process._spawn_shim
 
 
 def pytest_runtest_setup(item: Any) -> None:
     """Fork the plugins of this test, unless it is one of `NEW_INTERPRETERS`."""
-    use(CAN_FORK and not item.nodeid.startswith(NEW_INTERPRETERS))
+    modules = ("mcp", "mcp.server.stdio") if item.nodeid.startswith(MCP_SERVERS) else ()
+    use(CAN_FORK and not item.nodeid.startswith(NEW_INTERPRETERS), modules=modules)
 
 
-def use(forked: bool, address: str | None = None) -> None:
-    """Start the plugins of this process as new interpreters, or as forks of the one at `address`."""
-    spawn: Any = functools.partial(_fork, address) if forked else _execute
+def use(forked: bool, address: str | None = None, modules: tuple[str, ...] = ()) -> None:
+    """Start the plugins of this process as new interpreters, or as forks of the one at `address`.
+
+    Without an address, they are forked from one that has imported `modules` besides.
+    """
+    find = functools.partial(_own_source, *modules) if address is None else lambda: address
+    spawn: Any = functools.partial(_fork, find) if forked else _execute
     child_process._spawn_shim = spawn
 
 
 def address() -> str | None:
     """The address to fork from for hosts in other processes; None where plugins are new interpreters."""
-    return None if child_process._spawn_shim is _execute else _own_source()
+    spawn: Any = child_process._spawn_shim
+    return None if spawn is _execute else str(spawn.args[0]())
 
 
-def _fork(address: str | None, pipes: Any, sockets: Sequence[socket.socket]) -> ForkedProcess:
+def _fork(find: Callable[[], str], pipes: Any, sockets: Sequence[socket.socket]) -> ForkedProcess:
     descriptors = [*pipes.child, *(one.fileno() for one in sockets)]
-    return _connection(address or _own_source()).start(descriptors)
+    return _connection(find()).start(descriptors)
 
 
 class Connection:
@@ -80,15 +94,18 @@ _connection = functools.cache(Connection)
 
 
 @functools.cache
-def _own_source() -> str:
-    """Start the process that plugins are forked from; it ends with this one, whose end closes its input."""
+def _own_source(*modules: str) -> str:
+    """Start a process that plugins are forked from, with these modules.
+
+    It ends with this process, whose end closes its input.
+    """
     address = f"hostler-{secrets.token_hex(8)}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(f"\0{address}")
         listening.listen(128)
         _kept.append(
             subprocess.Popen(
-                source_command("plugin_source", listening, "-" * 4000),
+                source_command("plugin_source", listening, "-" * 4000, *modules),
                 pass_fds=[listening.fileno()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

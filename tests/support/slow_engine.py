@@ -17,7 +17,7 @@ exec(compile(open({real!r} + "/__init__.py").read(), {real!r} + "/__init__.py", 
 
 
 def load_slowly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have processes that are started from here load the engine for 0.8 s of processor time, more than a filter has."""
+    """Have processes that are started from here load the engine for longer than a filter may take."""
     (folder / "cel").mkdir(parents=True)
     (folder / "cel" / "__init__.py").write_text(_CODE.format(real=cel.__path__[0]))
     monkeypatch.syspath_prepend(str(folder))
