@@ -8,7 +8,7 @@ import pytest
 
 from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import STATUSES, TRANSITIONS, PauseStatus, is_settled
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit, journal, pause_calls, pause_claims, pauses, run_notes, runs
 from hostler.storage.stores import hash_chain as chain
@@ -281,6 +281,22 @@ def test_25_every_change_has_one_fact_and_the_chain_verifies(run_open: SqlDataba
     verified = read(run_open, lambda tx: chain.verify(tx, WORKSPACE, "audit"))
     assert verified.done
     assert verified.broken is None
+
+
+def test_a_pause_that_is_deleted_on_request_takes_its_notices_along(run_open: SqlDatabase) -> None:
+    write(run_open, open_pause)
+    decide(run_open, "k1", "denied")
+    assert rows_of(run_open, "notices") > 0
+    assert write(run_open, lambda tx: drop_of_run(tx, WORKSPACE, "r1")) == 1
+    assert [rows_of(run_open, table) for table in ("pauses", "pause_calls", "notices", "deliveries")] == [
+        0
+    ] * 4
+
+
+def rows_of(database: SqlDatabase, table: str) -> int:
+    """Return the number of rows of a table."""
+    count = Query("t.count", *[f"SELECT count(*) AS n FROM {table}"] * 2)
+    return int(read(database, lambda tx: tx.all(count))[0]["n"])
 
 
 def test_states_go_a_day_and_rows_a_month_after_the_end(run_open: SqlDatabase) -> None:

@@ -145,6 +145,20 @@ async def test_what_arrives_after_the_request_stays(world: World, monkeypatch: p
     assert [item.content for item in page.items] == ["said meanwhile"]
 
 
+async def test_what_came_before_the_clock_was_set_back_goes_too(world: World) -> None:
+    await world.turn("c-gone", "ada")
+    await world.turn("shared", "ada")
+    ahead = ("UPDATE {} SET created_at = created_at + 600000",) * 2
+    for table in ("runs", "artifacts", "events"):
+        move = Query("t.ahead", *(text.format(table) for text in ahead))
+        await world.database.write(lambda tx, move=move: tx.run(move))  # type: ignore[misc]
+    await world.turn("shared", "eve")
+    await deletion.delete_conversation(world.database, world.folder, "w", "c-gone", by="admin")
+    assert await world.facts("c-gone") == []
+    deleted = await deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin")
+    assert deleted.deleted["journal_entries"] == 2 * 606, "eve's run could read what ada said"
+
+
 async def test_a_conversation_with_an_active_run_is_not_deleted(world: World) -> None:
     active = await world.turn("c", "ada", end=None)
     before = await world.facts("ada")

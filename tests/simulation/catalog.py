@@ -12,6 +12,7 @@ from simulation.judges import (
     decisions,
     doubts,
     effects,
+    erased,
     facts,
     leftovers,
     liveness,
@@ -31,6 +32,7 @@ from simulation.workloads import (
     calls,
     conversations,
     copies,
+    erasures,
     faults,
     filters,
     keeping,
@@ -67,6 +69,7 @@ PLANNERS = (
     strikes.plan,
     assistants.plan,
     faults.plan_commits,
+    erasures.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -81,9 +84,10 @@ HANDLERS: dict[str, Handler] = {
     **bursts.ACTIONS,
     **copies.ACTIONS,
     **strikes.ACTIONS,
+    **erasures.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant, leases.attend]
-JUDGES = [
+_OTHERS = [
     liveness.judge,
     runs.judge,
     order.judge,
@@ -102,6 +106,7 @@ JUDGES = [
     charges.judge,
     notices.judge,
 ]
+JUDGES = [*map(erased.sparing, _OTHERS), erased.judge]
 FAULTS = frozenset(
     {
         *faults.KINDS,

@@ -260,6 +260,12 @@ OPERATORS: dict[str, Count] = {
     "plugins upgraded": _noted("operated", what="upgrade plugin"),
     "hosts rolled": _noted("operated", what="roll"),
     "backups taken": _noted("operated", what="backup"),
+    "conversations deleted": _noted("erased", what="conversation"),
+    "people's data deleted": _noted("erased", what="actor"),
+    "deletions refused while a run is active": _noted("erasure refused"),
+    "pauses deleted": lambda facts: sum(
+        "pauses" in data["deleted"] for _, kind, data in facts.life.outside.notes if kind == "erased"
+    ),
     "backups restored": _noted("restored"),
     "runs replayed": _noted("replayed"),
     "retention set": _noted("operated", what="collect"),

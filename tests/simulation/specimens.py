@@ -108,3 +108,16 @@ HARD = Plan(
     ],
 )
 """The host is killed in the middle of a call, and while somebody is asked."""
+
+GONE = [["say", "amber 1"], ["set", "k", "amber 2"], ["file", "amber 3", 900]]
+DELETES = {"kind": "conversation", "id": "talk", "cancels": False, "host": 0}
+ERASED = Plan(
+    seed="specimen",
+    agents=[agent("maker", "maker")],
+    actions=[
+        message(0.1, "gone", "maker", GONE, conversation="talk"),
+        message(0.1, "kept", "maker", [["say", "birch 1"], ["set", "k", "birch 2"]], conversation="other"),
+        Action(5.0, "erase", DELETES),
+    ],
+)
+"""A conversation is deleted."""

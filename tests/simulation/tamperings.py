@@ -21,6 +21,7 @@ from simulation.tampering import (
     standing,
     without,
 )
+from simulation.tamperings_left import LEFT
 
 RUN = "(SELECT run_id FROM runs WHERE event_id = '{}' AND workspace_id = 'default' LIMIT 1)"
 TURN, TALK, QUEUE = RUN.format("turn2"), RUN.format("talk1"), RUN.format("queue1")
@@ -249,9 +250,6 @@ TAMPERINGS = [
     Tampering("leftovers._metrics", "hostler_feed_watchers is 1", metric("hostler_feed_watchers", 1)),
     Tampering("leftovers._metrics", "does not run", metric("hostler_worker_running", 0)),
     Tampering("leftovers._metrics", "says that it finished 99", metric("hostler_runs_finished_total", 99)),
-    Tampering("leftovers.judge", "a lane that is held is left", one_of("runs", active_lane="'x'")),
-    Tampering("leftovers.judge", "an unread steer that its run still counts", one_of("runs", steers="1")),
-    Tampering("leftovers.judge", "a delivery that is leased", one_of("deliveries", lease_token="'x'")),
     Tampering(
         "leftovers._hosts", "is left in the table of hosts", "INSERT INTO hosts VALUES ('x', 'x', 1, 1, 1)"
     ),
@@ -385,4 +383,5 @@ TAMPERINGS = [
     Tampering("webhooks._missing", "has no delivery to hook", without("deliveries", "1")),
     Tampering("webhooks._outcomes", "is marked as delivered, and was not", drop_note("received")),
     Tampering("webhooks.judge", "its signature is wrong", change_note("posted", signed=False)),
+    *LEFT,
 ]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from simulation import catalog, judges, specimens
+from simulation.judges import leftovers
 from simulation.life import Life
 from simulation.lives import in_child, make_template
 from simulation.plan import Plan
@@ -70,7 +71,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def findings(template: Path) -> dict[int, list[str]]:
     """What judges found, by the number of the tampering."""
     found: dict[int, list[str]] = {}
-    for plan in (specimens.CALM, specimens.HARD):
+    for plan in (specimens.CALM, specimens.HARD, specimens.ERASED):
         for line in in_child(
             plan, template, lambda: catalog.JUDGES.__setitem__(slice(None), [prove])
         ).findings:
@@ -79,7 +80,9 @@ def findings(template: Path) -> dict[int, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("plan", [specimens.CALM, specimens.HARD], ids=["calm", "hard"])
+@pytest.mark.parametrize(
+    "plan", [specimens.CALM, specimens.HARD, specimens.ERASED], ids=["calm", "hard", "erased"]
+)
 def test_the_lives_that_are_tampered_with_are_sound(plan: Plan, template: Path) -> None:
     assert in_child(plan, template).findings == []
 
@@ -104,3 +107,8 @@ def test_every_judge_is_tried() -> None:
                 parts = "*_" in inspect.getsource(function) and name == "judge"
                 functions |= set() if parts else {f"{info.name}.{name}"}
     assert functions - {one.judge for one in TAMPERINGS} == set()
+
+
+def test_every_row_that_may_be_left_is_tried() -> None:
+    tried = [one.finds for one in TAMPERINGS if one.judge == "leftovers.judge"]
+    assert [what for what in leftovers.ROWS if not any(what in finds for finds in tried)] == []

@@ -63,7 +63,8 @@ def _decisions(life: Life) -> list[str]:
             continue
         now, revision = stored.get((data["pause"], data["call"]), (None, 0))
         if now != data["decision"] and revision <= data["revision"]:
-            found.append(f"the decision {data['decision']} on {data['call']} was acknowledged, and is {now}")
+            which = f"the decision {data['decision']} on {data['call']} of pause {data['pause']}"
+            found.append(f"{which} was acknowledged, and is {now}")
     return found
 
 

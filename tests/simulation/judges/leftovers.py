@@ -101,7 +101,7 @@ def _metrics(life: Life, host: Standing) -> list[str]:
     for (worker,), running in metrics["hostler_worker_running"].items():
         if not running:
             found.append(f"{host.host}: its worker {worker} does not run")
-    if host.starts == 1:
+    if host.starts == 1 and all(action.what != "erase" for action in life.plan.actions):
         ((claimed,),) = life.rows(
             "SELECT count(*) FROM journal WHERE kind = 'lifecycle' AND type = 'claimed'"
             f' AND data LIKE \'%"actor":"{host.id}"%\''

@@ -154,6 +154,8 @@ async def read(life: Life, run_id: str, prefer: int, reader: str) -> None:
             if kind in ("run.completed", "run.failed"):
                 return
         if not results:
+            if not life.rows(f"SELECT 1 FROM journal WHERE run_id = '{run_id}'"):
+                return  # it was deleted
             await wait(RETRY_SECONDS)
 
 

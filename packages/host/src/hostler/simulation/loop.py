@@ -230,22 +230,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Future[T]:
         """Run a function after the time that a thread takes, if its process still lives."""
         future: asyncio.Future[T] = self.create_future()
-
-        def work() -> None:
-            try:
-                value = func(*args)
-            except MustWaitError:
-                self.call_later(THREAD_RETRY_SECONDS, work)
-            except BaseException as error:  # noqa: BLE001  raised at the caller
-                if not future.done():
-                    future.set_exception(error)
-            else:
-                if not future.done():
-                    future.set_result(value)
-
         process = _process.get(self.outside)
-        self.call_later(self._thread_seconds(process), work)
+        self.call_later(self._thread_seconds(process), self._work, future, func, args)
         return future
+
+    # no closure that refers to itself: what a job returns would stay, since nothing collects cycles
+    def _work(self, future: asyncio.Future[T], func: Callable[..., T], args: tuple[Any, ...]) -> None:
+        try:
+            value = func(*args)
+        except MustWaitError:
+            self.call_later(THREAD_RETRY_SECONDS, self._work, future, func, args)
+        except BaseException as error:  # noqa: BLE001  raised at the caller
+            if not future.done():
+                future.set_exception(error)
+        else:
+            if not future.done():
+                future.set_result(value)
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError("there are no sockets, pipes and processes in a simulated loop")

@@ -156,9 +156,8 @@ class _Erasure:
         self._count(kind, await until_nothing(self._database, step))
 
     async def refuse_active(self, conversation_id: str) -> None:
-        rows = await self._read(
-            _q.active_runs, conversation_id=conversation_id, until=self._now, limit=_NAMED_RUNS
-        )
+        bounds = {"until": self._now, "last_event": self._last_event}
+        rows = await self._read(_q.active_runs, conversation_id=conversation_id, **bounds, limit=_NAMED_RUNS)
         if rows:
             names = ", ".join(row["run_id"] for row in rows)
             raise ConflictError(f"runs of this conversation are still active: cancel them first ({names})")
@@ -172,7 +171,9 @@ class _Erasure:
         )
 
     async def conversation_files(self, conversation_id: str) -> None:
-        await self._artifacts(_q.artifacts_of_conversation, conversation_id=conversation_id, until=self._now)
+        latest = (await self._read(_q.latest_file, conversation_id=conversation_id))[0]["at"]
+        until = max(self._now, latest or 0)  # the clock may have been set back since
+        await self._artifacts(_q.artifacts_of_conversation, conversation_id=conversation_id, until=until)
 
     async def conversation_events(self, conversation_id: str) -> None:
         while rows := await self._read(
@@ -199,25 +200,30 @@ class _Erasure:
 
     async def contents_of_runs(self, conversation_id: str) -> None:
         """Delete the content of the runs of a conversation and of their child runs."""
-        async for run_ids in self._runs_of(conversation_id, since=0):
+        async for run_ids in self._runs_of(conversation_id):
             for run_id in await self._families(run_ids):
                 await self._contents(run_id)
 
     async def runs(self, conversation_id: str) -> None:
         """Empty the rows of the runs of a conversation and of their events."""
-        async for run_ids in self._runs_of(conversation_id, since=0):
+        async for run_ids in self._runs_of(conversation_id):
             await self._empty_runs(await self._families(run_ids))
 
-    async def journals(self, conversation_id: str, *, since: int) -> None:
-        """Delete the journals of the runs of a conversation that were opened since a time."""
-        async for run_ids in self._runs_of(conversation_id, since=since):
+    async def journals(self, conversation_id: str, *, since: Row) -> None:
+        """Delete the journals of the runs of a conversation that were opened since an event."""
+        async for run_ids in self._runs_of(conversation_id, int(since["created_at"]), int(since["seq"])):
             for run_id in run_ids:
                 await self._journal(run_id)
 
-    async def _runs_of(self, conversation_id: str, *, since: int) -> AsyncIterator[list[str]]:
+    async def _runs_of(
+        self, conversation_id: str, since: int = 0, first_event: int = 0
+    ) -> AsyncIterator[list[str]]:
         after = ""
-        bounds = {"conversation_id": conversation_id, "since": since, "until": self._now}
-        while rows := await self._read(_q.runs_of_conversation, **bounds, after=after, limit=STEP_ROWS):
+        bounds = {"since": since, "until": self._now, "first_event": first_event}
+        bounds |= {"last_event": self._last_event}
+        while rows := await self._read(
+            _q.runs_of_conversation, conversation_id=conversation_id, **bounds, after=after, limit=STEP_ROWS
+        ):
             after = rows[-1]["run_id"]
             yield [row["run_id"] for row in rows]
 
@@ -234,7 +240,7 @@ class _Erasure:
                 conversation_id = row["conversation_id"]
                 if conversation_id is not None and conversation_id not in seen:
                     # before the event is emptied: if this raises, a repeated deletion finds the event again
-                    await self.journals(conversation_id, since=row["created_at"])
+                    await self.journals(conversation_id, since=row)
                     seen.add(conversation_id)
                 run_ids += await self._of_event(row)
             family = await self._families(run_ids)

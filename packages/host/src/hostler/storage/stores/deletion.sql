@@ -11,16 +11,24 @@ SELECT seq FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id LI
 SELECT seq FROM transcripts WHERE workspace_id = :ws AND run_id = :run_id LIMIT :limit
 
 -- name: active_runs
-SELECT run_id FROM runs
-WHERE workspace_id = :ws AND conversation_id = :conversation_id AND created_at <= :until
-  AND status NOT IN ('completed', 'failed', 'cancelled', 'timeout')
-ORDER BY created_at LIMIT :limit
+SELECT r.run_id FROM runs AS r
+LEFT JOIN events AS e ON e.workspace_id = r.workspace_id AND e.event_id = r.event_id
+WHERE r.workspace_id = :ws AND r.conversation_id = :conversation_id
+  AND (r.created_at <= :until OR e.seq <= :last_event)
+  AND r.status NOT IN ('completed', 'failed', 'cancelled', 'timeout')
+ORDER BY r.created_at LIMIT :limit
 
 -- name: runs_of_conversation
-SELECT run_id FROM runs
-WHERE workspace_id = :ws AND conversation_id = :conversation_id AND created_at >= :since AND created_at <= :until
-  AND run_id > :after
-ORDER BY run_id LIMIT :limit
+-- By time or by the number of their event: after a clock was set back, times do not tell what came before.
+SELECT r.run_id FROM runs AS r
+LEFT JOIN events AS e ON e.workspace_id = r.workspace_id AND e.event_id = r.event_id
+WHERE r.workspace_id = :ws AND r.conversation_id = :conversation_id
+  AND (r.created_at >= :since OR e.seq >= :first_event) AND (r.created_at <= :until OR e.seq <= :last_event)
+  AND r.run_id > :after
+ORDER BY r.run_id LIMIT :limit
+
+-- name: latest_file
+SELECT MAX(created_at) AS at FROM artifacts WHERE workspace_id = :ws AND conversation_id = :conversation_id
 
 -- name: children
 -- Child runs without a conversation.

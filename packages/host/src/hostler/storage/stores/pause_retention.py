@@ -30,8 +30,13 @@ def drop_old(tx: Tx, ws: str) -> int:
 
 
 def drop_of_run(tx: Tx, ws: str, run_id: str) -> int:
-    """Delete the next pauses of a run on request; return their number."""
-    return _drop(tx, ws, tx.all(_q.of_run, ws=ws, run_id=run_id, limit=STEP_ROWS))
+    """Delete the next pauses of a run on request, with their notices; return their number."""
+    rows = tx.all(_q.of_run, ws=ws, run_id=run_id, limit=STEP_ROWS)
+    for row in rows:
+        settled = tx.now if row["settled_at"] is None else row["settled_at"]
+        for query in (_q.drop_deliveries, _q.drop_notices):
+            tx.run(query, ws=ws, pause_id=row["pause_id"], opened=row["created_at"], settled=settled)
+    return _drop(tx, ws, rows)
 
 
 def _drop(tx: Tx, ws: str, rows: list[Row]) -> int:

@@ -21,7 +21,7 @@ SELECT pause_id, state_blob FROM pauses WHERE workspace_id = :ws AND settled_at 
 LIMIT :limit
 
 -- name: of_run
-SELECT pause_id, state_blob FROM pauses WHERE workspace_id = :ws AND run_id = :run_id LIMIT :limit
+SELECT pause_id, state_blob, created_at, settled_at FROM pauses WHERE workspace_id = :ws AND run_id = :run_id LIMIT :limit
 
 -- name: drop_calls
 DELETE FROM pause_calls WHERE workspace_id = :ws AND pause_id = :pause_id
@@ -37,3 +37,13 @@ DELETE FROM approval_rules WHERE workspace_id = :ws AND pause_id = :pause_id
 
 -- name: drop_pause
 DELETE FROM pauses WHERE workspace_id = :ws AND pause_id = :pause_id
+
+-- name: drop_deliveries
+-- Notices are found by their time: a pause has them from its opening to its end.
+DELETE FROM deliveries WHERE workspace_id = :ws AND notice_id IN (
+    SELECT notice_id FROM notices
+    WHERE workspace_id = :ws AND pause_id = :pause_id AND created_at BETWEEN :opened AND :settled)
+
+-- name: drop_notices
+DELETE FROM notices
+WHERE workspace_id = :ws AND pause_id = :pause_id AND created_at BETWEEN :opened AND :settled
