@@ -19,6 +19,9 @@ than what a commit and a few messages take."""
 HELD_SECONDS = 2.0
 """The same for a decision: shorter than the time for which calls are held, when an attempt looks as well."""
 
+SLOTS = frozenset({"max_active_runs", "max_runs_per_workspace", "max_runs_per_plugin"})
+"""Settings by which runs wait for others that are not of their lane."""
+
 
 def judge(life: Life) -> list[str]:
     """Look at the time before the first fault or operator, on a database of one host.
@@ -29,7 +32,8 @@ def judge(life: Life) -> list[str]:
         return []
     disturbed = [action.at for action in life.plan.actions if action.what not in CALM]
     until = min(disturbed, default=life.world.loop.time())
-    return [*_claims(life, until), *_seen(life, until), *_decided(life, until)]
+    claims = [] if SLOTS & life.plan.settings.keys() else _claims(life, until)
+    return [*claims, *_seen(life, until), *_decided(life, until)]
 
 
 def _claims(life: Life, until: float) -> list[str]:

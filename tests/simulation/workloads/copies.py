@@ -105,7 +105,11 @@ async def replay(life: Life, action: Action) -> None:
     await read(life, run, action.data["host"], f"{action.data['event']} for replay {action.data['number']}")
     await life.calm.wait()
     ((status, runner),) = life.rows(f"SELECT status, runner_id FROM runs WHERE run_id = '{run}'")
-    if status != "completed" or "/actor/" not in runner:
+    # an attempt that was resumed in the middle of calls made at once may have got their answers in another
+    # order than their outcomes have in the journal (docs/decisions/going-on-from-the-journal.md)
+    at_once = f"SELECT 1 FROM journal WHERE run_id = '{run}' AND kind = 'context' AND data LIKE '%together%'"
+    resumed = f"SELECT 1 FROM journal WHERE run_id = '{run}' AND kind = 'attempt' AND type = 'resumed'"
+    if status != "completed" or "/actor/" not in runner or (life.rows(at_once) and life.rows(resumed)):
         return
     folder = life.folder / f"replay {action.data['number']}"
     before = len(life.outside.effects)

@@ -53,7 +53,10 @@ class TapeEntry(Lenient):
 
 
 class TapeRun(Lenient):
-    """The recorded run. `config` is the stored configuration of its runner, without the form's defaults."""
+    """The recorded run. `config` is the stored configuration of its runner, without the form's defaults.
+
+    `own_pause`: it went on from a pause of its runner's own, whose state is not in the recording.
+    """
 
     run_id: str
     agent: str
@@ -64,6 +67,7 @@ class TapeRun(Lenient):
     status_code: str | None = None
     base_attempt: int = 1
     config: dict[str, Any] = {}
+    own_pause: bool = False
 
 
 class TapeFile(Lenient):

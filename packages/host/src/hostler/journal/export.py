@@ -10,7 +10,7 @@ from hostler.domain.config_form import HIDDEN
 from hostler.domain.grants import Grant
 from hostler.domain.tapes import VERSION, TapeEntry, TapeFile, TapeRun
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import agents, journal, runs
+from hostler.storage.stores import agents, journal, pauses, runs
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import StoredEntry
 from hostler.storage.stores.run_rows import Run
@@ -28,13 +28,14 @@ _PAGE_ENTRIES = 1_000
 class _Origin(NamedTuple):
     run: Run
     config: dict[str, object]
+    own_pause: bool
 
 
 async def tape_of(
     db: Database, blobs: BlobFolder, workspace_id: str, run_id: str, *, host_version: str
 ) -> TapeFile:
     """Return the run as a tape. NotFoundError; PayloadTooLargeError if its journal is too long."""
-    run, config = await db.read(lambda tx: _origin(tx, workspace_id, run_id))
+    run, config, own_pause = await db.read(lambda tx: _origin(tx, workspace_id, run_id))
     entries: list[TapeEntry] = []
     size, room, after, more = 0, MAX_BLOB_BYTES, 0, True
     while more:
@@ -64,6 +65,7 @@ async def tape_of(
             created_at=run.created_at / 1000,
             base_attempt=run.base_attempt,
             config=_without_secrets(config, entries),
+            own_pause=own_pause,
         ),
         grant=msgspec.Raw((run.grant_json or _empty_grant(run)).encode()),
         entries=entries,
@@ -73,7 +75,8 @@ async def tape_of(
 def _origin(tx: Tx, workspace_id: str, run_id: str) -> _Origin:
     run = runs.get(tx, workspace_id, run_id)
     agent = agents.version(tx, workspace_id, run.agent_id, run.agent_version)
-    return _Origin(run, {} if agent is None else dict(agent.spec.config))
+    own_pause = pauses.continued_pause(tx, run_id, run.base_attempt) is not None
+    return _Origin(run, {} if agent is None else dict(agent.spec.config), own_pause)
 
 
 async def _entry(blobs: BlobFolder, entry: StoredEntry, room: int) -> TapeEntry:

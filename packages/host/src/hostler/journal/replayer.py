@@ -21,7 +21,7 @@ from hostler.plugins import without_network
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.source import Folder, SingleFile, identity_of
 from hostler.plugins.supervisor import Supervisor
-from hostler_protocol.errors import NotFoundError
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
 from hostler_protocol.methods import RunStartParams
@@ -70,6 +70,11 @@ class Replayer:
         self, tape: Tape, cast: Cast, changes: Changes | None = None, *, seconds: float = REPLAY_SECONDS
     ) -> Replayed:
         """Replay one run. InvalidArgumentError, NotFoundError or PluginStartError if that is impossible."""
+        if tape.run.own_pause:
+            raise InvalidArgumentError(
+                f"run {tape.run.run_id} cannot be replayed: "
+                "it went on from a pause of its runner's own, whose state is not recorded"
+            )
         connection = await self._connection(cast)
         manifest = _runner(tape, cast, connection)
         start = RunStartParams(
