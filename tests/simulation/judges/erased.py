@@ -67,7 +67,8 @@ def _gone(life: Life) -> list[str]:
     words = set()
     for erased in _erased(life):
         before, later = _accepted(life, erased)
-        words |= {word for message in before for word in _words_of(message)}
+        state_goes = erased["what"] == "conversation"  # with a person it stays, and is in contexts of others
+        words |= {word for message in before for word in _words_of(message, state=state_goes)}
         if not later:
             words.add(erased["id"])
     return [f"{where} has {word!r}, which was deleted" for where, word in sorted(set(_search(life, words)))]
@@ -85,8 +86,10 @@ def _refused(life: Life) -> set[str]:
     return {data["event"] for _, kind, data in life.outside.notes if kind == "refused"}
 
 
-def _words_of(message: dict[str, Any]) -> set[str]:
-    return set(re.findall(r'"([a-z]+ \d+)"', json.dumps(message["steps"])))
+def _words_of(message: dict[str, Any], *, state: bool) -> set[str]:
+    """Return the words of a message's steps, with those that become state of its conversation or not."""
+    steps = [step for step in message["steps"] if state or step[0] not in ("set", "scopes")]
+    return set(re.findall(r'"([a-z]+ \d+)"', json.dumps(steps)))
 
 
 def _states(life: Life) -> list[str]:

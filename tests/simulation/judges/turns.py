@@ -105,7 +105,7 @@ def _deadlines(life: Life) -> list[str]:
     allowed = {
         spec["name"]: seconds
         for spec in life.plan.agents
-        if (seconds := spec.get("config", {}).get("timeout")) is not None
+        if (seconds := spec.get("config", {}).get("timeout"))  # 0: as long as it likes
     }
     if any(action.what == "clock" for action in life.plan.actions):
         return []  # before the first one, too: facts of after it may bear times of before
