@@ -48,7 +48,9 @@ from simulation.workloads import (
 )
 from simulation.workloads import runs as work
 
-ALWAYS = frozenset({messages.plan, faults.plan, faults.plan_moments})
+ALWAYS = frozenset(
+    {messages.plan, faults.plan, faults.plan_moments, faults.plan_commits, calls.plan, strikes.plan}
+)
 PLANNERS = (
     messages.plan,
     faults.plan,
@@ -121,8 +123,9 @@ FAULTS = frozenset(
 
 
 SHARES = (0.1, 0.3, 0.7)
-"""How much of what people and services can do happens in a life. Lives of a few parts come to states that
-those of all parts hardly see: what one part does often keeps others from happening."""
+"""How much of what people and services can do happens in a life; faults have chances of their own. Lives
+of a few parts come to states that those of all parts hardly see: what one part does often keeps others from
+happening."""
 
 
 def plan_of(seed: str) -> Plan:

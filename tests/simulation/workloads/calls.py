@@ -32,10 +32,10 @@ FREEZES = (*["intended"] * 3, "asked", "claimed", *["waiting"] * 3, "told", "tol
 
 
 def plan(draft: Draft) -> None:
-    """Faults at calls in most lives; freezes that outlast the lease in most with two hosts; power cuts
-    in half of those with one host; faults when a run goes on after a pause, where people decide a lot."""
+    """Faults at calls in half of the lives; freezes that outlast the lease in most with two hosts; power cuts
+    in two of five with one host; faults when a run goes on after a pause, where people decide a lot."""
     chance = draft.chance("calls")
-    if chance.random() < 0.8:
+    if chance.random() < 0.5:
         for _ in range(chance.choice([1, 1, 2])):
             _draw(draft, chance, chance.choice(KINDS), chance.choice(STAGES), chance.choice([1, 1, 2, 3, 5]))
     chance = draft.chance("freezes")
@@ -44,7 +44,7 @@ def plan(draft: Draft) -> None:
         count = chance.randint(1, 8) if stage == "told" else chance.choice([1, 1, 2])
         _draw(draft, chance, "freeze host at call", stage, count, chance.uniform(7, 13))
     chance = draft.chance("power cuts")
-    if draft.hosts == 1 and chance.random() < 0.6:
+    if draft.hosts == 1 and chance.random() < 0.4:
         stage = chance.choice([*HEARD, "asked"])
         _draw(draft, chance, "power cut at call", stage, chance.choice([1, 2, 3]))
     chance = draft.chance("going on")

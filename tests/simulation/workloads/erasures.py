@@ -22,9 +22,9 @@ RETRY_SECONDS = 0.5
 
 
 def plan(draft: Draft) -> None:
-    """In one of four lives: messages of two people in two conversations; one of either is deleted."""
+    """Often: messages of two people in two conversations; one of either is deleted."""
     chance = draft.chance("erasures")
-    if chance.random() > 0.25:
+    if chance.random() > 0.6:
         return
     draft.agents.append(
         {

@@ -19,9 +19,9 @@ KINDS = ("kill host at await", "power cut at await", "freeze host at await", "ki
 
 
 def plan(draft: Draft) -> None:
-    """Mostly: one of these, up to a thousand callbacks after a moment."""
+    """In one of three lives: one of these, up to a thousand callbacks after a moment."""
     chance = draft.chance("strikes")
-    if chance.random() > 0.7:
+    if chance.random() > 0.33:
         return
     draft.add(
         chance.uniform(0.0, MAX_MOMENT * 0.6),
