@@ -32,8 +32,8 @@ def judge(life: Life) -> list[str]:
         return []
     disturbed = [action.at for action in life.plan.actions if action.what not in CALM]
     until = min(disturbed, default=life.world.loop.time())
-    claims = [] if SLOTS & life.plan.settings.keys() else _claims(life, until)
-    return [*claims, *_seen(life, until), *_decided(life, until)]
+    waits = [] if SLOTS & life.plan.settings.keys() else [*_claims(life, until), *_decided(life, until)]
+    return [*_seen(life, until), *waits]
 
 
 def _claims(life: Life, until: float) -> list[str]:
