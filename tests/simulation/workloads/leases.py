@@ -47,6 +47,10 @@ def _at_work(plugin: PluginLife) -> int:
     """Count the runs of a plugin that have not ended there, without those that its SDK gave up on.
 
     The SDK lets nothing of such a run reach the host, although its code may go on
-    (docs/decisions/a-lease-is-a-fact-of-the-database.md).
+    (docs/decisions/a-lease-is-a-fact-of-the-database.md). After `run/park` none is waited for: a run that it
+    is on its way for does not count.
     """
-    return 0 if plugin._sdk is None else len(plugin._sdk._runs)
+    coming = b"".join(plugin.to_plugin._pieces).split(b"\n")
+    parked = [line for line in coming if b'"run/park"' in line]
+    runs = [] if plugin._sdk is None else plugin._sdk._runs
+    return sum(not any(run.encode() in line for line in parked) for run in runs)
