@@ -27,6 +27,7 @@ from simulation.judges import webhooks as notices
 from simulation.life import Handler
 from simulation.plan import Plan, Planner, make_plan
 from simulation.workloads import (
+    ahead,
     assistants,
     bursts,
     calls,
@@ -41,6 +42,7 @@ from simulation.workloads import (
     models,
     operators,
     people,
+    sealing,
     services,
     strangers,
     strikes,
@@ -72,6 +74,8 @@ PLANNERS = (
     assistants.plan,
     faults.plan_commits,
     erasures.plan,
+    sealing.plan,
+    ahead.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -87,6 +91,7 @@ HANDLERS: dict[str, Handler] = {
     **copies.ACTIONS,
     **strikes.ACTIONS,
     **erasures.ACTIONS,
+    **sealing.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant, leases.attend]
 _OTHERS = [

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import os
 import shutil
 import sqlite3
 import sys
@@ -140,6 +141,9 @@ class Life:
         """What each host holds at the end, at rest."""
         self.secrets = {SECRET, model_service.KEY, shop.KEY, desk.KEY}
         """What must not be found in any table."""
+        self.secrets |= {os.environ[one.removeprefix("env:")] for one in plan.pause_key}
+        self.pause_key = plan.pause_key
+        """References to the keys that seal pauses now, the current one first."""
         self._facts: dict[Path, tuple[int, sqlite3.Connection]] = {}
         """Inode and connection of each database that was read."""
         self.logged = _Records()
@@ -262,6 +266,7 @@ class Life:
         specs = [spec for spec in self.plan.agents if spec["name"] != without]
         return ConfigFile(
             plugins=[PluginEntry(path=str(self.plugin(name)), level="trusted") for name in self._plugins],
+            pause_key=self.pause_key,
             models=msgspec.convert(self.plan.models, list[ModelEntry]),
             webhooks=msgspec.convert(self.plan.webhooks, list[Webhook]),
             tools=msgspec.convert(self.plan.tools, list[ToolEntry]),

@@ -32,6 +32,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     plugins: list[str] = []
     """Folders of plugins in this directory, besides `plugin`."""
     models: list[dict[str, Any]] = []
+    pause_key: list[str] = []
+    """References to the keys that seal what runners keep over their pauses."""
     webhooks: list[dict[str, Any]] = []
     tools: list[dict[str, Any]] = []
     agents: list[dict[str, Any]] = []
@@ -55,6 +57,7 @@ class Draft:
         self.people: dict[str, float] = {}
         self.plugins: list[str] = []
         self.models: list[dict[str, Any]] = []
+        self.pause_key: list[str] = []
         self.webhooks: list[dict[str, Any]] = []
         self.tools: list[dict[str, Any]] = []
         self.agents: list[dict[str, Any]] = []
@@ -86,6 +89,7 @@ def make_plan(seed: str, planners: Iterator[Planner]) -> Plan:
         people=draft.people,
         plugins=draft.plugins,
         models=draft.models,
+        pause_key=draft.pause_key,
         webhooks=draft.webhooks,
         tools=draft.tools,
         agents=draft.agents,

@@ -113,11 +113,15 @@ GONE = [["say", "amber 1"], ["set", "k", "amber 2"], ["file", "amber 3", 900]]
 DELETES = {"kind": "conversation", "id": "talk", "cancels": False, "host": 0}
 ERASED = Plan(
     seed="specimen",
-    agents=[agent("maker", "maker")],
+    people={"ahead": 1.0},
+    pause_key=["env:HOSTLER_SIMULATED_PAUSE_KEY"],
+    agents=[agent("maker", "maker"), agent("desk", "keeper"), agent("ahead")],
     actions=[
+        message(0.2, "sealed", "desk", [["hold", [["ask", "sealed?"]]], ["say", "on"]]),
+        message(0.3, "ahead", "ahead", [["tool", "refund", "the same"] for _ in range(6)]),
         message(0.1, "gone", "maker", GONE, conversation="talk"),
         message(0.1, "kept", "maker", [["say", "birch 1"], ["set", "k", "birch 2"]], conversation="other"),
         Action(5.0, "erase", DELETES),
     ],
 )
-"""A conversation is deleted."""
+"""A conversation is deleted; pauses are sealed, and calls approved ahead."""

@@ -54,6 +54,20 @@ LEFT = [
         "a blob that counts no reference, and since when",
         "INSERT INTO blobs VALUES ('x', 1, 0, 1, NULL)",
     ),
+    # -- decisions
+    Tampering(
+        "decisions._sealed",
+        "is not sealed",
+        one_of("pauses", "form = 'explicit'", data_key="NULL"),
+        "ERASED",
+    ),
+    Tampering(
+        "decisions._ahead",
+        "of 0",
+        "UPDATE audit SET body = json_set(body, '$.uses', 0) WHERE action = 'approval_rule.created'",
+        "ERASED",
+    ),
+    Tampering("decisions._ahead", "is not like", one_of("approval_rules", tool_name="'x'"), "ERASED"),
     # -- erased
     Tampering("erased._done", "conversation talk was never deleted", drop_note("erased"), "ERASED"),
     Tampering(

@@ -82,6 +82,8 @@ def _decisions(life: Life) -> list[str]:
     facts = set(
         life.rows("SELECT target, json_extract(body, '$.call_id') FROM audit WHERE action = 'pause.vote'")
     )
+    # one that was approved ahead meanwhile: the same decision again changes nothing
+    facts |= set(life.rows("SELECT pause_id, call_id FROM pause_calls WHERE similar_id IS NOT NULL"))
     return [
         f"{data['by']} decided on call {data['call']}, and the audit log does not say so"
         for _, kind, data in life.outside.notes

@@ -21,7 +21,7 @@ VOTES_OF = {"denied": {"deny"}, "answered": {"result", "error", "answer", "happe
 
 def judge(life: Life) -> list[str]:
     """All of it."""
-    return [*_votes(life), *_permitted(life), *_told(life), *_kept(life)]
+    return [*_votes(life), *_permitted(life), *_told(life), *_kept(life), *_ahead(life), *_sealed(life)]
 
 
 def _votes(life: Life) -> list[str]:
@@ -70,8 +70,16 @@ def _permitted(life: Life) -> list[str]:
         if decision == "approved":  # of a runner that pauses its run itself: the call has another id
             asked[run, f"{tool} {args}"] = known
     changed = {(data["run"], data["call"]) for _, kind, data in life.outside.notes if kind == "later version"}
+    ahead = set(
+        life.rows(
+            "SELECT json_extract(body, '$.run_id'), json_extract(body, '$.call_id') FROM audit"
+            " WHERE action = 'approval_rule.used'"
+        )
+    )
     found, keys = [], defaultdict(set)
     for effect in life.outside.effects:
+        if (effect.run, effect.call) in ahead - asked.keys():
+            continue  # nobody was asked: `_ahead`
         run, args = effect.run, sha256_of({"text": effect.text})
         names = (effect.call, effect.key, f"actor.{effect.tool} {args}")
         match = next((asked[run, name] for name in names if (run, name) in asked), None)
@@ -140,3 +148,43 @@ def _kept(life: Life) -> list[str]:
                 f"run {data['run']} was continued with {data['state']}, and kept {kept[data['run']]}"
             )
     return found
+
+
+def _ahead(life: Life) -> list[str]:
+    """What was approved ahead is like the call that a person approved, and not more than that allows."""
+    rules = {
+        rule: (tool, names == "null", json.loads(effective) if effective else json.loads(asked)["arguments"])
+        for rule, tool, names, asked, effective in life.rows(
+            "SELECT r.rule_id, r.tool_name, r.arguments, c.asked, c.effective FROM approval_rules r"
+            " JOIN pause_calls c ON c.pause_id = r.pause_id AND c.call_id = r.call_id"
+        )
+    }
+    texts = {(effect.run, effect.call): effect.text for effect in life.outside.effects}
+    found, used, allowed = [], Counter[str](), {}
+    for action, rule, text in life.rows(
+        "SELECT action, target, body FROM audit WHERE action LIKE 'approval_rule.%' ORDER BY seq"
+    ):
+        body = json.loads(text)
+        if action == "approval_rule.created":
+            allowed[rule] = body["uses"]
+        elif action == "approval_rule.used":
+            used[rule] += 1
+            which = f"call {body['call_id']} of run {body['run_id']}, approved ahead by rule {rule},"
+            if used[rule] > allowed.get(rule, 0):
+                found.append(f"{which} is number {used[rule]}, of {allowed.get(rule, 0)}")
+            tool, whole, arguments = rules.get(rule, (None, False, {}))
+            given = texts.get((body["run_id"], body["call_id"]))
+            other = whole and given is not None and {"text": given} != arguments
+            if rule in rules and (tool != body["tool_name"] or other):
+                found.append(f"{which} is not like the call of {tool} with {arguments}")
+    return found
+
+
+def _sealed(life: Life) -> list[str]:
+    """With a key, nothing that a runner keeps is stored in the clear."""
+    rows = life.rows("SELECT pause_id, data_key, state FROM pauses WHERE form = 'explicit'")
+    return [
+        f"what the runner keeps over pause {pause} is not sealed"
+        for pause, key, state in rows
+        if life.plan.pause_key and (key is None or (state is not None and b"answers" in bytes(state)))
+    ]

@@ -108,12 +108,13 @@ def _metrics(life: Life, host: Standing) -> list[str]:
         )
         finished = sum(metrics["hostler_runs_finished_total"].values())
         # what a host claims while it loses its lease, it does not begin
-        if finished > claimed or (finished < claimed and not _faults(life)):
+        if finished > claimed or (finished < claimed and not faulty(life)):
             found.append(f"{host.host} says that it finished {finished} attempts, and claimed {claimed}")
     return found
 
 
-def _faults(life: Life) -> bool:
+def faulty(life: Life) -> bool:
+    """Whether something goes wrong in it that may end processes."""
     faults = {*KINDS, *MOMENTS, *COMMITS, *calls.KINDS, *strikes.KINDS}
     return any(action.what in faults for action in life.plan.actions)
 
@@ -150,7 +151,7 @@ def _files(life: Life) -> list[str]:
             found.append(f"the file {name} is left")
     known = {sha for (sha,) in life.rows("SELECT sha256 FROM blobs")}
     # what a crash leaves, or a row that another host removes, the host of the file removes an hour later
-    whole = len(life.hosts) == 1 and not _faults(life)
+    whole = len(life.hosts) == 1 and not faulty(life)
     found += [
         f"the blob {path.name} is in no table"
         for path in sorted(life.folder.glob("h?/blobs/??/??/*"))

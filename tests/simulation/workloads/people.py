@@ -10,6 +10,7 @@ a probability per call:
     repeat    a decision is sent again under its idempotency key, and then another one under the same key
     wrong     before the decision come some that must be refused
     boss      a second person decides too, at once, perhaps otherwise
+    ahead     an approval holds for calls like this one, too (in lives that ahead.py has drawn)
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+import msgspec
+
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action as PauseAction
-from hostler.domain.pause_actions import ActRequest
+from hostler.domain.pause_actions import ActRequest, Similar
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.pauses import PauseStatus
 from hostler.host.host import Host
@@ -196,7 +199,10 @@ class Person:
             await host.ask(lambda h: h.pauses.cancel(self.caller, pause.id, reason="not any more"))
             self.life.outside.note("pause cancelled", pause=pause.id, run=pause.run_id)
             return
-        request = ActRequest(revision=pause.revision, actions=[self._action(call)])
+        action = self._action(call)
+        if self._may_approve_ahead(pause, call, action):
+            action = msgspec.structs.replace(action, similar=self._similar(call))
+        request = ActRequest(revision=pause.revision, actions=[action])
         if self._does("wrong", call):
             await self._say_wrongly(host, pause, call)
         (action,) = request.actions
@@ -249,6 +255,14 @@ class Person:
             edited = {"text": f"{call.args['text']} edited"}
         return PauseAction(call_id=call.call_id, type=kind, args_hash=call.args_hash, edited_args=edited)
 
+    def _may_approve_ahead(self, pause: PauseView, call: CallView, action: PauseAction) -> bool:
+        single = pause.agent == "ahead" and action.edited_args is None
+        return action.type == "approve" and single and self._does("ahead", call)
+
+    def _similar(self, call: CallView) -> Similar:
+        arguments: list[str] | None = [] if self._draw("any arguments", call) < 0.5 else None
+        return Similar(uses=1 + int(self._draw("uses", call) * 3), arguments=arguments)
+
     async def _say(self, host: Any, pause_id: str, request: ActRequest, key: str, decides: bool) -> Any:
         """Send a vote or a decision. `decides`: the call needs no further one."""
         answer = await host.ask(lambda h: h.pauses.act(self.caller, pause_id, request, idempotency_key=key))
@@ -262,6 +276,7 @@ class Person:
             decision=SAID[action.type],
             by=self.caller.subject,
             edited=action.edited_args,
+            ahead=None if action.similar is None else action.similar.uses,
             remaining=answer.remaining,
         )
         return answer
