@@ -127,10 +127,15 @@ FAULTS = frozenset(
 )
 
 
-SHARES = (0.1, 0.3, 0.7)
+SHARES = (0.1, 0.3, 0.6)
 """How much of what people and services can do happens in a life; faults have chances of their own. Lives
 of a few parts come to states that those of all parts hardly see: what one part does often keeps others from
 happening."""
+
+ILLS = services.ACTIONS.keys()
+"""What goes wrong outside of the hosts and their plugins."""
+CALM_SHARE = 0.12
+"""Of lives in which nothing else goes wrong: there a lost wake-up shows, which after a fault is no wonder."""
 
 
 def plan_of(seed: str) -> Plan:
@@ -140,4 +145,7 @@ def plan_of(seed: str) -> Plan:
     def chosen(planner: Planner) -> bool:
         return planner in ALWAYS or random.Random(f"{seed}/{planner.__module__}/chosen").random() < share
 
-    return make_plan(seed, filter(chosen, PLANNERS))
+    plan = make_plan(seed, filter(chosen, PLANNERS))
+    if random.Random(f"{seed}/calm").random() < CALM_SHARE:
+        return plan.without({n for n, action in enumerate(plan.actions) if action.what in FAULTS - ILLS})
+    return plan

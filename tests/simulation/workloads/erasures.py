@@ -24,7 +24,7 @@ RETRY_SECONDS = 0.5
 def plan(draft: Draft) -> None:
     """Often: messages of two people in two conversations; one of either is deleted."""
     chance = draft.chance("erasures")
-    if chance.random() > 0.6:
+    if chance.random() > 0.4:
         return
     draft.agents.append(
         {

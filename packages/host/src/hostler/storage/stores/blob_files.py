@@ -17,6 +17,7 @@ from hostler_protocol.limits import KIB
 
 CHUNK_BYTES = 256 * KIB
 """Bytes of a blob in memory at once, for each reader or writer."""
+_FIRST = re.compile("[0-9a-f]{2}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -88,6 +89,11 @@ def read_range(path: Path, offset: int, length: int) -> bytes:
             offset += len(part)
             length -= len(part)
         return b"".join(parts)
+
+
+def subfolders(root: Path) -> list[Path]:
+    """Return the folders of blobs, one for each first two digits of those that are there."""
+    return sorted(Path(entry.path) for entry in os.scandir(root) if _FIRST.fullmatch(entry.name))
 
 
 def old_files(folder: Path, older_than: float) -> list[str]:

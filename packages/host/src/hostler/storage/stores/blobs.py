@@ -33,6 +33,7 @@ from hostler.storage.stores.blob_files import (
     old_files,
     pieces,
     read_range,
+    subfolders,
     sync_folder,
 )
 from hostler.storage.stores.blob_pins import Pin, Pins
@@ -289,8 +290,7 @@ class BlobFolder:
 
     async def old_blobs(self, *, older_than: float = GRACE_SECONDS) -> AsyncIterator[list[str]]:
         """Yield the digests of blobs last put over `older_than` seconds ago, one list per subfolder."""
-        for first in range(256):
-            folder = self._root / f"{first:02x}"
+        for folder in await self._in_thread(lambda: subfolders(self._root)):
             digests = await self._in_thread(lambda folder=folder: old_files(folder, older_than))  # type: ignore[misc]
             if digests:
                 yield digests
