@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -219,3 +221,20 @@ async def test_an_event_is_resolved_by_its_filters() -> None:
     assert [error.agent for error in found.filter_errors] == ["broken"]
     assert isinstance(named, Binding)
     assert named.agent.name == "billing"
+
+
+def test_an_engine_that_needs_its_command_line_is_imported_with_it(tmp_path: Path) -> None:
+    package = tmp_path / "cel"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .cli import NAME\n")
+    (package / "cli.py").write_text("NAME = 'whole'\n")
+    code = "from hostler.domain.filters import _engine; print(_engine().NAME)"
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == "whole\n"

@@ -8,6 +8,7 @@ interpreter's lock while the expression runs, so the host calls it in a separate
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 import sys
 import types
@@ -86,16 +87,19 @@ def check_filter(text: str) -> None:
 def _engine() -> Any:
     """Import the expression engine when it is first used; many hosts have no filters.
 
-    Its package imports its command line, which is three quarters of what importing it takes: leave that out.
+    Its package imports its command line, which is three quarters of what importing it takes: leave that out,
+    unless a version of it needs more of that than its name.
     """
     left_out = types.ModuleType("cel.cli")
     try:
         sys.modules.setdefault(left_out.__name__, left_out)
-        import cel  # noqa: PLC0415
+        return importlib.import_module("cel")
+    except ImportError:
+        sys.modules.pop(left_out.__name__, None)
+        return importlib.import_module("cel")
     finally:
-        if sys.modules[left_out.__name__] is left_out:
+        if sys.modules.get(left_out.__name__) is left_out:
             del sys.modules[left_out.__name__]
-    return cel
 
 
 def _compile(text: str) -> Any:

@@ -144,8 +144,8 @@ def pause_run(
     """Open the pause and end the attempt, in one transaction. The next one has nothing but the state.
 
     Calls of the attempt that still wait for people wait no longer; of those under way nobody will know what
-    came of them. `entries` gets the results that show the
-    pause: one for each of its calls that people are asked, then `run.paused`; none where nobody is asked.
+    came of them. `entries` gets the results that show the pause: one for each of its calls that people are
+    asked, then `run.paused`; none where nobody is asked.
     """
     held = run_notes.hold(tx, run.run_id)
     if held is None or held.attempt != run.attempt or held.status != "running":

@@ -12,8 +12,6 @@ from hostler.storage.stores import blobs
 from hostler.storage.stores.erasure import STEP_ROWS
 
 _q = load(__file__)
-CLOCK_MS = 86_400_000
-"""How far the clock may have been set while a pause was open: its notices are found by their time."""
 
 
 def drop_states(tx: Tx, ws: str) -> int:
@@ -35,10 +33,8 @@ def drop_of_run(tx: Tx, ws: str, run_id: str) -> int:
     """Delete the next pauses of a run on request, with their notices; return their number."""
     rows = tx.all(_q.of_run, ws=ws, run_id=run_id, limit=STEP_ROWS)
     for row in rows:
-        times = (row["created_at"], tx.now if row["settled_at"] is None else row["settled_at"])
-        first, last = min(times) - CLOCK_MS, max(times) + CLOCK_MS
         for query in (_q.drop_deliveries, _q.drop_notices):
-            tx.run(query, ws=ws, pause_id=row["pause_id"], first=first, last=last)
+            tx.run(query, ws=ws, pause_id=row["pause_id"])
     return _drop(tx, ws, rows)
 
 

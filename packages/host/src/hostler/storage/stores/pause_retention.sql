@@ -39,11 +39,8 @@ DELETE FROM approval_rules WHERE workspace_id = :ws AND pause_id = :pause_id
 DELETE FROM pauses WHERE workspace_id = :ws AND pause_id = :pause_id
 
 -- name: drop_deliveries
--- Notices are found by their time: a pause has them from its opening to its end, by a clock that may be set.
 DELETE FROM deliveries WHERE workspace_id = :ws AND notice_id IN (
-    SELECT notice_id FROM notices
-    WHERE workspace_id = :ws AND pause_id = :pause_id AND created_at BETWEEN :first AND :last)
+    SELECT notice_id FROM notices WHERE workspace_id = :ws AND pause_id = :pause_id)
 
 -- name: drop_notices
-DELETE FROM notices
-WHERE workspace_id = :ws AND pause_id = :pause_id AND created_at BETWEEN :first AND :last
+DELETE FROM notices WHERE workspace_id = :ws AND pause_id = :pause_id
