@@ -74,8 +74,19 @@ async def test_a_body_over_its_limit_is_refused_stated_or_not(tmp_path: Path) ->
         b"GET /\xff HTTP/1.1\r\nhost: a\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
         b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n",
     ],
-    ids=["nonsense", "tls", "large headers", "bytes in the path", "no host", "two lengths"],
+    ids=[
+        "nonsense",
+        "tls",
+        "large headers",
+        "bytes in the path",
+        "no host",
+        "two lengths",
+        "a length and chunks",
+        "chunks and a length",
+    ],
 )
 async def test_what_is_no_http_gets_a_problem_and_the_end(tmp_path: Path, said: bytes) -> None:
     async def scenario(served: Served) -> None:

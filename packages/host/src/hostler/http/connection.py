@@ -12,9 +12,11 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from hostler.http.limits import HEADER_SECONDS, MAX_CONNECTIONS, MAX_CORKED_BYTES
+from hostler.http.limits import HEADER_SECONDS, MAX_CONNECTIONS, MAX_CORKED_BYTES, MAX_HEADER_BYTES
 from hostler.http.problems import PROBLEM_TYPE, RequestTimeoutError, encode_problem, problem_of, status_of
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, UnavailableError
+
+_LENGTHS = (b"content-length", b"transfer-encoding")
 
 
 def raw_problem(error: HostlerError, reason: str) -> bytes:
@@ -83,6 +85,23 @@ class BufferedTransport:
                 self._transport.write(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
 
+class StrictRequests(h11.Connection):
+    """h11's parser, which also refuses a request whose body has two lengths.
+
+    h11 goes by Transfer-Encoding. A proxy in front that goes by Content-Length would take what follows for
+    another request, or the other way round (RFC 9112, 6.1): one person's request could hide another's.
+    """
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Return the next event. RemoteProtocolError if a request has both headers."""
+        event = super().next_event()
+        if type(event) is h11.Request:
+            lengths = {name for name, _ in event.headers if name in _LENGTHS}
+            if len(lengths) > 1:
+                raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding in one request")
+        return event
+
+
 class BoundedConnection(H11Protocol):
     """One connection of a client."""
 
@@ -92,6 +111,7 @@ class BoundedConnection(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.conn = StrictRequests(h11.SERVER, MAX_HEADER_BYTES)
         self.app_state = {**self.app_state, "connection": self}
         """The `state` of each request's ASGI scope."""
 
