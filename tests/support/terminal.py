@@ -78,6 +78,12 @@ class Terminal:
         with self._news:
             return _ESCAPES.sub("", self._text).replace("\r", "")
 
+    @property
+    def raw(self) -> str:
+        """Everything it wrote, as the terminal got it."""
+        with self._news:
+            return self._text
+
     def expect(self, wanted: str) -> str:
         """Wait until it has written this after what was expected before; what stood in between."""
         with self._news:
@@ -98,8 +104,11 @@ class Terminal:
         os.write(self._master, bytes([ord(control.upper()) - 64]))
 
     def ends(self) -> int:
-        """Wait for its end; the exit status."""
-        return self._process.wait(BOUND_SECONDS)
+        """Wait for its end and all that it wrote; the exit status."""
+        status = self._process.wait(BOUND_SECONDS)
+        with self._news:
+            assert self._news.wait_for(lambda: self._over, BOUND_SECONDS), "somebody holds its terminal open"
+        return status
 
     def _find(self, wanted: str) -> int | None:
         place = self.text.find(wanted, self._at)

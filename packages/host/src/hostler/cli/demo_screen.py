@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.text import Text
 
 from hostler.cli.terminal import out
+from hostler.cli.terminal_text import harmless
 
 INDENT = "     "
 WIDTH = 76
@@ -116,5 +117,5 @@ class Stage:
         self._console.print(Text.assemble(INDENT, ("✗ ", "bold red"), (text, "red")))
 
     def _write(self, text: str) -> None:
-        self._console.file.write(text)
+        self._console.file.write(harmless(text))
         self._console.file.flush()

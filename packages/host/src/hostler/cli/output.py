@@ -12,6 +12,7 @@ import typer
 
 from hostler.cli.config_mistakes import has_mistakes, show_mistakes
 from hostler.cli.terminal import paint
+from hostler.cli.terminal_text import harmless
 from hostler_protocol.errors import CallerError, HostlerError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def fail(text: str, status: int = FAILED) -> NoReturn:
 def show_error(text: str) -> None:
     """Print an error as one line on standard error."""
     sys.stdout.flush()
-    sys.stderr.write(f"{paint('error: ', 'bold red', sys.stderr)}{' '.join(text.split())}\n")
+    sys.stderr.write(f"{paint('error: ', 'bold red', sys.stderr)}{_one_line(text)}\n")
     sys.stderr.flush()
 
 
@@ -58,7 +59,7 @@ def show_problem(problem: ConfigProblem) -> None:
 def show_warning(text: str) -> None:
     """Print a warning as one line on standard error."""
     sys.stdout.flush()
-    sys.stderr.write(f"{paint('warning: ', 'bold yellow', sys.stderr)}{' '.join(text.split())}\n")
+    sys.stderr.write(f"{paint('warning: ', 'bold yellow', sys.stderr)}{_one_line(text)}\n")
     sys.stderr.flush()
 
 
@@ -96,6 +97,12 @@ def write_json(value: Any) -> None:
 
 
 def write_line(line: bytes) -> None:
-    """Write a line to standard output, unbuffered."""
+    """Write a line to standard output, unbuffered. On a terminal, what commands it is escaped as in JSON."""
     sys.stdout.flush()
+    if sys.stdout.isatty():
+        line = harmless(line.decode("utf-8", "backslashreplace")).encode()
     os.write(sys.stdout.fileno(), line + b"\n")
+
+
+def _one_line(text: str) -> str:
+    return harmless(" ".join(text.split()))

@@ -20,6 +20,7 @@ from pathlib import Path
 from hostler.cli.client import Api
 from hostler.cli.output import note
 from hostler.cli.routes import route
+from hostler.cli.terminal_text import harmless
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS
 from hostler.plugins.source import (
@@ -86,7 +87,7 @@ class RemotePlugin:
             text = line.decode("utf-8", "replace").rstrip()
             self.stderr.append(text)
             if self._echo and not text.startswith(ERROR_PREFIX):
-                sys.stderr.write(text + "\n")
+                sys.stderr.write(harmless(text) + "\n")
 
     async def ended(self) -> int:
         """Wait until the process ends, and return its exit status."""

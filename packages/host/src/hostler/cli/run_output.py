@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from hostler.cli.output import INTERRUPTED, note, show_error, write_line
+from hostler.cli.terminal_text import harmless
 from hostler.journal.feed import StoredResult
 from hostler_protocol.content import text_of
 from hostler_protocol.errors import InvalidArgumentError
@@ -125,7 +126,7 @@ class Show:
 
     def _write(self, text: str) -> None:
         if text:
-            self._write_text(text)
+            self._write_text(harmless(text) if sys.stdout.isatty() else text)
             self._open_line = not text.endswith("\n")
 
 

@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, TextIO
 
+from hostler.cli.terminal_text import harmless
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -25,22 +27,25 @@ COLOURS = {
 @cache
 def out() -> Console:
     """Standard output for people."""
-    from rich.console import Console
+    from hostler.cli.harmless_console import HarmlessConsole
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return HarmlessConsole(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 @cache
 def err() -> Console:
     """Standard error for people."""
-    from rich.console import Console
+    from hostler.cli.harmless_console import HarmlessConsole
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return HarmlessConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def paint(text: str, style: str, stream: TextIO) -> str:
-    """Return text in a style of `COLOURS`, or unchanged if the stream shows no colours."""
-    code = COLOURS.get(style)
+    """Return text in a style of `COLOURS`, without one if the stream shows no colours.
+
+    What commands a terminal is escaped.
+    """
+    code, text = COLOURS.get(style), harmless(text)
     return f"\x1b[{code}m{text}\x1b[0m" if code and _has_colours(stream) else text
 
 
