@@ -1,29 +1,45 @@
 """Cut a plan down while its life still has the same kind of finding.
 
 Whether a race is lost depends on how long things take, and each action that goes shifts that. So a smaller
-plan is tried with a few other seeds, too: `17` becomes `17/2`.
+plan is tried with other seeds, too: `17` becomes `17/2`. First all that is smaller is tried with its own seed
+alone; when none of that has the finding, with more seeds.
 """
 
 from __future__ import annotations
 
-import copy
-import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
 from simulation.findings import kind_of
 from simulation.life import Ended
-from simulation.plan import Action, Plan
+from simulation.plan import Plan
+from simulation.smaller import (
+    FIELDS,
+    Smaller,
+    earlier,
+    fewer_agents,
+    fewer_hosts,
+    fewer_pairs,
+    fewer_parts,
+    less_of_the_rest,
+    shorter_data,
+    simpler_agents,
+    simpler_faults,
+)
+from simulation.story import story_of
 
-SEEDS = 3
+SEEDS = (1, 3, 10)
+"""With how many seeds a smaller plan is tried: with more if nothing is found with fewer."""
 MAX_LIVES = 900
-MORE = ("settings", "people", "plugins", "models", "webhooks", "tenant")
-"""Fields of a plan that most lives leave as they are."""
+SHORT_STORY = 14
+"""Events. A story that is as short is not worth another try."""
+DROPS = (fewer_hosts, less_of_the_rest, fewer_agents, fewer_pairs)
+POLISH = (simpler_agents, simpler_faults, shorter_data, earlier)
+"""What makes a plan simpler. It must not make the story longer: times are not worth that."""
 
 Live = Callable[[Plan], Ended]
 Progress = Callable[[int, Plan], None]
@@ -40,10 +56,12 @@ class Minimiser:
     max_lives: int = MAX_LIVES
     max_seconds: float = math.inf
     """Real time."""
-    seeds: int = SEEDS
+    seeds: tuple[int, ...] = SEEDS
     lives: int = 0
     _began: float = field(default_factory=time.monotonic)
-    _tried: set[bytes] = field(default_factory=set)
+    _tried: set[tuple[bytes, str]] = field(default_factory=set)
+    _number: int = 1
+    """Of the seeds that a plan is tried with now."""
 
     @property
     def plan(self) -> Plan:
@@ -51,21 +69,39 @@ class Minimiser:
         return self.best.plan
 
     def shrink(self) -> Ended:
-        """Return the smallest life that was found."""
-        before = None
-        while before != self.plan and not self._spent():
+        """Return the life with the shortest story that was found.
+
+        Which one is left depends on what is dropped first. If its story is long, it begins anew with another
+        order.
+        """
+        whole, shortest = self.best, self.best
+        for parts_first in (False, True):
+            self.best = whole
+            self._cut_down(parts_first)
+            if shortest is whole or _size(self.best) < _size(shortest):
+                shortest = self.best
+            if len(story_of(shortest)) <= SHORT_STORY or self._spent():
+                break
+        self.best = shortest
+        return shortest
+
+    def _cut_down(self, parts_first: bool) -> None:
+        level = 0
+        while level < len(self.seeds) and not self._spent():
             before = self.plan
+            self._number = self.seeds[level]
+            if parts_first:
+                self._while_it_holds(fewer_parts)
             self._drop_actions()
-            for make in (
-                _fewer_hosts,
-                _less_of_the_rest,
-                _fewer_agents,
-                _simpler_agents,
-                _shorter_data,
-                _earlier,
-            ):
-                self._while_it_holds(make)
-        return self.best
+            self._other_moves()
+            level = level + 1 if self.plan == before else 0
+        self._calmest()
+
+    def _other_moves(self) -> None:
+        for make in (fewer_parts, *DROPS):
+            self._while_it_holds(make)
+        for make in POLISH:
+            self._while_it_holds(make, longer=False)
 
     def _spent(self) -> bool:
         return self.lives >= self.max_lives or time.monotonic() - self._began > self.max_seconds
@@ -84,107 +120,60 @@ class Minimiser:
                 return
             size = max(1, size // 2) if not dropped else min(size, max(1, len(self.plan.actions) // 2))
 
-    def _while_it_holds(self, make: Callable[[Plan], Iterable[Plan]]) -> None:
-        """Take the first smaller plan that still has the finding, until none has."""
-        found = True
-        while found and not self._spent():
-            found = any(self._holds(plan) for plan in make(self.plan))
+    def _while_it_holds(self, make: Smaller, *, longer: bool = True) -> None:
+        """Take smaller plans that still have the finding, until none has.
 
-    def _holds(self, plan: Plan) -> bool:
+        After one is taken it goes on where it was: what was refused before it is tried in the next round.
+        """
+        number, found = 0, False
+        while not self._spent():
+            plans = list(make(self.plan))
+            if number >= len(plans):
+                if not found:
+                    return
+                number, found = 0, False
+            elif self._holds(plans[number], longer=longer):
+                found = True
+            else:
+                number += 1
+
+    def _calmest(self) -> None:
+        """Take the seed with which the story is the shortest."""
+        base = self.plan.seed.split("/")[0]
+        for number in range(1, max(self.seeds) + 1):
+            seed = base if number == 1 else f"{base}/{number}"
+            if seed != self.plan.seed and not self._spent():
+                ended = self._lived(msgspec.structs.replace(self.plan, seed=seed))
+                if self._has_it(ended) and len(story_of(ended)) < len(story_of(self.best)):
+                    self.best = ended
+
+    def _holds(self, plan: Plan, *, longer: bool = True) -> bool:
         text = msgspec.json.encode(msgspec.structs.replace(plan, seed=""))
-        if text in self._tried or self._spent():
-            return False
-        self._tried.add(text)
         base = plan.seed.split("/")[0]
-        others = [base, *(f"{base}/{number}" for number in range(2, self.seeds + 1))]
-        for seed in dict.fromkeys([plan.seed, *others]):
-            self.lives += 1
-            ended = self.live(msgspec.structs.replace(plan, seed=seed))
-            self.progress(self.lives, self.plan)
-            if any(kind_of(finding) == self.kind for finding in ended.findings):
+        others = [base, *(f"{base}/{number}" for number in range(2, self._number + 1))]
+        for seed in list(dict.fromkeys([plan.seed, *others]))[: self._number]:
+            if (text, seed) in self._tried or self._spent():
+                continue
+            self._tried.add((text, seed))
+            ended = self._lived(msgspec.structs.replace(plan, seed=seed))
+            if self._has_it(ended) and (longer or len(story_of(ended)) <= len(story_of(self.best))):
                 self.best = ended
                 return True
         return False
 
+    def _lived(self, plan: Plan) -> Ended:
+        self.lives += 1
+        ended = self.live(plan)
+        ended.findings.sort(key=lambda finding: kind_of(finding) != self.kind)  # told first
+        self.progress(self.lives, self.plan)
+        return ended
 
-def _fewer_hosts(plan: Plan) -> Iterator[Plan]:
-    if plan.hosts > 1:
-        yield msgspec.structs.replace(plan, hosts=1)
-
-
-def _less_of_the_rest(plan: Plan) -> Iterator[Plan]:
-    """None of a field, or one thing less of it."""
-    for name in MORE:
-        value = getattr(plan, name)
-        if value:
-            yield msgspec.structs.replace(plan, **{name: type(value)()})
-        if len(value) > 1 and isinstance(value, dict):
-            for key in value:
-                yield msgspec.structs.replace(plan, **{name: {k: v for k, v in value.items() if k != key}})
-        elif len(value) > 1:
-            for number in range(len(value)):
-                yield msgspec.structs.replace(plan, **{name: value[:number] + value[number + 1 :]})
+    def _has_it(self, ended: Ended) -> bool:
+        return any(kind_of(finding) == self.kind for finding in ended.findings)
 
 
-def _fewer_agents(plan: Plan) -> Iterator[Plan]:
-    for number, agent in enumerate(plan.agents):
-        if not any(_names(action.data, agent["name"]) for action in plan.actions):
-            yield msgspec.structs.replace(plan, agents=plan.agents[:number] + plan.agents[number + 1 :])
-
-
-def _names(data: Any, name: str) -> bool:
-    return f'"{name}"' in json.dumps(data)
-
-
-def _simpler_agents(plan: Plan) -> Iterator[Plan]:
-    for number, agent in enumerate(plan.agents):
-        for key in [key for key in agent if key not in ("name", "runner", "scope")]:
-            less = {name: value for name, value in agent.items() if name != key}
-            yield msgspec.structs.replace(
-                plan, agents=[*plan.agents[:number], less, *plan.agents[number + 1 :]]
-            )
-
-
-def _shorter_data(plan: Plan) -> Iterator[Plan]:
-    """Lists with fewer items, and lists in lists; times and counts that are smaller."""
-    for number, action in enumerate(plan.actions):
-        for data in _smaller(action.data):
-            actions = list(plan.actions)
-            actions[number] = Action(action.at, action.what, data)
-            yield msgspec.structs.replace(plan, actions=actions)
-
-
-def _smaller(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            for less in _smaller(inner):
-                yield {**value, key: less}
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
-            if isinstance(inner, list):  # a step of a program
-                yield value[:number] + value[number + 1 :]
-                if inner and inner[0] == "together":
-                    yield [*value[:number], *inner[1], *value[number + 1 :]]
-            for less in _smaller(inner):
-                yield [*value[:number], less, *value[number + 1 :]]
-    elif isinstance(value, float) and value > 0.1:
-        yield from dict.fromkeys(float(f"{less:.1g}") for less in (0.05, value / 4) if less < value * 0.7)
-    elif isinstance(value, int) and not isinstance(value, bool) and value > 1:
-        yield 1
-
-
-def _earlier(plan: Plan) -> Iterator[Plan]:
-    """Everything sooner: the first action at once, and gaps that are shorter."""
-    for number, action in enumerate(plan.actions):
-        before = plan.actions[number - 1].at if number else 0.0
-        gap = action.at - before
-        for shorter in (0.0 if not number else 0.1, gap / 4):
-            if gap - shorter > 0.1:
-                moved = copy.copy(plan.actions)
-                for late in range(number, len(moved)):
-                    one = moved[late]
-                    moved[late] = Action(round(one.at - (gap - shorter), 4), one.what, one.data)
-                yield msgspec.structs.replace(plan, actions=moved)
+def _size(ended: Ended) -> tuple[int, int]:
+    return len(story_of(ended)), len(ended.plan.actions)
 
 
 def as_test(plan: Plan, findings: list[str]) -> str:
@@ -196,7 +185,7 @@ def as_test(plan: Plan, findings: list[str]) -> str:
         "    plan = Plan(",
         f"        seed={plan.seed!r},",
         f"        hosts={plan.hosts},",
-        *(f"        {name}={value!r}," for name in MORE if (value := getattr(plan, name))),
+        *(f"        {name}={value!r}," for name in FIELDS if (value := getattr(plan, name))),
         "        agents=[",
     ]
     lines += [f"            {agent!r}," for agent in plan.agents]

@@ -1,153 +1,221 @@
-"""A life as a list of events that a person can read."""
+"""A life as a list of events that a person can read who has not seen it.
+
+What says the same thing is one line: a fault and what it does, a message and that it is taken, what a reader
+reads in one go. A finding is told at the moment at which something noticed it, or at the end of the life.
+"""
 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from hostler.simulation.entropy import EPOCH
 from simulation.life import Ended
+from simulation.telling import Event, fault_text, moment_text, told
 
-_UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-MAX_TEXT = 200
-UNTOLD = frozenset({"power cut", "kept", "continued", "unheard", "not now", "wrong"})
-"""Said by what happened to the host, what the runner gets, a message sent again, or the judge."""
-LATE = ("run.completed", "run.failed", "run.cancelled", "attempt.started")
-
-
-class Event(NamedTuple):
-    """One line. `style` is one of Rich's."""
-
-    at: float
-    who: str
-    what: str
-    style: str = ""
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_NAMED = re.compile(rf"\b(?:(run|pause|call) )?({_UUID}|[0-9a-f]{{24}})\b")
+_TIME = re.compile(r"\b179\d{10}\b")
+"""Milliseconds of a wall clock of the life."""
+MOMENTS = ("at call", "at await", "after commits", "after messages", "disconnect plugin", "commit ")
+FAULTS_END = "faults end"
+READ = {
+    "attempt.started": "an attempt begins",
+    "interaction.requested": "people are asked",
+    "run.completed": "it is completed",
+    "run.failed": "it failed",
+    "run.cancelled": "it is cancelled",
+}
+LAST = frozenset({"run.completed", "run.failed", "run.cancelled"})
+Log = list[tuple[float, str, dict[str, Any]]]
 
 
 class _Names:
-    """Short names for what has long ones: runs are called after their events."""
+    """Short names for what has long ones: runs are called after their events, calls after what they do."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Log) -> None:
         self._names: dict[str, str] = {}
-        self._numbers = itertools.count(1)
+        self._numbers: dict[str, Iterator[int]] = {}
+        for _, kind, data in log:
+            if kind == "accepted":
+                self._learn(data.get("run"), f"the run of {data['event']}")
+            elif kind == "effect":
+                self._learn(data["call"], f"{data['tool']}({data['text']})")
+            elif kind in ("decided", "voted"):
+                self._learn(data["call"], data["title"])
+            elif kind == "done again":
+                self._learn(data["run"], f"the {data['what']} of {self.short(data['source'])}")
 
-    def learn(self, identity: str | None, name: str) -> None:
+    def _learn(self, identity: str | None, name: str) -> None:
         if identity is not None:
             self._names.setdefault(identity, name)
 
     def short(self, text: str) -> str:
-        return _UUID.sub(self._name, text)
+        """Return a text with short names, and with times of the life."""
+        text = _TIME.sub(lambda found: f"{int(found[0]) / 1000 - EPOCH:.3f} s", text)
+        return _NAMED.sub(self._name, text)
 
     def _name(self, found: re.Match[str]) -> str:
-        if found[0] not in self._names:
-            self._names[found[0]] = f"#{next(self._numbers)}"
-        return self._names[found[0]]
+        kind, identity = found[1] or "", found[2]
+        if identity not in self._names:
+            number = next(self._numbers.setdefault(kind, itertools.count(1)))
+            self._names[identity] = f"{kind} #{number}".strip()
+        name = self._names[identity]
+        return f"call {name}" if kind == "call" and not name.startswith("call ") else name
 
 
 def story_of(ended: Ended) -> list[Event]:
     """Tell a life: what people and faults did, what hosts went through, what services and readers saw."""
-    names = _Names()
-    for _, kind, data in ended.log:
-        if kind == "accepted":
-            names.learn(data.get("run"), f"run({data['event']})")
-    events = [
-        Event(event.at, event.who, names.short(event.what), event.style) for event in _events(ended.log)
-    ]
-    at = events[-1].at if events else 0.0
-    events = [
-        event
-        for event, after in zip(events, [*events[1:], None], strict=True)
-        if not _overtaken(event, after)
-    ]
-    return events + [Event(at, "judge", names.short(finding), "bold red") for finding in ended.findings]
+    names = _Names(ended.log)
+    noticed = {data["text"] for _, kind, data in ended.log if kind == "wrong"}
+    later = [finding for finding in ended.findings if finding.partition("\n")[0] not in noticed]
+    events = _folded(_events(ended.log, [one for one in ended.findings if one not in later]))
+    if not later:  # what comes after the last finding is not its cause
+        while events and events[-1].who != "judge" and ended.findings:
+            events.pop()
+    elif events and events[-1].what.startswith(FAULTS_END):
+        events.pop()
+    at = max(ended.seconds, events[-1].at if events else 0.0)
+    events += [_finding(at, finding) for finding in later[:1]]
+    if len(later) > 1:
+        events.append(_finding(at, "; ".join(["also", *later[1:]]).replace(";", ":", 1)))
+    return [event._replace(what=names.short(event.what)) for event in events]
 
 
-def _events(log: Iterable[tuple[float, str, dict[str, Any]]]) -> Iterator[Event]:
+def _finding(at: float, text: str) -> Event:
+    return Event(at, "judge", text, "bold red")
+
+
+def _events(log: Log, noticed: list[str]) -> Iterator[Event]:
+    struck = [(data["what"], data["data"]) for _, kind, data in log if kind == "struck"]
+    left = list(noticed)
     seen: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for at, kind, data in log:
-        if kind in UNTOLD or (kind == "fault" and "service" not in data):
-            continue
         if kind == "seen":  # a line for each reader and attempt, not for each result
             got = seen.setdefault((data["reader"], data["run"]), [])
             got.append((data["sequence"], data["type"]))
-            if data["type"] in LATE:
-                yield Event(at, f"reader {data['reader']}", f"sees {_results(got)} of {data['run']}", "dim")
+            if data["type"] in READ:
+                yield _read(at, data["reader"], data["run"], got)
                 got.clear()
-            continue
-        tell = TELL.get(kind)
-        yield tell(at, data) if tell is not None else Event(at, kind, _pairs(data))
+        elif kind == "wrong":
+            if data["text"] in left:
+                left.remove(data["text"])
+                yield _finding(at, data["text"])
+        elif kind == "action" and any(moment in data["what"] for moment in MOMENTS):
+            if (data["what"], data["data"]) not in struck:
+                text = f"{fault_text(data['what'], data['data'])}, {moment_text(data['what'], data['data'])}"
+                yield Event(at, "fault", f"(its moment does not come) {text}", "dim")
+        elif (event := told(at, kind, data)) is not None:
+            yield event
+    end = log[-1][0] if log else 0.0
     for (reader, run), got in seen.items():
         if got:
-            yield Event(at, f"reader {reader}", f"has seen {_results(got)} of {run}, and no end", "dim")
+            event = _read(end, reader, run, got)
+            yield event._replace(what=f"{event.what}, and no end of it")
 
 
-def _overtaken(event: Event, after: Event | None) -> bool:
-    """Whether the next line says it all: a host that starts and is up."""
-    return after is not None and (event.what, after.what, after.who) == ("starts", "is up", event.who)
+def _read(at: float, reader: str, run: str, got: list[tuple[int, str]]) -> Event:
+    said = [READ[kind] for _, kind in got if kind in READ]
+    return _reading(at, reader, run, got[0][0], got[-1][0], ", ".join(said))
 
 
-def _results(got: list[tuple[int, str]]) -> str:
-    (first, _), (last, kind) = got[0], got[-1]
-    return f"{first} ({kind})" if first == last else f"{first} to {last} ({kind})"
+def _reading(at: float, reader: str, run: str, first: int, last: int, said: str) -> Event:
+    numbers = f"result {first}" if first == last else f"results {first} to {last}"
+    text = f"reads {numbers} of run {run}"
+    about = ("read", reader, run, str(first), str(last), said)
+    return Event(at, f"reader {reader}", f"{text}: {said}" if said else text, "dim", about)
 
 
-def _pairs(data: Any) -> str:
-    if isinstance(data, dict):
-        return _cut(", ".join(f"{key} {_text(value)}" for key, value in data.items()))
-    return _text(data)
+# -- lines that say one thing together ------------------------------------------------------------
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
+def _folded(events: Iterable[Event]) -> list[Event]:
+    """Join lines with the next ones; leave out that a host starts if it comes up."""
+    folded: list[Event] = []
+    for event in events:
+        if event.what == "is up" and event.about[:1] == ("happened",):
+            _forget_start(folded, event.who)
+        joined = _joined(folded[-1], event) if folded else None
+        if joined is None:
+            folded.append(event)
+        else:
+            folded[-1] = joined
+    return folded
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+def _forget_start(events: list[Event], host: str) -> None:
+    for number in range(len(events) - 1, -1, -1):
+        if events[number].who == host:
+            if events[number].what == "starts":
+                del events[number]
+            return
 
 
-def _action(at: float, data: dict[str, Any]) -> Event:
-    what, more = data["what"], data["data"]
-    if "host" in more:
-        more = {"host": f"h{more['host']}", **{key: value for key, value in more.items() if key != "host"}}
-    if what == "message":
-        head = f"{more['id']} to {more['agent']} in {more['conversation']}"
-        return Event(at, "sends", _cut(f"{head}: {json.dumps(more['steps'])}"), "cyan")
-    return Event(
-        at, what, _pairs({key: value for key, value in more.items() if key not in _quiet(what)}), "yellow"
-    )
+def _joined(last: Event, event: Event) -> Event | None:
+    """Return the one line for two, or None if they are two."""
+    if not last.about or not event.about:
+        return None
+    join = JOINS.get((last.about[0], event.about[0]))
+    return None if join is None else join(last, event)
 
 
-def _quiet(what: str) -> frozenset[str]:
-    return frozenset({"by"} if what != "clock" else {"seconds"})
+def _strike_and_effect(last: Event, event: Event) -> Event | None:
+    if last.at != event.at or last.about[1] not in ("", event.who):
+        return None
+    when = f", {last.about[2]}" if len(last.about) > 2 else ""
+    return event._replace(what=f"{event.what}{when}", about=(*event.about, when))
 
 
-def _happened(at: float, data: dict[str, Any]) -> Event:
-    return Event(at, data["who"], data["what"], "bold yellow")
+def _same_of_hosts(last: Event, event: Event) -> Event | None:
+    """Say of several hosts what happens to all of them; of one that power was lost, not that it is killed."""
+    if last.who == event.who and last.what.startswith("is killed") and event.what.startswith("lost power"):
+        if last.at == event.at:
+            when = last.about[2] if len(last.about) > 2 else ""
+            return event._replace(what=f"{event.what}{when}")
+        return None
+    if last.about[1] == event.about[1] or _of_several(event.what) != _of_several(last.what):
+        return None
+    if event.what == "starts":
+        return None  # each goes when its host is up
+    who = ", ".join(sorted([*last.who.split(", "), event.who]))
+    return event._replace(who=who, what=_of_several(event.what), about=("happened", who))
 
 
-def _effect(at: float, data: dict[str, Any]) -> Event:
-    what = "has its effect" if data["made"] else "is answered like the first time"
-    return Event(at, "service", f"{data['tool']} of {data['run']} for {data['text']} {what}", "green")
+def _of_several(what: str) -> str:
+    return re.sub("^is ", "are ", what)
 
 
-def _answered(at: float, data: dict[str, Any]) -> Event:
-    text = f"{data['run']}, attempt {data['attempt']}: step {data['step']} gets {_text(data['answer'])}"
-    return Event(at, "runner", _cut(text))
+def _sent_and_taken(last: Event, event: Event) -> Event | None:
+    if last.about[1] != event.about[1]:
+        return None
+    outcome = event.what.partition(": ")[2]
+    return last._replace(what=f"{last.what}; {outcome}", about=())
 
 
-def _accepted(at: float, data: dict[str, Any]) -> Event:
-    run = "" if data.get("run") is None else f", {data['run']}"
-    return Event(at, "host", f"takes {data['event']}: {data['outcome']}{run}", "cyan")
+def _read_on(last: Event, event: Event) -> Event | None:
+    (_, reader, run, first, _, said), (_, also, other, _, end, more) = last.about, event.about
+    if (reader, run) != (also, other):
+        return None
+    said = ", ".join(filter(None, (said, more)))
+    return _reading(event.at, reader, run, int(first), int(end), said)
 
 
-TELL: dict[str, Callable[[float, dict[str, Any]], Event]] = {
-    "action": _action,
-    "happened": _happened,
-    "effect": _effect,
-    "answered": _answered,
-    "accepted": _accepted,
+def _answered_on(last: Event, event: Event) -> Event | None:
+    if last.about[1:3] != event.about[1:3] or len(last.what) + len(event.about[3]) > MAX_ANSWERS:
+        return None
+    return event._replace(what=f"{last.what}, {event.about[3]}")
+
+
+MAX_ANSWERS = 200
+JOINS: dict[tuple[str, str], Callable[[Event, Event], Event | None]] = {
+    ("struck", "happened"): _strike_and_effect,
+    ("fault", "happened"): _strike_and_effect,
+    ("happened", "happened"): _same_of_hosts,
+    ("sent", "taken"): _sent_and_taken,
+    ("read", "read"): _read_on,
+    ("answered", "answered"): _answered_on,
 }
 
 

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from simulation.catalog import plan_of
 from simulation.findings import kind_of
 from simulation.folders import own_folder
 from simulation.held import held_by
-from simulation.life import Ended
 from simulation.lives import TESTS, Prepare, Workers, in_child, live_all, make_template
 from simulation.plan import Action, Plan
 from simulation.shrink import Minimiser, as_test
@@ -80,7 +78,7 @@ def test_a_life_with_a_made_up_defect_shrinks_to_what_it_takes() -> None:
     with Workers(1, defects.no_power_cut_after_a_message) as workers:
         ended = workers.live(LONG)
         assert ended.findings == ["a power cut came after a message to a0"]
-        smallest = Minimiser(workers.live, kind_of(ended.findings[0]), ended, seeds=1).shrink()
+        smallest = Minimiser(workers.live, kind_of(ended.findings[0]), ended, seeds=(1,)).shrink()
     plan = smallest.plan
     assert [action.what for action in plan.actions] == ["message", "power cut"]
     message, cut = plan.actions
@@ -165,24 +163,3 @@ def test_kinds_of_findings_leave_out_names() -> None:
         "run 01a0c450-6cd3-7a38-8deb-9422a6a4b6c4: 17 was seen as x, the journal holds ('y', {'data': 2})"
     )
     assert kind_of(first) == kind_of(second) == "run …: … was seen as x, the journal holds …"
-
-
-def test_a_story_merges_what_readers_see_and_ends_with_the_findings() -> None:
-    run = "01a0c450-9a8e-7432-a5d5-0b1dd5afc3eb"
-    log: list[tuple[float, str, dict[str, Any]]] = [
-        (0.0, "happened", {"who": "h0", "what": "starts"}),
-        (0.1, "happened", {"who": "h0", "what": "is up"}),
-        (0.2, "accepted", {"event": "e1", "outcome": "started", "run": run}),
-        *[
-            (0.3, "seen", {"reader": "e1", "run": run, "sequence": n, "type": "message.delta"})
-            for n in (1, 2)
-        ],
-        (0.4, "seen", {"reader": "e1", "run": run, "sequence": 2, "type": "run.completed"}),
-    ]
-    ended = Ended(Plan(seed="1"), [f"run {run} is odd"], "", 20.0, 0, log)
-    assert [(event.who, event.what) for event in story_of(ended)] == [
-        ("h0", "is up"),
-        ("host", "takes e1: started, run(e1)"),
-        ("reader e1", "sees 1 to 2 (run.completed) of run(e1)"),
-        ("judge", "run run(e1) is odd"),
-    ]

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from simulation.mutants.form import Mutant, read_mutants
 from simulation.mutants.hunt import HEAD, Verdict, hunt
+from simulation.story import plain, story_of
 
 
 def main() -> int:
@@ -17,7 +18,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants; all of them if none is named")
     parser.add_argument("--seeds", type=int, default=200, help="lives per mutant at most (200)")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time (2)")
-    parser.add_argument("--shrink", type=int, default=0, metavar="N", help="cut found lives down, in N lives")
+    parser.add_argument(
+        "--shrink", type=int, default=0, metavar="N", help="cut found lives down, in N lives, and tell them"
+    )
     options = parser.parse_args()
     if unknown := sorted(set(options.names) - known.keys()):
         parser.error(f"no such mutants: {', '.join(unknown)}")
@@ -26,7 +29,10 @@ def main() -> int:
     def one(name: str) -> None:
         verdict = hunt(known[name], range(1, options.seeds + 1), cut_down=options.shrink)
         verdicts.append(verdict)
-        print(verdict.row(), flush=True)
+        lines = [verdict.row()]
+        if verdict.shrunk is not None:
+            lines += [f"    {line}" for line in plain(story_of(verdict.shrunk)).splitlines()]
+        print("\n".join(lines), flush=True)
 
     print(HEAD, flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:

@@ -73,6 +73,7 @@ async def fault(life: Life, action: Action) -> None:
         nonlocal left
         left -= 1
         if left == 0 and not life.calm.is_set():
+            life.outside.note("struck", what=action.what, host=host.name, data=data)
             _strike(life, host, action.what)
             struck.append(host)
             life.world.loop.call_soon(done.set, context=life.clients.context())

@@ -126,27 +126,27 @@ async def moment(life: Life, action: Action) -> None:
     host = life.hosts[data["host"] % len(life.hosts)]
     match action.what:
         case "kill host after commits":
-            await _counted(life, data, _Commits(host), host.kill)
+            await _counted(life, action, _Commits(host), host.kill)
             await life.later(data["seconds"], host.start)
         case "power cut after commits":
-            await _counted(life, data, _Commits(host), lambda: cut_power(life, host))
+            await _counted(life, action, _Commits(host), lambda: cut_power(life, host))
             await life.later(data["seconds"], host.start)
         case "freeze host after commits":
-            await _counted(life, data, _Commits(host), host.freeze)
+            await _counted(life, action, _Commits(host), host.freeze)
             await life.later(data["seconds"], host.thaw)
         case "kill host after messages":
-            await _counted(life, data, _Pieces(life, host), host.kill)
+            await _counted(life, action, _Pieces(life, host), host.kill)
             await life.later(data["seconds"], host.start)
         case "kill plugin after messages":
             await _counted(
                 life,
-                data,
+                action,
                 _Pieces(life, host),
                 lambda: _plugins(life, host, lambda plugin: plugin.process.kill()),
             )
         case "disconnect plugin":
             await _counted(
-                life, data, _Pieces(life, host), lambda: _plugins(life, host, PluginLife.disconnect)
+                life, action, _Pieces(life, host), lambda: _plugins(life, host, PluginLife.disconnect)
             )
         case "freeze plugin":
             frozen = life.plugins_of(host)
@@ -156,10 +156,10 @@ async def moment(life: Life, action: Action) -> None:
         case "plugin dies again and again":
             await _crash_loop(life, host, data)
         case "commit fails":
-            await _counted(life, data, _Commits(host), lambda: _defect(host, data["times"]))
+            await _counted(life, action, _Commits(host), lambda: _defect(host, data["times"]))
         case "commit unheard":
             breaks = [data["seconds"]] * data["times"]
-            await _counted(life, data, _Commits(host), lambda: host.disk.breaks.extend(breaks))
+            await _counted(life, action, _Commits(host), lambda: host.disk.breaks.extend(breaks))
         case "kill all":
             for one in life.hosts:
                 one.kill()
@@ -209,10 +209,10 @@ class _Pieces:
 
 
 async def _counted(
-    life: Life, data: dict[str, Any], source: _Commits | _Pieces, work: Callable[[], object]
+    life: Life, action: Action, source: _Commits | _Pieces, work: Callable[[], object]
 ) -> None:
     """Do something at the n-th event of a source; not at all if there are fewer before the faults end."""
-    left = data["count"]
+    left = action.data["count"]
     done = asyncio.Event()
 
     def count() -> None:
@@ -220,6 +220,8 @@ async def _counted(
         left -= 1
         if left == 0:
             unhook()
+            host = life.hosts[action.data["host"] % len(life.hosts)]
+            life.outside.note("struck", what=action.what, host=host.name, data=action.data)
             work()
             life.world.loop.call_soon(done.set, context=life.clients.context())
 

@@ -131,6 +131,8 @@ class Person:
         """Calls that this person has decided, with the revision that they had."""
         patience = random.Random(f"patience {life.plan.seed.split('/')[0]}").random()
         self.waits_for_frozen = caller.subject == CLERK.subject and patience < 0.5
+        self.asked: dict[str, tuple[str, str]] = {}
+        """Run and title of each call that this person has looked at."""
         self.inquiries: dict[tuple[str, str, int], float] = {}
         """Since when it is asked what became of a call in doubt."""
 
@@ -187,6 +189,7 @@ class Person:
         return await host.pauses.page(self.caller, status=status)
 
     async def _look_at(self, host: Any, pause: PauseView, call: CallView) -> None:
+        self.asked[call.call_id] = pause.run_id, call.title
         if call.review == "in_doubt":
             if call.expires_at is not None:
                 self._wrong(f"call {call.call_id} is in doubt, and expires at {call.expires_at}")
@@ -272,6 +275,8 @@ class Person:
             pause=pause_id,
             revision=request.revision,
             call=action.call_id,
+            run=self.asked[action.call_id][0],
+            title=self.asked[action.call_id][1],
             type=action.type,
             decision=SAID[action.type],
             by=self.caller.subject,

@@ -45,6 +45,7 @@ async def strike(life: Life, action: Action) -> None:
         nonlocal counted
         counted += 1
         if counted == data["count"]:
+            life.outside.note("struck", what=action.what, host=host.name, data=data)
             _strike(life, host, action.what)
             life.world.loop.call_soon(struck.set, context=life.clients.context())
 

@@ -1,0 +1,286 @@
+"""Sentences for the lines of a life's log, for somebody who has not seen the life."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+MAX_TEXT = 200
+Data = dict[str, Any]
+
+
+class Event(NamedTuple):
+    """One line. `style` is one of Rich's. `about`: which lines may be told together."""
+
+    at: float
+    who: str
+    what: str
+    style: str = ""
+    about: tuple[str, ...] = ()
+
+
+UNTOLD = frozenset(
+    {"power cut", "kept", "continued", "unheard", "not now", "paid", "counted", "wrong", "fault"}
+)
+"""Said by what happened to the host, what the runner gets, a message sent again, or the judge."""
+STRUCK = {
+    "intended": "the intent of a tool's call is committed",
+    "asked": "a tool asks its service",
+    "arrived": "the request of a tool arrives at its service",
+    "done": "a service has done what a tool asked for",
+    "answered": "the outcome of a tool's call is committed",
+    "claimed": "a run is claimed",
+    "waiting": "a run begins to wait for people",
+    "going on": "a run that people have decided about is about to go on",
+    "told": "a result of a run is committed",
+    "accepted": "a client hears that its message was taken",
+    "decided": "a person hears that a decision was taken",
+}
+"""Moments at which workloads/calls.py lets something go wrong."""
+FAULTS = {
+    "kill host": "{host} is killed",
+    "kill plugin": "the plugins of {host} are killed",
+    "freeze host": "{host} is frozen",
+    "freeze plugin": "the plugins of {host} are frozen for {seconds} s",
+    "power cut": "{host} loses power",
+    "disk full": "the disk of {host} is full for {seconds} s",
+    "disk slow": "each commit of {host} takes half a second longer, for {seconds} s",
+    "clock": "the clock of {host} jumps by {by} s",
+    "stop host": "{host} is asked to stop",
+    "kill all": "all hosts are killed",
+    "freeze all": "all hosts are frozen",
+    "disconnect plugin": "the connections between {host} and its plugins break",
+    "plugin dies again and again": "plugins of {host} die soon after their start, {count} times",
+    "commit fails": "the next {times} commits of {host} fail",
+    "commit unheard": "the next {times} commits of {host} happen, and it does not hear of it",
+    "filters break": "filters cannot be evaluated for {seconds} s",
+}
+ILLS = {
+    "down": "cannot be reached",
+    "hang": "do nothing, and do not answer",
+    "lost": "do what they are asked, and do not answer",
+    "torn": "do what they are asked, and the connection breaks before they answer",
+    "late": "do what they are asked, and answer late",
+    "lie": "deny what they have done",
+}
+SERVICES = {"tool": "the services of tools", "look": "look-ups of what tools have done"}
+ACTIONS = {
+    "cancel": "somebody cancels the run of {event}",
+    "retry": "somebody wants the run of {event} tried again once it is over",
+    "fork": "somebody wants a fork of the run of {event}",
+    "send again": "somebody sends {event} again",
+    "send another": "somebody sends something else as {event}",
+    "read late": "a second reader follows the run of {event}",
+    "replay": "somebody wants the run of {event} replayed",
+    "trespass": "somebody of the other workspace looks for the run of {event}",
+    "erase": "somebody wants all of the {kind} {id} deleted",
+    "back up and restore": "an operator makes a backup, and looks at it",
+    "keep for seconds": "an operator lets files and states be removed after {seconds} s",
+    "change agent": "an operator changes the agent {agent}",
+    "disable agent": "an operator disables the agent {agent} for {seconds} s",
+    "prune": "an operator removes the agent {agent}, and brings it back {seconds} s later",
+    "restart plugin": "an operator restarts the plugin at all hosts",
+    "upgrade plugin": "an operator changes a tool of the plugin, and restarts it at all hosts",
+    "roll": "an operator stops and starts one host after the other",
+    "backup": "an operator makes a backup",
+    "collect": "an operator lets data be removed after a day",
+    "change pause key": "an operator changes the key that seals pauses",
+}
+NOTES = {
+    "refused": ("host", "refuses {event}: {code}: {error}"),
+    "cancelled": ("host", "takes the cancellation of {run}"),
+    "resolved": ("clerk", "finds out that {call} of {run} has {outcome}"),
+    "pause cancelled": ("person", "cancels {pause} of {run}"),
+    "decision refused": ("host", "refuses a decision of {by}: {code}: {error}"),
+    "operated": ("operator", "has done it: {what}"),
+    "operation refused": ("operator", "is refused: {what}: {code}: {error}"),
+    "done again": ("host", "makes a {what} of {source}: {run}"),
+    "not done again": ("host", "refuses a {what} of {run}: {code}: {error}"),
+    "replayed": ("operator", "has replayed {run}"),
+    "erased": ("operator", "has deleted all of the {what} {id}"),
+    "erasure refused": ("operator", "cannot delete all of {id} yet: {error}"),
+    "ignored a cancellation": ("runner", "{run} ignores its cancellation"),
+    "later version": ("plugin", "{call} of {run} reaches a newer version of its tool"),
+    "misdeed": ("rogue", "{run}, attempt {attempt}: does what it must not: {what}"),
+    "repeated": ("person", "repeats a decision about {pause}"),
+    "not found": ("host", "denies that there is anything to {what}"),
+}
+OUTCOMES = {
+    "started": "it starts {run}",
+    "queued": "{run} is queued",
+    "steered": "it is steered into {run}",
+}
+VERBS = {
+    "approve": "approves",
+    "deny": "denies",
+    "result": "gives the result of",
+    "error": "says that nothing can come of",
+    "answer": "answers",
+}
+
+
+def told(at: float, kind: str, data: Data) -> Event | None:
+    """Return the line of the story for a line of the log; None if it has none."""
+    if kind == "fault" and "service" in data:
+        return Event(at, data["service"], f"request {data['number']}: {_ill(data['fault'])}", "bold yellow")
+    if kind in UNTOLD:
+        return None
+    if (tell := TELL.get(kind)) is not None:
+        return tell(at, data)
+    if kind in NOTES:
+        who, sentence = NOTES[kind]
+        return Event(at, who, cut(sentence.format_map(_Known(data))))
+    return Event(at, kind, pairs(data))
+
+
+class _Known(dict[str, Any]):
+    """What a sentence may name. Runs, pauses and calls are replaced by their names later."""
+
+    def __init__(self, data: Data) -> None:
+        super().__init__(data)
+        if isinstance(data.get("host"), int):
+            self["host"] = f"h{data['host']}"
+        for key in ("run", "source"):
+            if data.get(key) is not None:
+                self[key] = f"run {data[key]}"
+        for key in ("pause", "call"):
+            if data.get(key) is not None:
+                self[key] = f"{key} {data[key]}"
+        if data.get("outcome") == "not_happened":
+            self["outcome"] = "not happened"
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def _action(at: float, data: Data) -> Event:
+    what, more = data["what"], data["data"]
+    if what == "message":
+        place = "the second workspace, " if "workspace" in more else ""
+        late = f", to begin {more['delay']} s later" if more.get("delay") else ""
+        head = f"{more['id']} to {more['agent']} in {place}{more['conversation']}{late}"
+        steps = steps_text(more["steps"])
+        return Event(at, "sends", cut(f"{head}: {steps}"), "cyan", ("sent", more["id"]))
+    known = _Known(more)
+    if what == "ill":
+        service = SERVICES.get(more["service"], more["service"])
+        share = "" if more["share"] == 1 else f", at {more['share']:.0%} of the requests"
+        text = f"{service} {_ill(more['kind'])} for {more['seconds']} s{share}"
+        return Event(at, "fault", text, "yellow")
+    if what in ACTIONS:
+        return Event(at, "action", ACTIONS[what].format_map(known), "yellow")
+    host = str(known["host"]) if "host" in more else ""
+    return Event(at, "fault", fault_text(what, more), "yellow", ("fault", host))
+
+
+def fault_text(what: str, data: Data) -> str:
+    """Say what goes wrong."""
+    for moment in (" at call", " at await", " after commits", " after messages"):
+        what = what.removesuffix(moment)
+    known = _Known({"host": "the host", **data})
+    return FAULTS[what].format_map(known) if what in FAULTS else f"{what}: {pairs(data)}"
+
+
+def _ill(kind: str) -> str:
+    return ILLS.get(kind, f"fail: {kind}")
+
+
+def moment_text(what: str, data: Data) -> str:
+    """Say when a fault comes that waits for its moment."""
+    count = data["count"]
+    if "stage" in data:
+        return f"as {STRUCK[data['stage']]}" + ("" if count == 1 else f" for the {nth(count)} time")
+    if what.endswith("at await"):
+        return f"after {count} callbacks"
+    if what.endswith("commits") or what.startswith("commit"):
+        return f"right after its {nth(count)} commit"
+    return f"after {count} pieces of messages between the host and its plugins"
+
+
+def nth(count: int) -> str:
+    """Return 1st, 2nd, ..."""
+    special = {1: "st", 2: "nd", 3: "rd"}
+    return f"{count}{'th' if 10 < count % 100 < 20 else special.get(count % 10, 'th')}"
+
+
+def _struck(at: float, data: Data) -> Event:
+    when = moment_text(data["what"], data["data"])
+    what = fault_text(data["what"], {**data["data"], "host": data["host"]})
+    return Event(at, "fault", f"{what}, {when}", "bold yellow", ("struck", data["host"], when))
+
+
+def _happened(at: float, data: Data) -> Event:
+    return Event(at, data["who"], data["what"], "bold yellow", ("happened", data["who"]))
+
+
+def _effect(at: float, data: Data) -> Event:
+    call = f"{data['tool']}({data['text']}) of run {data['run']}"
+    text = f"carries out {call}" if data["made"] else f"is asked for {call} again, and answers like before"
+    return Event(at, "service", text, "green")
+
+
+def _answered(at: float, data: Data) -> Event:
+    text = f"run {data['run']}, attempt {data['attempt']}: "
+    answer = f"step {data['step']} gets {_text(data['answer'])}"
+    return Event(
+        at, "runner", cut(text + answer), "", ("answered", data["run"], str(data["attempt"]), answer)
+    )
+
+
+def _accepted(at: float, data: Data) -> Event:
+    outcome = OUTCOMES.get(data["outcome"], "{outcome}: {run}" if data.get("run") else "{outcome}")
+    text = f"takes {data['event']}: {outcome.format_map(_Known(data))}"
+    return Event(at, "host", text, "cyan", ("taken", data["event"]))
+
+
+def _decided(at: float, data: Data) -> Event:
+    text = f"{VERBS[data['type']]} call {data['call']} of run {data['run']}"
+    if data["edited"] is not None:
+        text += f", with other arguments: {_text(data['edited'])}"
+    if data["ahead"] is not None:
+        text += f", and {data['ahead']} calls like it"
+    if data["remaining"]:
+        text += f"; {data['remaining']} more of the pause to decide"
+    return Event(at, data["by"], cut(text), "cyan")
+
+
+TELL: dict[str, Callable[[float, Data], Event]] = {
+    "action": _action,
+    "struck": _struck,
+    "happened": _happened,
+    "effect": _effect,
+    "answered": _answered,
+    "accepted": _accepted,
+    "decided": _decided,
+    "voted": _decided,
+}
+
+
+def steps_text(steps: Any) -> str:
+    """Return steps of a run in one line: `tool note e1.4, wait 2`."""
+    if not steps:
+        return "nothing to do"
+    return ", ".join(map(_step_text, steps))
+
+
+def _step_text(step: Any) -> str:
+    if not isinstance(step, list):
+        return str(step)
+    return " ".join(f"({steps_text(one)})" if isinstance(one, list) else _text(one) for one in step)
+
+
+def pairs(data: Any) -> str:
+    """Return data in one line, without what is not there."""
+    if isinstance(data, dict):
+        return cut(", ".join(f"{key} {_text(value)}" for key, value in data.items() if value is not None))
+    return _text(data)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def cut(text: str) -> str:
+    """Return the beginning of a long text."""
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
