@@ -30,7 +30,10 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One arrival of a tool's request. `made`: it had an effect, rather than the answer of an earlier one."""
+    """One arrival of a tool's request. `made`: it had an effect, rather than the answer of an earlier one.
+
+    `sent`: when the request went off, if that is known.
+    """
 
     at: float
     serial: int
@@ -40,6 +43,7 @@ class Effect:
     call: str
     text: str
     made: bool
+    sent: float | None = None
 
 
 @dataclass(eq=False)
@@ -106,7 +110,8 @@ class Outside:
 
     async def effect(self, **request: Any) -> Any:
         """Ask a tool's service to do something; return {"serial": number of the effect}."""
-        return await self.ask("tool", lambda: self.carry_out(**request), self.fault("tool"))
+        sent = self.loop.time()
+        return await self.ask("tool", lambda: self.carry_out(**request, sent=sent), self.fault("tool"))
 
     async def look(self, key: str) -> Any:
         """Return the outcome recorded under an effect key, or None."""
@@ -117,15 +122,21 @@ class Outside:
             if fault == "lie" and serial is not None:
                 self.note("lied", key=key)
                 return None
-            return None if serial is None else {"serial": serial}
+            if serial is None:
+                self.note("not found", key=key)
+                return None
+            return {"serial": serial}
 
         return await self.ask("look", work, fault)
 
-    def carry_out(self, *, tool: str, key: str, run: str, call: str, text: str, once: bool) -> Any:
+    def carry_out(
+        self, *, tool: str, key: str, run: str, call: str, text: str, once: bool, sent: float | None = None
+    ) -> Any:
         """Have an effect, of `once` only the first time under a key; return {"serial": its number}."""
         known = self._by_key.get(key) if once else None
         serial = len(self.effects) + 1 if known is None else known
-        self.effects.append(Effect(self.loop.time(), serial, tool, key, run, call, text, known is None))
+        made = known is None
+        self.effects.append(Effect(self.loop.time(), serial, tool, key, run, call, text, made, sent))
         self._by_key.setdefault(key, serial)
         return {"serial": serial}
 

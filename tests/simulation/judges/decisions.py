@@ -58,14 +58,16 @@ def _votes(life: Life) -> list[str]:
 
 def _permitted(life: Life) -> list[str]:
     """What reached the tools is what was approved, and only that."""
-    asked: dict[tuple[str, str], tuple[str, str, str, int, bool]] = {}
+    asked: dict[tuple[str, str], tuple[str, str, str, bool]] = {}
+    most: Counter[tuple[str, str]] = Counter()
     for run, call, tool, decision, args, key, resolution, version in life.rows(
         "SELECT run_id, call_id, json_extract(asked, '$.tool_name'), decision, args_hash, effect_key,"
         " resolution, json_extract(asked, '$.pin.schema_digest')"
         " FROM pause_calls WHERE kind = 'approval' ORDER BY created_at"
     ):
-        known = asked[run, call] = (call, decision, args, resolution, version != sha256_of(FIRST_SCHEMA))
-        if key is not None:
+        known = asked[run, call] = (call, decision, args, version != sha256_of(FIRST_SCHEMA))
+        most[run, call] += resolution + 1 if decision == "approved" else 0
+        if key is not None:  # of a run that began again: the call was asked once more, in another pause
             asked[run, key] = known
         if decision == "approved":  # of a runner that pauses its run itself: the call has another id
             asked[run, f"{tool} {args}"] = known
@@ -81,14 +83,14 @@ def _permitted(life: Life) -> list[str]:
         if (effect.run, effect.call) in ahead - asked.keys():
             continue  # nobody was asked: `_ahead`
         run, args = effect.run, sha256_of({"text": effect.text})
-        names = (effect.call, effect.key, f"actor.{effect.tool} {args}")
+        names = (effect.key, effect.call, f"actor.{effect.tool} {args}")
         match = next((asked[run, name] for name in names if (run, name) in asked), None)
         which = f"{effect.tool} was called for call {effect.call} of run {run}"
         if match is None:
             if effect.tool == "refund":
                 found.append(f"{which}, which nobody was asked")
             continue
-        call, decision, approved, resolution, later = match
+        call, decision, approved, later = match
         if decision != "approved":
             found.append(f"{which}, which is {decision}")
         if args != approved:
@@ -96,7 +98,7 @@ def _permitted(life: Life) -> list[str]:
         if later != ((run, effect.call) in changed):
             found.append(f"{which} in another version than was approved")
         keys[run, call].add(effect.key)
-        if len(keys[run, call]) > resolution + 1:
+        if len(keys[run, call]) > most[run, call]:
             found.append(f"{which} under another effect key than before")
     return found
 

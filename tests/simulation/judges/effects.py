@@ -1,7 +1,8 @@
 """Nothing twice: a tool of the default class runs once per call, an idempotent one has one effect.
 
 An agent whose policy is `restart` has its runs begin again in any case, with all that they did: "choosing it
-means that repeating is fine" (docs/decisions, going-on-from-the-journal).
+means that repeating is fine" (docs/decisions, going-on-from-the-journal). A look-up cannot know of a request
+that is still on its way to the service: one that comes after it is not counted.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ def judge(life: Life) -> list[str]:
         made[effect.run, effect.call].append(effect)
     found = []
     lied = {data["key"] for _, kind, data in life.outside.notes if kind == "lied"}
-    restarts = _restarts(life)
+    restarts, overtaken = _restarts(life), _overtaken(life)
     for (run, call), effects in made.items():
         tool, done = effects[0].tool, [effect for effect in effects if effect.made]
-        most = 1 + restarts[run]
+        most = 1 + restarts[run] + len(overtaken.intersection(done))
         if tool in ONCE and len(effects) > most:
             found.append(f"{tool} was called {len(effects)} times for call {call} of run {run}")
         if tool in ("book", "pay", "order") and len(done) > most and effects[0].key not in lied:
@@ -33,6 +34,19 @@ def judge(life: Life) -> list[str]:
         if tool in ("book", "order") and len({effect.key for effect in effects}) > 1:
             found.append(f"{tool} saw several keys for call {call} of run {run}")
     return [*found, *_decisions(life), *_outcomes(life)]
+
+
+def _overtaken(life: Life) -> set[Effect]:
+    """Return the effects whose request was on its way when a look-up of their key found nothing."""
+    missed: dict[str, list[float]] = defaultdict(list)
+    for at, kind, data in life.outside.notes:
+        if kind == "not found":
+            missed[data["key"]].append(at)
+    return {
+        one
+        for one in life.outside.effects
+        if one.sent is not None and any(one.sent < at <= one.at for at in missed[one.key])
+    }
 
 
 def _restarts(life: Life) -> Counter[str]:

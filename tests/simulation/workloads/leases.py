@@ -35,16 +35,22 @@ def _committed(life: Life, host: SimulatedHost, epochs: dict[str, tuple[int, int
         epochs[host.name] = (host.starts, epoch)
         if before is None or before == epochs[host.name] or before[0] != host.starts:
             continue
+        ended = {
+            data["run"]
+            for _, kind, data in life.outside.notes
+            if kind == "misdeed" and data["what"] == "two ends"
+        }
         for plugin in life.world.plugins.lives:
             if plugin.process.alive and plugin.host is host.process:
-                count = _at_work(plugin)
+                count = _at_work(plugin, ended)
                 if count:
                     text = f"{host.name} joined again, and its plugin still works on {count} runs of before"
                     life.outside.note("wrong", text=text)
 
 
-def _at_work(plugin: PluginLife) -> int:
-    """Count the runs of a plugin that have not ended there, without those that its SDK gave up on.
+def _at_work(plugin: PluginLife, ended: set[str]) -> int:
+    """Count the runs of a plugin that have not ended there, without those that its SDK gave up on, and those
+    of which a plugin that lies said that they ended.
 
     The SDK lets nothing of such a run reach the host, although its code may go on
     (docs/decisions/a-lease-is-a-fact-of-the-database.md). After `run/park` none is waited for: a run that it
@@ -53,4 +59,4 @@ def _at_work(plugin: PluginLife) -> int:
     coming = b"".join(plugin.to_plugin._pieces).split(b"\n")
     parked = [line for line in coming if b'"run/park"' in line]
     runs = [] if plugin._sdk is None else plugin._sdk._runs
-    return sum(not any(run.encode() in line for line in parked) for run in runs)
+    return sum(not any(run.encode() in line for line in parked) for run in runs if run not in ended)
