@@ -145,6 +145,38 @@ async def test_what_arrives_after_the_request_stays(world: World, monkeypatch: p
     assert [item.content for item in page.items] == ["said meanwhile"]
 
 
+@pytest.mark.parametrize("what", ["c", "ada"])
+async def test_a_run_that_began_meanwhile_keeps_nothing_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    delete: Any = deletion.delete_conversation if what == "c" else deletion.delete_actor
+    begin = deletion._begin
+    late: dict[str, str] = {}
+
+    async def begin_then_a_run(*given: Any) -> Any:
+        erasure = await begin(*given)
+        late["ended"] = await world.turn("c", "ada" if what == "c" else "eve")
+        late["child"] = await world.turn(None, "eve", parent=late["ended"])
+        if "active" not in late:
+            late["active"] = await world.turn("c", "ada", end=None)
+        return erasure
+
+    await world.turn("c", "ada")
+    monkeypatch.setattr(deletion, "_begin", begin_then_a_run)
+    with pytest.raises(ConflictError, match="still active"):
+        await delete(world.database, world.folder, "w", what, by="admin")
+    active = late["active"]
+    await world.database.write(
+        lambda tx: runs.transition(tx, active, None, "cancelled", cause="t", actor="t")
+    )
+    await delete(world.database, world.folder, "w", what, by="admin")
+    late_rows = await world.facts(f"secret words of {'ada' if what == 'c' else 'eve'} in c")
+    assert "journal" not in late_rows
+    rows = parse("-- name: of\nSELECT * FROM journal WHERE run_id = :run_id", "t").of
+    for run_id in (late["ended"], late["child"]):
+        assert await world.database.read(lambda tx, of=run_id: tx.all(rows, run_id=of)) == []  # type: ignore[misc]
+
+
 async def test_what_came_before_the_clock_was_set_back_goes_too(world: World) -> None:
     await world.turn("c-gone", "ada")
     await world.turn("shared", "ada")

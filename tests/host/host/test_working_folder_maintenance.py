@@ -92,6 +92,40 @@ async def test_deleted_on_request_it_is_gone_at_once(tmp_path: Path, what: str) 
         assert await owners(served.host) == ["d"]
 
 
+@pytest.mark.parametrize("what", ["conversation", "actor"])
+async def test_a_deletion_is_refused_while_somebody_uses_the_folder(tmp_path: Path, what: str) -> None:
+    async with within(), serving(tmp_path) as served:
+        ada = {"actor_type": "user", "actor_id": "ada"}
+        await served.say("hi", conversation_id="c", actor=ada)
+        owner = FolderOwner(kind="conversation", workspace_id=WORKSPACE, conversation_id="c")
+        path = "/v1/conversations/c" if what == "conversation" else "/v1/actors/ada"
+        async with served.host.folders.use(owner):
+            refused = await served.client.delete(path)
+        assert refused.status_code == 409, refused.text
+        assert (await served.client.delete(path)).status_code == 200
+        assert await owners(served.host) == []
+
+
+async def test_the_folder_goes_though_a_message_came_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = deletion._begin
+    async with within(), serving(tmp_path) as served:
+
+        async def begin_then_a_message(*given: Any) -> Any:
+            erasure = await begin(*given)
+            await served.say("hello", conversation_id="c")
+            return erasure
+
+        await served.say("hi", conversation_id="c")
+        owner = FolderOwner(kind="conversation", workspace_id=WORKSPACE, conversation_id="c")
+        async with served.host.folders.use(owner) as folder:
+            (folder.path / "said").write_text("hi")
+        monkeypatch.setattr(deletion, "_begin", begin_then_a_message)
+        assert (await served.client.delete("/v1/conversations/c")).status_code == 200
+        assert await owners(served.host) == []
+
+
 async def test_gc_removes_what_was_not_used_for_long_and_says_so(tmp_path: Path) -> None:
     data = tmp_path / "data"
     hostler = CommandLine(data, tmp_path)

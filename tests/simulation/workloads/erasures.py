@@ -10,7 +10,7 @@ from typing import Any
 
 from hostler.host import maintenance
 from hostler.host.host import Host
-from hostler.storage.stores.deletion import DeletionReceipt
+from hostler.storage.stores.deletion_receipts import DeletionReceipt
 from hostler_protocol.errors import ConflictError
 from simulation.life import WORKSPACE, Life, wait
 from simulation.plan import MAX_MOMENT, Action, Draft

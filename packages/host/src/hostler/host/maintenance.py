@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from hostler.domain.retention import Retention, RetentionPolicy
@@ -13,10 +13,10 @@ from hostler.host.lock import RemovalGate
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import blobs, deletion, working_folders
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.deletion import DeletionReceipt
+from hostler.storage.stores.deletion_receipts import DeletionReceipt
 from hostler.storage.stores.retention import Collected, collect
 from hostler.tools.workspaces.folders import Swept, WorkingFolders
-from hostler_protocol.errors import StorageError, UnavailableError
+from hostler_protocol.errors import ConflictError, StorageError, UnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,15 @@ async def delete_conversation(data: HostData, ws: str, conversation_id: str, *, 
     files cannot be removed: calling it again continues with the rest.
     """
 
+    keys = [
+        one.key
+        for one in await data.folders.found()
+        if one.owner is not None
+        and (one.owner.workspace_id, one.owner.conversation_id) == (ws, conversation_id)
+    ]
+
     async def folders() -> None:
-        await sweep_folders(data.db, data.folders)  # the conversation of its folders is gone now
+        await _remove_folders(data, keys)
 
     async with data.gate.open():
         return await deletion.delete_conversation(
@@ -72,12 +79,18 @@ async def delete_actor(
         keys = await folders_with(data, ws, actor_id, actor_type)
 
         async def folders() -> None:
-            for key in keys:  # runs may have written messages of the person there
-                await data.folders.remove(key)
+            await _remove_folders(data, keys)  # runs may have written messages of the person there
 
         return await deletion.delete_actor(
             data.db, data.blobs, ws, actor_id, by=by, actor_type=actor_type, elsewhere=folders
         )
+
+
+async def _remove_folders(data: HostData, keys: Collection[str]) -> None:
+    """Remove working folders on request. ConflictError if one is in use by a run that began meanwhile."""
+    left = {key for key in keys if not (await data.folders.remove(key)).folders}
+    if left and left.intersection(one.key for one in await data.folders.found()):
+        raise ConflictError("a run uses a working folder that is to be deleted: cancel it, then ask again")
 
 
 async def folders_with(data: HostData, workspace_id: str, actor_id: str, actor_type: str | None) -> list[str]:

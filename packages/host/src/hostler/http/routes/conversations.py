@@ -18,7 +18,7 @@ from hostler.storage.port import Tx
 from hostler.storage.stores import conversations, search, transcripts
 from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.conversations import ConversationPage, ConversationSummary
-from hostler.storage.stores.deletion import DeletionReceipt
+from hostler.storage.stores.deletion_receipts import DeletionReceipt
 from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler.storage.stores.transcripts import TranscriptPage
 from hostler.storage.stores.waiting_messages import UnstartedConversation, WaitingMessage, WaitingPage

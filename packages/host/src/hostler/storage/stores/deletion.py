@@ -1,6 +1,7 @@
 """Deletion on request of a conversation or of a person's data, complete and with a receipt.
 
-Data from before the request is deleted; data that arrives meanwhile stays. Rows of events and runs stay
+Data from before the request is deleted; data that arrives meanwhile stays, but for journals of runs that were
+opened before the deletion was through: they may have read the rest of it. Rows of events and runs stay
 without content, so the hash chain keeps their digests and still verifies. An interrupted or repeated deletion
 continues with the rest: the events and runs through which data is found are emptied only after all files were
 removed, and the receipt comes last.
@@ -18,43 +19,29 @@ from typing import Any, NamedTuple
 from hostler.domain.seq_set import SeqSet
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import artifacts, audit, blobs, pause_retention, search_index, transcripts
+from hostler.storage.stores import (
+    artifacts,
+    blobs,
+    deletion_receipts,
+    pause_retention,
+    search_index,
+    transcripts,
+)
 from hostler.storage.stores import erasure as erasing
 from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores import redactions as emptied
 from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.deletion_receipts import DeletionReceipt
 from hostler.storage.stores.erasure import STEP_ROWS, until_nothing
-from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError
 from hostler_protocol.runs import TERMINAL_STATUSES
 
 _q = load(__file__)
 
-_MERGE_PAGES = 500
-"""Pages of the text index rewritten in one transaction, about 2 MB."""
-_MAX_MERGES = 10_000
 _NAMED_RUNS = 10
 _MAX_CHILDREN = 100_000
 """Child runs of one run, far above what budgets allow."""
-
-
-class DeletionReceipt(Strict):
-    """The number of deleted rows by kind, and a proof of the event chain.
-
-    `target` is `conversation:` or `actor:` and the SHA-256 of the id, since the receipt outlives the id. At
-    that moment the event chain ended at `chain_seq` with `chain_digest`; `events` of its rows were emptied
-    and keep their digests. Times are UTC epoch seconds.
-    """
-
-    audit_id: str
-    workspace_id: str
-    target: str
-    requested_at: float
-    finished_at: float
-    deleted: dict[str, int]
-    chain_seq: int
-    chain_digest: str
 
 
 async def _nothing() -> None:
@@ -73,8 +60,9 @@ async def delete_conversation(
     """Delete all data of a conversation, with all its threads. `by`: who asked, for the audit.
 
     Its bytes in `folder` are gone on return, unless other rows refer to them. `elsewhere` deletes data
-    outside of database and folder; it is awaited before the receipt is written. ConflictError while a run of
-    the conversation is active: cancel it first. StorageError if bytes cannot be removed: ask again.
+    outside of database and folder; it is awaited before the receipt is written, once or more. ConflictError
+    while a run of the conversation is active, or if one began meanwhile: cancel it first. StorageError if
+    bytes cannot be removed: ask again.
     """
     erasure = await _begin(database, ws, _target("conversation", conversation_id), by)
     await erasure.refuse_active(conversation_id)
@@ -86,10 +74,11 @@ async def delete_conversation(
         "states", lambda tx: tx.run(_q.drop_state_of_conversation, ws=ws, conversation_id=conversation_id)
     )
     await erasure.event_files(conversation_id)
+    await elsewhere()
+    await erasure.later_journals([conversation_id])
     await blobs.collect(database, folder)
     await erasure.runs(conversation_id)
     await erasure.conversation_events(conversation_id)
-    await elsewhere()
     return await erasure.finish()
 
 
@@ -107,13 +96,16 @@ async def delete_actor(
 
     Journals of the conversations they took part in are deleted too, since runs read their messages there.
     Walks the event log in small steps. `actor_type` None means any type. ConflictError if a run of theirs is
-    still active: cancel it and ask again. `folder` and `elsewhere` as in `delete_conversation`.
+    still active, or a run that began meanwhile: cancel it and ask again. `folder` and `elsewhere` as in
+    `delete_conversation`.
     """
     erasure = await _begin(database, ws, _target("actor", actor_id), by)
+    await elsewhere()  # before the events are emptied through which it is found, and again at the end
     await erasure.actor_events(actor_id, actor_type)
     await erasure.step(
         "states", lambda tx: tx.run(_q.drop_state_of_actor, ws=ws, actor_id=actor_id, actor_type=actor_type)
     )
+    await erasure.later_journals_of_actor(actor_id, actor_type)
     await blobs.collect(database, folder)
     await elsewhere()
     return await erasure.finish()
@@ -124,15 +116,15 @@ def _target(kind: str, name: str) -> str:
 
 
 async def _begin(database: Database, ws: str, target: str, by: str) -> _Erasure:
-    def heads(tx: Tx) -> tuple[int, int, int]:
-        return tx.now, transcripts.latest_seq(tx, ws), chain.head(tx, ws, "events").seq
+    return _Erasure(database, ws, target, by, await database.read(lambda tx: _bounds(tx, ws)))
 
-    now, last_item, last_event = await database.read(heads)
-    return _Erasure(database, ws, target, by, _Bounds(now, last_item, last_event))
+
+def _bounds(tx: Tx, ws: str) -> _Bounds:
+    return _Bounds(tx.now, transcripts.latest_seq(tx, ws), chain.head(tx, ws, "events").seq)
 
 
 class _Bounds(NamedTuple):
-    """The time of the request, and the last sequences of transcript and event log before it."""
+    """A time, and the last sequences of transcript and event log before it."""
 
     now: int
     last_item: int
@@ -157,8 +149,8 @@ class _Erasure:
 
     async def refuse_active(self, conversation_id: str) -> None:
         bounds = {"until": self._now, "last_event": self._last_event}
-        rows = await self._read(_q.active_runs, conversation_id=conversation_id, **bounds, limit=_NAMED_RUNS)
-        if rows:
+        where = {"conversation_id": conversation_id, **bounds}
+        if rows := await self._read(_q.active_runs, **where, limit=_NAMED_RUNS):
             names = ", ".join(row["run_id"] for row in rows)
             raise ConflictError(f"runs of this conversation are still active: cancel them first ({names})")
 
@@ -212,15 +204,33 @@ class _Erasure:
     async def journals(self, conversation_id: str, *, since: Row) -> None:
         """Delete the journals of the runs of a conversation that were opened since an event."""
         async for run_ids in self._runs_of(conversation_id, int(since["created_at"]), int(since["seq"])):
-            for run_id in run_ids:
-                await self._journal(run_id)
+            await self._journals(run_ids)
+
+    async def later_journals(self, conversation_ids: Iterable[str]) -> None:
+        """Delete the journals of the runs of conversations that were opened since the request.
+
+        They may have read what was deleted meanwhile. ConflictError if one of them is active.
+        """
+        until = await self._bounds()
+        for conversation_id in conversation_ids:
+            async for run_ids in self._runs_of(conversation_id, self._now, self._last_event + 1, until):
+                await self._journals(run_ids)
+
+    async def later_journals_of_actor(self, actor_id: str, actor_type: str | None) -> None:
+        """Delete the journals of a person's runs that were opened since the request.
+
+        They may have read state about the person. ConflictError if one of them is active.
+        """
+        async for rows in self._events(self._last_event, (await self._bounds()).last_event):
+            theirs = [row["run_id"] for row in rows if _is_about(row, actor_id, actor_type)]
+            await self._journals([run_id for run_id in theirs if run_id is not None])
 
     async def _runs_of(
-        self, conversation_id: str, since: int = 0, first_event: int = 0
+        self, conversation_id: str, since: int = 0, first_event: int = 0, until: _Bounds | None = None
     ) -> AsyncIterator[list[str]]:
-        after = ""
-        bounds = {"since": since, "until": self._now, "first_event": first_event}
-        bounds |= {"last_event": self._last_event}
+        """Yield the runs of a conversation since a time or event, until the request or `until`."""
+        after, (now, _, last_event) = "", until or (self._now, 0, self._last_event)
+        bounds = {"since": since, "until": now, "first_event": first_event, "last_event": last_event}
         while rows := await self._read(
             _q.runs_of_conversation, conversation_id=conversation_id, **bounds, after=after, limit=STEP_ROWS
         ):
@@ -229,11 +239,8 @@ class _Erasure:
 
     async def actor_events(self, actor_id: str, actor_type: str | None) -> None:
         """Walk the event log: delete what the person's events led to, then empty those events."""
-        after = 0
         seen: set[str] = set()
-        while rows := await self._read(
-            _q.events_between, after=after, until=self._last_event, limit=STEP_ROWS
-        ):
+        async for rows in self._events(0, self._last_event):
             theirs = [row for row in rows if _is_about(row, actor_id, actor_type)]
             run_ids: list[str] = []
             for row in theirs:
@@ -246,32 +253,26 @@ class _Erasure:
             family = await self._families(run_ids)
             for run_id in family:
                 await self._contents(run_id)
+            await self.later_journals({one: None for row in theirs if (one := row["conversation_id"])})
             await self._empty_runs(family)
             await self._empty_events(theirs)
+
+    async def _events(self, after: int, until: int) -> AsyncIterator[list[Row]]:
+        """Walk the event log."""
+        while rows := await self._read(_q.events_between, after=after, until=until, limit=STEP_ROWS):
+            yield rows
             after = int(rows[-1]["seq"])
 
     async def finish(self) -> DeletionReceipt:
         """Purge the text index, and write the receipt into the audit chain."""
         if self._database.dialect == "sqlite" and self._counts.get("transcripts"):
-            await self._purge_index()
+            await search_index.purge(self._database)
         counts = {one: count for one, count in sorted(self._counts.items()) if count}
-
-        def receipt(tx: Tx) -> DeletionReceipt:
-            head = chain.head(tx, self._ws, "events")
-            body: dict[str, Any] = {"deleted": counts, "chain_seq": head.seq, "chain_digest": head.digest}
-            audit_id = audit.record(tx, self._ws, self._by, "data.deleted", self._target, body)
-            return DeletionReceipt(
-                audit_id=audit_id,
-                workspace_id=self._ws,
-                target=self._target,
-                requested_at=self._now / 1000,
-                finished_at=tx.now / 1000,
-                deleted=counts,
-                chain_seq=head.seq,
-                chain_digest=head.digest,
+        return await self._database.write(
+            lambda tx: deletion_receipts.write(
+                tx, self._ws, by=self._by, target=self._target, requested_at=self._now, deleted=counts
             )
-
-        return await self._database.write(receipt)
+        )
 
     # -- pieces -----------------------------------------------------------------------------------------
 
@@ -280,8 +281,7 @@ class _Erasure:
 
         For a steer, which opened no run, delete the journal of the run that absorbed it.
         """
-        await self._items(_q.items_of_event, event_id=event["event_id"])
-        await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
+        await self._contents_of_event(event["event_id"])
         run_id = event["run_id"]
         if run_id is None:
             return []
@@ -306,10 +306,13 @@ class _Erasure:
         await self._journal(run_id)
         await self._items(_q.items_of_run, run_id=run_id)
         for event in await self._read(_q.event_of_run, run_id=run_id):
-            await self._items(_q.items_of_event, event_id=event["event_id"])
-            await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
+            await self._contents_of_event(event["event_id"])
         await self.step("artifacts", lambda tx: erasing.drop_files_of_run(tx, self._ws, run_id))
         await self.step("pauses", lambda tx: pause_retention.drop_of_run(tx, self._ws, run_id))
+
+    async def _contents_of_event(self, event_id: str) -> None:
+        await self._items(_q.items_of_event, event_id=event_id)
+        await self._artifacts(_q.artifacts_of_event, event_id=event_id)
 
     async def _empty_runs(self, family: Sequence[str]) -> None:
         """Empty runs and their events: each run after its event and children, so that a repeated deletion
@@ -325,14 +328,13 @@ class _Erasure:
             )
             self._count("runs", emptied)
 
-    async def _purge_index(self) -> None:
-        """Merge the whole text index, in bounded steps."""
-        for step in range(_MAX_MERGES):
-            begin = step == 0
-            if not await self._database.write(
-                lambda tx, begin=begin: search_index.merge(tx, _MERGE_PAGES, begin=begin)  # type: ignore[misc]
-            ):
-                return
+    async def _bounds(self) -> _Bounds:
+        """Return the bounds of what has arrived by now."""
+        return await self._database.read(lambda tx: _bounds(tx, self._ws))
+
+    async def _journals(self, run_ids: Sequence[str]) -> None:
+        for run_id in await self._families(run_ids):
+            await self._journal(run_id)
 
     async def _journal(self, run_id: str) -> None:
         status = await self._read(_q.run_status, run_id=run_id)

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from hostler.domain.place import HasPlace, Place
-from hostler.storage.port import Row, Tx
+from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.filters import NEWEST
 from hostler.storage.stores.search_tokens import indexed_tokens, tokens_of
@@ -23,6 +23,9 @@ segment of the index instead of one each. Searches read those that are not index
 LONG_TEXT_CHARS = 8 * 1024
 """A longer text is indexed at once, so that a search reads at most 256 KiB of unindexed text, and no group of
 writes indexes more than that and its own texts."""
+_MERGE_PAGES = 500
+"""Pages rewritten in one transaction, about 2 MB."""
+_MAX_MERGES = 10_000
 _MAX_WAITING = 1_000
 """Messages indexed in one step; further ones follow in the next step."""
 
@@ -99,6 +102,14 @@ def merge(tx: Tx, pages: int, *, begin: bool) -> bool:
     tx.run(_q.merge, pages=-pages if begin else pages)
     after = tx.one(_q.changes)
     return before is not None and after is not None and after["changes"] - before["changes"] > 1
+
+
+async def purge(database: Database) -> None:
+    """SQLite: rewrite the whole index, in bounded steps."""
+    for number in range(_MAX_MERGES):
+        begin = number == 0
+        if not await database.write(lambda tx, begin=begin: merge(tx, _MERGE_PAGES, begin=begin)):  # type: ignore[misc]
+            return
 
 
 def _insert(tx: Tx, ws: str, items: Sequence[tuple[int, Searchable]], first_doc: int) -> None:
