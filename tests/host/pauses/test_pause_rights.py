@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import (
     AlreadyDecidedError,
@@ -15,15 +16,22 @@ from hostler.domain.pause_actions import (
     SupersededError,
     UnprocessableError,
 )
+from hostler.domain.recording import CallName
 from hostler.domain.tool_pins import PresentTool
+from hostler.pauses.question import AskAgainError, Question
 from hostler.pauses.service import PauseService
+from hostler.pauses.verdicts import find_verdict
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import parse
 from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores import approval_rules, pause_claims, run_endings, runs
 from hostler_protocol.errors import NotFoundError
 from support.pause_desk import DeskWorld, approve, deny
 from support.pauses import PIN, WORKSPACE, call, calls_of, claim_run, rule
+
+LESS = parse("-- name: less\nUPDATE api_keys SET roles = '[]' WHERE key_id = :key_id", "t")
+"""Nobody can change the roles of a key but by hand, or in a later version."""
 
 
 @pytest.fixture
@@ -234,6 +242,7 @@ async def similar(database: SqlDatabase, **arguments: Any) -> Any:
             arguments=arguments,
             rule=rule(),
             call_id="later",
+            holds=lambda _: True,
         )
 
     return await database.write(take)
@@ -265,6 +274,46 @@ async def test_17_a_standing_approval_ends_with_its_maker(world: DeskWorld) -> N
         "approval_rule.used",
         "approval_rule.created",
     ]
+
+
+@pytest.mark.parametrize("taken", ["key", "role"])
+async def test_17_calls_are_not_approved_ahead_by_one_who_may_not_approve_any_more(
+    world: DeskWorld, taken: str
+) -> None:
+    boss, mike = world.boss, await world.person("mike", "admin")
+    desk = rule("role:admin")
+    await world.opens(call("k1", rule=desk), call("k2", rule=desk), call("k3", rule=desk))
+    await world.act(boss, approve("k1", similar=Similar(uses=5)))
+    later = Question(
+        "approval",
+        CallName("tool.call", "a later call", 1),
+        {"item": "k1", "seats": 1},
+        tool_name="shop.book",
+        pin=PIN,
+        rule=ToolApprovalPolicy(subjects=["role:admin"]),
+    )
+
+    def ask(tx: Tx) -> Any:
+        return find_verdict(tx, runs.get(tx, WORKSPACE, "r1"), None, later, None)
+
+    verdict = await world.database.write(ask)
+    assert verdict.decided_by == "boss"
+    assert await world.database.write(lambda tx: verdict.reserve(tx, "key")) is None
+
+    if taken == "key":
+        await world.database.write(lambda tx: keys.revoke(tx, WORKSPACE, boss.key_id))
+    else:
+        await world.database.write(lambda tx: tx.run(LESS.less, key_id=boss.key_id))
+
+    left = await world.database.read(lambda tx: approval_rules.page(tx, WORKSPACE))
+    facts = await world.facts()
+    refused = await world.database.write(lambda tx: verdict.reserve(tx, "key"))
+    assert isinstance(refused, AskAgainError), "it was not carried out yet"
+    assert await world.database.write(ask) is None, "people are asked"
+    assert await world.database.read(lambda tx: approval_rules.page(tx, WORKSPACE)) == left, "no use is taken"
+    assert await world.facts() == facts
+    await world.act(mike, approve("k2", similar=Similar(uses=1, arguments=[])))
+    assert await world.decision("k3") == ("approved", "mike"), "an approval ahead of another one holds"
 
 
 async def test_what_needs_several_people_is_not_approved_ahead(world: DeskWorld) -> None:

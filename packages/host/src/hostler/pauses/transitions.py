@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -152,6 +153,7 @@ def _approve_ahead(  # noqa: PLR0917
             arguments=other.effective,
             rule=other.asked.rule,
             call_id=other.call_id,
+            holds=partial(pause_votes.still_stands, tx, run.requester),
         )
         if taken is not None:
             pause_calls.decide(

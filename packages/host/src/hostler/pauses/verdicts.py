@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from hostler.domain.approvers import Vote, rule_of, tally
+from hostler.domain.approvers import rule_of
 from hostler.domain.pause_values import Pause, PausedCall, args_hash
 from hostler.pauses.question import AskAgainError, Question, Verdict
 from hostler.storage.port import Tx
@@ -91,24 +91,21 @@ def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
     """Return the verdict of an approval for similar calls whose approver may still approve."""
     if question.kind != "approval" or question.pin is None or question.rule is None:
         return None
-    rule = rule_of(question.rule)
     taken = approval_rules.take(
         tx,
         run,
         tool_name=question.tool_name or "",
         pin=question.pin,
         arguments=question.parameters,
-        rule=rule,
+        rule=rule_of(question.rule),
         call_id=question.call_id,
+        holds=partial(pause_votes.still_stands, tx, run.requester),
     )
     if taken is None:
         return None
-    shown = args_hash(question.parameters)
-    holders = pause_votes.key_holders(tx, run.workspace_id, [taken.key_id])
-    votes = [Vote(taken.key_id, taken.subject, "approve", shown, 1)]
-    if tally(rule, run.requester, votes, holders, args_hash=shown, revision=1).outcome != "approved":
-        return None
-    return Verdict("approved", decided_by=taken.subject)
+    return Verdict(
+        "approved", decided_by=taken.subject, reserve=partial(_confirm_standing, run, taken.rule_id)
+    )
 
 
 def _said(run: Run, call: PausedCall) -> Verdict:
@@ -172,6 +169,14 @@ def _reserve(run: Run, call: PausedCall, tx: Tx, effect_key: str) -> HostlerErro
     if reserved.reason == "not_ready":  # another call of the pause is asked again: they go on together
         return AskAgainError(reserved.message)
     return CancelledCallError(reserved.message)
+
+
+def _confirm_standing(run: Run, rule_id: str, tx: Tx, _effect_key: str) -> HostlerError | None:
+    """Check once more, before the call is made, the approval for similar calls that lets it through."""
+    standing = approval_rules.find(tx, run.workspace_id, rule_id)
+    if standing is not None and pause_votes.still_stands(tx, run.requester, standing):
+        return None
+    return AskAgainError("who approved calls like this one may not approve them any more")
 
 
 def _settle(run: Run, call: PausedCall, tx: Tx, error: HostlerError | None) -> None:

@@ -6,7 +6,7 @@ the unchanged tool, matching arguments, a number of uses, and a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,11 +104,12 @@ def take(
     arguments: Mapping[str, Any],
     rule: ApproverRule,
     call_id: str,
+    holds: Callable[[StandingRule], bool],
 ) -> StandingRule | None:
     """Use a rule that applies to this call once, and return it. None if a person has to be asked.
 
-    The approver rule that the call needs must be the one that the creator satisfied. Whether that person may
-    still approve is for the caller to check.
+    The approver rule that the call needs must be the one that the creator satisfied. `holds` says whether
+    that person may still approve: no use of a rule is taken that does not hold.
     """
     if rule.min_approvals > 1:
         return None
@@ -126,6 +127,8 @@ def take(
         if (found.pin, found.requester, found.approver_rule) != (pin, run.requester, rule):
             continue
         if _digest_of(arguments, found.arguments) != found.args_digest:
+            continue
+        if not holds(found):
             continue
         if tx.run(_q.use, workspace_id=run.workspace_id, rule_id=found.rule_id) == 1:
             body = {"run_id": run.run_id, "call_id": call_id, "tool_name": tool_name}

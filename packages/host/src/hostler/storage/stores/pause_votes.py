@@ -14,6 +14,7 @@ from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores import approval_rules, pause_facts
+from hostler.storage.stores.approval_rules import StandingRule
 
 _q = load(__file__)
 
@@ -109,17 +110,23 @@ def still_approved(tx: Tx, pause: Pause, call: PausedCall) -> bool:
     """Whether those who approved the call may still do so; checked again before it is executed."""
     if call.similar_id is not None:
         standing = approval_rules.find(tx, pause.workspace_id, call.similar_id)
-        if standing is None or standing.revoked_at is not None:
-            return False
-        votes = [Vote(standing.key_id, standing.subject, "approve", call.args_hash, call.revision)]
-    else:
-        votes = countable_votes(of_pause(tx, pause), call)
+        return standing is not None and still_stands(tx, pause.requester, standing)
+    votes = countable_votes(of_pause(tx, pause), call)
     rule = call.asked.rule
     if call.kind == "in_doubt":
         rule = msgspec.structs.replace(rule, min_approvals=1)
     holders = key_holders(tx, pause.workspace_id, [vote.key_id for vote in votes])
     counting = tally(rule, pause.requester, votes, holders, args_hash=call.args_hash, revision=call.revision)
     return counting.outcome == "approved"
+
+
+def still_stands(tx: Tx, requester: str | None, standing: StandingRule) -> bool:
+    """Whether an approval for similar calls is not revoked, and its approver may still approve."""
+    if standing.revoked_at is not None:
+        return False
+    votes = [Vote(standing.key_id, standing.subject, "approve")]
+    holders = key_holders(tx, standing.workspace_id, [standing.key_id])
+    return tally(standing.approver_rule, requester, votes, holders).outcome == "approved"
 
 
 def find_request(tx: Tx, pause: Pause, caller: Caller, request_key: str) -> AnsweredRequest | None:
