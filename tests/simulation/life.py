@@ -32,6 +32,7 @@ from hostler.simulation.entropy import EPOCH
 from hostler.simulation.latency import Latency
 from hostler.simulation.loop import SimulatedProcess
 from hostler.simulation.network import SimulatedNetwork
+from hostler.simulation.plugins import PluginLife
 from hostler.simulation.world import SimulatedHost, World
 from hostler.storage.stores import agents
 from hostler_protocol.errors import HostlerError, StorageError
@@ -147,10 +148,18 @@ class Life:
         self._facts: dict[Path, tuple[int, sqlite3.Connection]] = {}
         """Inode and connection of each database that was read."""
         self.logged = _Records()
+        self.world.plugins.at_start.append(self._plugin_starts)
         self._lay_out(template)
 
     def _happened(self, who: str, what: str) -> None:
         self.outside.note("happened", who=who, what=what)
+
+    def _plugin_starts(self, plugin: PluginLife) -> None:
+        def gone() -> None:
+            host = plugin.host.name if plugin.host.alive else None
+            self.outside.note("plugin gone", process=plugin.process.name, host=host)
+
+        plugin.process.at_death.append(gone)
 
     def _lay_out(self, template: Path) -> None:
         shared = self.plan.hosts > 1

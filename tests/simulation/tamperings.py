@@ -22,6 +22,7 @@ from simulation.tampering import (
     without,
 )
 from simulation.tamperings_left import LEFT
+from simulation.tamperings_lost import LOST
 
 RUN = "(SELECT run_id FROM runs WHERE event_id = '{}' AND workspace_id = 'default' LIMIT 1)"
 TURN, TALK, QUEUE = RUN.format("turn2"), RUN.format("talk1"), RUN.format("queue1")
@@ -88,6 +89,7 @@ def two_processes(life: Life) -> None:
 
 TAMPERINGS = [
     Tampering("answers.judge", "as the workload says", note("wrong", text="as the workload says")),
+    *LOST,
     # -- attempts
     Tampering(
         "attempts._counts",

@@ -28,6 +28,7 @@ import asyncio
 import json
 from typing import Any
 
+from hostler.simulation.loop import current_process
 from hostler_sdk import (
     HostError,
     Result,
@@ -129,6 +130,8 @@ class Work:
     def __init__(self, ctx: RunContext) -> None:
         self.ctx = ctx
         self.answers: dict[str, Any] = {}
+        if (process := current_process()) is not None:
+            outside().note("works", run=ctx.run_id, attempt=ctx.attempt, process=process.name)
 
     async def take(self, steps: list[Any], prefix: str = "") -> None:
         """Take steps one after the other."""
