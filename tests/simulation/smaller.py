@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from simulation.plan import Action, Plan
+from simulation.telling import waits_for_moment
 
 Smaller = Callable[[Plan], Iterator[Plan]]
 FIELDS = ("settings", "people", "plugins", "models", "pause_key", "webhooks", "tools", "tenant")
@@ -68,6 +69,23 @@ def fewer_pairs(plan: Plan) -> Iterator[Plan]:
             for less in dict.fromkeys((1, count - 1)):
                 if count > 1 and other != number:
                     yield _with_data(plan, number, {**action.data, "count": less}).without({other})
+
+
+def armed_first(plan: Plan) -> Iterator[Plan]:
+    """Let a fault that waits for its moment begin to wait before anything else happens; without another
+    action, which only made that later, and with it."""
+    for number, action in enumerate(plan.actions):
+        before = next((n for n in range(number) if not waits_for_moment(plan.actions[n].what)), None)
+        if before is None or not waits_for_moment(action.what):
+            continue
+        early = plan.actions[before].at
+        late = [Action(round(one.at + LEAST_GAP, 4), one.what, one.data) for one in plan.actions[before:]]
+        del late[number - before]
+        first = Action(early, action.what, action.data)
+        actions = [*plan.actions[:before], first, *late]
+        moved = msgspec.structs.replace(plan, actions=actions)
+        yield from (moved.without({other}) for other in range(len(actions)) if actions[other] is not first)
+        yield moved
 
 
 def fewer_hosts(plan: Plan) -> Iterator[Plan]:

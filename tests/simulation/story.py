@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hostler.simulation.entropy import EPOCH
 from simulation.life import Ended
-from simulation.telling import Event, fault_text, moment_text, told
+from simulation.telling import Event, fault_text, moment_text, step_text, told, waits_for_moment
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _NAMED = re.compile(rf"\b(?:(run|pause|call) )?({_UUID}|[0-9a-f]{{24}})\b")
 _TIME = re.compile(r"\b179\d{10}\b")
 """Milliseconds of a wall clock of the life."""
-MOMENTS = ("at call", "at await", "after commits", "after messages", "disconnect plugin", "commit ")
 FAULTS_END = "faults end"
 READ = {
     "attempt.started": "an attempt begins",
@@ -92,6 +92,7 @@ def _events(log: Log, noticed: list[str]) -> Iterator[Event]:
     struck = [(data["what"], data["data"]) for _, kind, data in log if kind == "struck"]
     left = list(noticed)
     seen: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    steps = _steps(log)
     for at, kind, data in log:
         if kind == "seen":  # a line for each reader and attempt, not for each result
             got = seen.setdefault((data["reader"], data["run"]), [])
@@ -103,17 +104,40 @@ def _events(log: Log, noticed: list[str]) -> Iterator[Event]:
             if data["text"] in left:
                 left.remove(data["text"])
                 yield _finding(at, data["text"])
-        elif kind == "action" and any(moment in data["what"] for moment in MOMENTS):
+        elif kind == "action" and waits_for_moment(data["what"]):
             if (data["what"], data["data"]) not in struck:
                 text = f"{fault_text(data['what'], data['data'])}, {moment_text(data['what'], data['data'])}"
                 yield Event(at, "fault", f"(its moment does not come) {text}", "dim")
-        elif (event := told(at, kind, data)) is not None:
+        elif (event := told(at, kind, _with_step(data, steps) if kind == "answered" else data)) is not None:
             yield event
     end = log[-1][0] if log else 0.0
     for (reader, run), got in seen.items():
         if got:
             event = _read(end, reader, run, got)
             yield event._replace(what=f"{event.what}, and no end of it")
+
+
+def _steps(log: Log) -> dict[str | None, Any]:
+    """Return the steps of each run that one message alone started."""
+    of_event = {
+        data["data"]["id"]: data["data"]["steps"]
+        for _, kind, data in log
+        if kind == "action" and data["what"] == "message" and "workspace" not in data["data"]
+    }
+    taken = [(data.get("run"), data["event"]) for _, kind, data in log if kind == "accepted"]
+    runs = Counter(run for run, _ in taken)
+    return {run: of_event[event] for run, event in taken if runs[run] == 1 and event in of_event}
+
+
+def _with_step(data: dict[str, Any], steps: dict[str | None, Any]) -> dict[str, Any]:
+    """Add what the step is that was answered: `0` is the first one, `2.1` the second of those at once."""
+    found: Any = [None, steps.get(data["run"], [])]
+    for number in data["step"].split("."):
+        inner = found[1] if len(found) > 1 else []
+        if not isinstance(inner, list) or int(number) >= len(inner):
+            return data
+        found = inner[int(number)]
+    return {**data, "taken": step_text(found)}
 
 
 def _read(at: float, reader: str, run: str, got: list[tuple[int, str]]) -> Event:

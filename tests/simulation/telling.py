@@ -39,6 +39,7 @@ STRUCK = {
     "decided": "a person hears that a decision was taken",
 }
 """Moments at which workloads/calls.py lets something go wrong."""
+MOMENTS = ("at call", "at await", "after commits", "after messages", "disconnect plugin", "commit ")
 FAULTS = {
     "kill host": "{host} is killed",
     "kill plugin": "the plugins of {host} are killed",
@@ -177,10 +178,15 @@ def _action(at: float, data: Data) -> Event:
 
 def fault_text(what: str, data: Data) -> str:
     """Say what goes wrong."""
-    for moment in (" at call", " at await", " after commits", " after messages"):
-        what = what.removesuffix(moment)
+    for moment in MOMENTS:
+        what = what.removesuffix(f" {moment}")
     known = _Known({"host": "the host", **data})
     return FAULTS[what].format_map(known) if what in FAULTS else f"{what}: {pairs(data)}"
+
+
+def waits_for_moment(what: str) -> bool:
+    """Whether it is a fault that comes when something else has happened, perhaps several times."""
+    return any(moment in what for moment in MOMENTS)
 
 
 def _ill(kind: str) -> str:
@@ -223,7 +229,7 @@ def _effect(at: float, data: Data) -> Event:
 
 def _answered(at: float, data: Data) -> Event:
     text = f"run {data['run']}, attempt {data['attempt']}: "
-    answer = f"step {data['step']} gets {_text(data['answer'])}"
+    answer = f"{data.get('taken', 'step ' + data['step'])} gets {_text(data['answer'])}"
     return Event(
         at, "runner", cut(text + answer), "", ("answered", data["run"], str(data["attempt"]), answer)
     )
@@ -262,10 +268,11 @@ def steps_text(steps: Any) -> str:
     """Return steps of a run in one line: `tool note e1.4, wait 2`."""
     if not steps:
         return "nothing to do"
-    return ", ".join(map(_step_text, steps))
+    return ", ".join(map(step_text, steps))
 
 
-def _step_text(step: Any) -> str:
+def step_text(step: Any) -> str:
+    """Return a step in a few words."""
     if not isinstance(step, list):
         return str(step)
     return " ".join(f"({steps_text(one)})" if isinstance(one, list) else _text(one) for one in step)

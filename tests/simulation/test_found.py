@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from simulation.lives import Workers
+from simulation.mutants.hunt import PUT_BACK, Shrunk
 from simulation.plan import Plan
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
@@ -31,3 +32,9 @@ def workers() -> Iterator[Workers]:
 def test_what_was_found_once_is_mended(file: Path, workers: Workers) -> None:
     found = msgspec.json.decode(file.read_bytes(), type=Found)
     assert workers.live(found.plan).findings == [], found.cause
+
+
+@pytest.mark.parametrize("file", PUT_BACK, ids=lambda file: file.stem)
+def test_lives_that_find_a_defect_put_back_show_nothing_without_it(file: Path, workers: Workers) -> None:
+    plan = msgspec.json.decode(file.read_bytes(), type=Shrunk).plan
+    assert workers.live(plan).findings == []

@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import pytest
 
+from simulation.findings import kind_of
+from simulation.lives import Workers
 from simulation.mutants.form import Change, Mutant, StaleMutantError, read_mutants
-from simulation.mutants.hunt import hunt
+from simulation.mutants.hunt import PUT_BACK, Shrunk, hunt
+from simulation.story import story_of
 
 MUTANTS = read_mutants()
+MAX_EVENTS = 14
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -32,6 +39,16 @@ def test_a_mutant_that_does_not_fit_says_how_to_renew_it() -> None:
     stale = Mutant("odd", "All is odd.", (Change("hostler/__init__.py", "no such line\n", ""),), "odd.diff")
     with pytest.raises(StaleMutantError, match=r"mutant odd does not fit[^!]*Write these lines in odd.diff"):
         stale.sources()
+
+
+@pytest.mark.parametrize("file", PUT_BACK, ids=lambda file: file.stem)
+def test_a_defect_that_is_put_back_is_told_in_few_events(file: Path, tmp_path: Path) -> None:
+    """The lives are what `--shrink` left of those that found the defects."""
+    shrunk = msgspec.json.decode(file.read_bytes(), type=Shrunk)
+    with Workers(1, packages=MUTANTS[file.stem].write(tmp_path)) as workers:
+        ended = workers.live(shrunk.plan)
+    assert kind_of(ended.findings[0]) == shrunk.finding
+    assert len(story_of(ended)) <= MAX_EVENTS
 
 
 @pytest.mark.parametrize("name", ["lane-kept", "recovery-skips"])

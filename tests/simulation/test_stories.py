@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from hostler.simulation.entropy import EPOCH
@@ -15,6 +16,7 @@ from simulation.plan import Action, Plan
 from simulation.shrink import Minimiser
 from simulation.smaller import (
     Smaller,
+    armed_first,
     earlier,
     fewer_agents,
     fewer_hosts,
@@ -29,6 +31,7 @@ from simulation.story import story_of
 
 RUN, CALL = "01a0c450-9a8e-7432-a5d5-0b1dd5afc3eb", "1e550fbe7c6a68c41c5d7770"
 MOVES = (
+    armed_first,
     earlier,
     fewer_agents,
     fewer_hosts,
@@ -146,6 +149,15 @@ def test_answers_that_come_one_after_the_other_are_one_line() -> None:
     assert lines(answers) == [(2.0, "runner", text)]
 
 
+def test_an_answer_names_its_step() -> None:
+    steps = [["ask", "y"], ["together", [["wait", 1], ["tool", "note", "x"]]]]
+    asked = {"run": RUN, "attempt": 2, "step": "1.1", "answer": 7}
+    log = [acted(0.1, "message", **{**MESSAGE, "steps": steps}), TAKEN, (1.0, "answered", asked)]
+    assert lines(log)[-1] == (1.0, "runner", "the run of e1, attempt 2: tool note x gets 7")
+    odd = {**asked, "step": "1.9"}
+    assert lines([*log[:2], (1.0, "answered", odd)])[-1][2].endswith("attempt 2: step 1.9 gets 7")
+
+
 def test_a_finding_is_told_when_it_was_noticed_and_ends_the_story() -> None:
     log: Log = [(1.0, "wrong", {"text": "h0 is odd"}), happened(2.0, "h0", "is killed")]
     assert lines(log, "h0 is odd") == [(1.0, "judge", "h0 is odd")]
@@ -205,6 +217,19 @@ def test_an_agent_goes_with_its_messages_and_what_refers_to_them() -> None:
     )
     without_a0 = Plan(seed="1", agents=[{"name": "a1"}], actions=plan.actions[1:2])
     assert without_a0 in fewer_parts(plan)
+
+
+def test_a_fault_begins_to_wait_before_what_it_waits_for() -> None:
+    message = Action(0.2, "message", {"id": "e", "agent": "a", "conversation": "c", "steps": []})
+    other, fault = Action(0.1, "roll", {}), Action(0.3, "kill host at call", {"stage": "done", "count": 1})
+    plan = Plan(seed="1", actions=[other, message, fault])
+    orders = [[(one.at, one.what) for one in smaller.actions] for smaller in armed_first(plan)]
+    assert orders == [
+        [(0.1, "kill host at call"), (0.3, "message")],
+        [(0.1, "kill host at call"), (0.2, "roll")],
+        [(0.1, "kill host at call"), (0.2, "roll"), (0.3, "message")],
+    ]
+    assert list(armed_first(msgspec.structs.replace(plan, actions=[fault, message]))) == []
 
 
 def test_steps_are_taken_without_others_around_them() -> None:

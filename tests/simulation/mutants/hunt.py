@@ -7,16 +7,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from simulation.catalog import plan_of
 from simulation.findings import kind_of
 from simulation.life import Ended
 from simulation.lives import Workers, findings_of
-from simulation.mutants.form import Mutant
+from simulation.mutants.form import FOLDER, Mutant
+from simulation.plan import Plan
 from simulation.shrink import Minimiser
 from simulation.story import story_of
 
+PUT_BACK = sorted((FOLDER / "put_back").glob("*.json"))
+"""Lives that found defects which are put back, cut down (`Shrunk`)."""
 HEAD = f"{'mutant':26} {'seed':>5} {'lives':>6} {'actions':>7} {'events':>7}  finding"
 """Events: of the story of the life when it is cut down."""
+
+
+class Shrunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A life that was cut down, `put_back/NAME.json`: with the mutant it has a finding of this kind."""
+
+    finding: str
+    plan: Plan
 
 
 @dataclass(frozen=True)
