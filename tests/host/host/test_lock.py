@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from hostler.host.lock import DataDirLock, Holder, read_holder
 from hostler_protocol.errors import ConflictError, StorageError
+from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY
 
 HOLD = """
 import os, sys, time
@@ -133,3 +135,61 @@ def test_only_the_owner_may_look_into_the_data_directory(tmp_path: Path) -> None
         lock.acquire(me())
         assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
         assert lock.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_data_directory_that_others_can_read_is_made_private(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for mode in (0o755, 0o2770, 0o701):
+        data.chmod(mode)
+        caplog.clear()
+        with DataDirLock(data) as lock:
+            lock.acquire(me())
+        assert stat.S_IMODE(data.stat().st_mode) == 0o700
+        assert [record.getMessage() for record in caplog.records] == [
+            f"the data directory {data} was open to others (mode {mode:o}): now it is its owner's alone"
+        ]
+    caplog.clear()
+    with DataDirLock(data) as lock:
+        lock.acquire(me())
+    assert not caplog.records
+
+
+TRY_EACH = """
+import sys
+from pathlib import Path
+from hostler.host.lock import DataDirLock, Holder
+from hostler_protocol.errors import StorageError
+
+for folder in sys.argv[1:]:
+    try:
+        with DataDirLock(Path(folder)) as lock:
+            lock.acquire(Holder(pid=1, started_at=0.0))
+    except StorageError as error:
+        print(error.message)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can make a folder of another user")
+def test_one_of_another_user_is_refused_if_others_can_use_it(tmp_path: Path) -> None:
+    theirs, mine = tmp_path / "theirs", tmp_path / "theirs" / "mine"
+    tmp_path.chmod(0o755)
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    needed = [sys.prefix, sys.base_prefix, str(REPOSITORY), str(tmp_path)]
+    as_user = [sys.executable, str(HERE / "as_user.py"), str(ORDINARY_UID), *needed, "--"]
+    said = subprocess.run(
+        [*as_user, sys.executable, "-c", TRY_EACH, str(theirs), str(mine)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=SECONDS,
+    ).stdout
+    assert said == (
+        f"the data directory {theirs} can be used by others (mode 777) and belongs to user 0: "
+        "name a folder inside it with --data; that will be private\n"
+    )
+    assert stat.S_IMODE(theirs.stat().st_mode) == 0o777
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o700

@@ -203,3 +203,38 @@ async def test_a_lock_that_another_process_keeps_fails_the_waiting_at_once(
     await database.write(insert(1))
     assert await ids(database) == [1]
     await database.close()
+
+
+TRY_TO_WRITE = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0).execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+def test_opening_a_file_again_leaves_the_locks_of_its_first_connection(tmp_path: Path) -> None:
+    path = tmp_path / "facts.db"
+    first = sqlite.connect(path)
+    first.execute("CREATE TABLE t (id)")
+    first.execute("BEGIN IMMEDIATE")
+    sqlite.connect(path).close()
+    other = subprocess.run(
+        [sys.executable, "-c", TRY_TO_WRITE, path], stdout=subprocess.PIPE, text=True, check=True
+    )
+    first.close()
+    assert other.stdout == "database is locked\n"
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        connection = sqlite.connect(tmp_path / "facts.db")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE t (id)")
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        connection.close()
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(("facts.db", "facts.db-wal", "facts.db-shm"), 0o600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -60,9 +61,13 @@ LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, he
 
 
 def data_directory(data: Path | None) -> Path:
-    """Return the data directory as an absolute path; None: the default one."""
+    """Return the data directory as an absolute path; None: the default one.
+
+    Whatever this process makes from here on is its user's alone.
+    """
     from hostler.host.data_directory import default_data_dir
 
+    os.umask(0o077)
     return (data or default_data_dir()).expanduser().resolve()
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
+import stat
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -20,6 +22,8 @@ import msgspec
 
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import ConflictError, StorageError, UnavailableError
+
+_log = logging.getLogger(__name__)
 
 MAX_NOTE_BYTES = 4096
 LOCK_TRIES = 50
@@ -53,6 +57,7 @@ class DataDirLock:
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            keep_private(self.path.parent)
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StorageError(
@@ -99,6 +104,27 @@ class DataDirLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def keep_private(data_dir: Path) -> None:
+    """Take the rights on a data directory from everyone but its owner, and log that.
+
+    StorageError if it belongs to somebody else: others could read all facts.
+    """
+    found = data_dir.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if not mode & 0o077:
+        return
+    try:
+        data_dir.chmod(mode & 0o700)
+    except PermissionError as error:
+        raise StorageError(
+            f"the data directory {data_dir} can be used by others (mode {mode:o}) and belongs to user "
+            f"{found.st_uid}: name a folder inside it with --data; that will be private"
+        ) from error
+    _log.warning(
+        "the data directory %s was open to others (mode %o): now it is its owner's alone", data_dir, mode
+    )
 
 
 def _in_use(data_dir: Path, holder: Holder | None) -> str:

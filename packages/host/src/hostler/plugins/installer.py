@@ -23,6 +23,7 @@ from uv import find_uv_bin
 
 from hostler.domain.requirements import place_of_wheel
 from hostler.plugins.limits import StartLimits
+from hostler.sandbox.process import CHILD_UMASK
 from hostler.sandbox.usage import measure_folders
 from hostler.sandbox.visible_files import DEVICES, PROCESSES, PROGRAMS, SETTINGS, TOP, python_paths
 from hostler_protocol.errors import PluginStartError
@@ -111,6 +112,7 @@ class Installer:
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
+            umask=CHILD_UMASK,
         )
         try:
             output = await self._read_bounded(process)

@@ -29,6 +29,8 @@ from hostler_protocol.errors import UnavailableError
 PIPE_BYTES = 256 * 1024
 """Requested capacity of each pipe: what the event loop reads at once."""
 
+CHILD_UMASK = 0o022
+"""Of plugins, commands, and what is installed for them, which those that run as users of their own read."""
 KILL_SECONDS = 8.0
 """How long to wait after a kill before giving up; the shim itself gives up after 5 s."""
 
@@ -306,6 +308,7 @@ def _spawn_shim(pipes: _Pipes, sockets: Sequence[socket.socket]) -> subprocess.P
         start_new_session=True,
         env={"LC_ALL": "C.UTF-8"},
         cwd="/",
+        umask=CHILD_UMASK,
     )
 
 

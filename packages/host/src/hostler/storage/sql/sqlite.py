@@ -221,7 +221,13 @@ class _Migrations:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection with the host's settings; it may be passed to another thread."""
+    """Open a connection with the host's settings; it may be passed to another thread.
+
+    A new file, and what SQLite puts beside it, is its owner's alone.
+    """
+    with contextlib.suppress(OSError):  # it exists, or SQLite says what is wrong
+        # never open one that exists: closing it again would end the locks that SQLite has on it (fcntl(2))
+        os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(
         path,
         timeout=BUSY_SECONDS,
