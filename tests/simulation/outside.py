@@ -123,7 +123,7 @@ class Outside:
                 self.note("lied", key=key)
                 return None
             if serial is None:
-                self.note("not found", key=key)
+                self.note("not found by key", key=key)
                 return None
             return {"serial": serial}
 

@@ -22,7 +22,7 @@ class Event(NamedTuple):
 
 UNTOLD = frozenset(
     {"power cut", "kept", "continued", "unheard", "not now", "paid", "counted", "wrong", "fault"}
-    | {"works", "plugin gone"}
+    | {"works", "plugin gone", "not found by key"}
 )
 """Said by what happened to the host, what the runner gets, a message sent again, or the judge."""
 STRUCK = {

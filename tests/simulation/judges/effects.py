@@ -40,7 +40,7 @@ def _overtaken(life: Life) -> set[Effect]:
     """Return the effects whose request was on its way when a look-up of their key found nothing."""
     missed: dict[str, list[float]] = defaultdict(list)
     for at, kind, data in life.outside.notes:
-        if kind == "not found":
+        if kind == "not found by key":
             missed[data["key"]].append(at)
     return {
         one
