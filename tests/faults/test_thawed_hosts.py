@@ -22,7 +22,7 @@ from support.http_runs import begin, follow, record, send
 from support.oracle import rows
 from support.postgres import PostgresServer
 from support.server_process import HostProcess
-from support.two_hosts import LEASE, Two, act, two_hosts
+from support.two_hosts import Two, act, end_lease, two_hosts
 from support.wire_client import Answer, ask
 
 SECONDS = 600 if SOAK else 400
@@ -30,7 +30,7 @@ ROUNDS = 12 if SOAK else 2
 """Each host sleeps first once at least."""
 POINTS = ("called", "done")
 """Of a tool: before and after its effect."""
-HELD = (*LEASE, "--hold-seconds", "3600")
+HELD = ("--hold-seconds", "3600")
 """Runs that wait for people keep their attempt, so that the host that falls asleep has it."""
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(SECONDS + 60)]
 
@@ -63,7 +63,7 @@ async def test_pauses_are_decided_and_doubts_resolved_at_the_host_that_just_thaw
                     waiting = await kept.enter_async_context(two.counter.keeping(point))
                     assert (await act(other, asked)).status == 202
                     assert (await waiting).run_id == doubt_id
-                sleeper.pause()
+                await two.oversleeps(sleeper)
                 reviews = [await two.pause(doubt_id, "needs_review", at=other) for doubt_id, _ in doubts]
             outcomes = [
                 await two.outcome(doubt_id, review)
@@ -82,7 +82,7 @@ async def test_pauses_are_decided_and_doubts_resolved_at_the_host_that_just_thaw
 
 async def test_a_run_at_work_is_taken_over_and_back_again(tmp_path: Path, shared: str) -> None:
     """The first host sleeps, the second takes the run and sleeps as well: the first has it again."""
-    async with two_hosts(tmp_path, shared, *LEASE, seconds=SECONDS) as two:
+    async with two_hosts(tmp_path, shared, seconds=SECONDS) as two:
         for number in range(ROUNDS):
             one, other = (two.first, two.second)[:: 1 if number % 2 else -1]
             program: Steps = [["tool", kind, kind] for kind in ("note", "book", "pay", "price")]
@@ -90,10 +90,10 @@ async def test_a_run_at_work_is_taken_over_and_back_again(tmp_path: Path, shared
                 sent = await begin(one, "doer", json.dumps([["deltas", 1, "a"], *program]))
                 await at_work
                 async with two.counter.keeping("answered") as again:
-                    one.pause()
+                    await two.oversleeps(one)
                     assert (await again).run_id == sent.run_id
                     one.go_on()
-                    other.pause()
+                    await two.oversleeps(other)
                     await _settled(two, sent.run_id, one, note=1, book=1, pay=1)
                     other.go_on()
             assert (await record(other, sent.run_id))["status"] == "completed"
@@ -116,7 +116,8 @@ async def test_both_hosts_sleep_with_many_runs_and_each_run_ends_once(tmp_path: 
         pauses = [await two.pause(run_id) for run_id in asked]
         for host in (two.first, two.second):
             host.pause()
-        await asyncio.sleep(float(LEASE[1]) + 1)  # both leases are over; nobody is awake to see it
+        for host in (two.first, two.second):  # nobody is awake to see it
+            await end_lease(host, shared)
         for host in (two.first, two.second):
             host.go_on()
         for number, pause in enumerate(pauses):

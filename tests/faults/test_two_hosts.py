@@ -13,7 +13,7 @@ import pytest
 from support.http_runs import Results, begin, cancel, follow, perform, record, send
 from support.postgres import PostgresServer
 from support.server_process import PLUGINS, HostProcess, config_file
-from support.two_hosts import LEASE
+from support.two_hosts import LEASE, LOOKS, end_lease
 from support.wire_client import ask, stream
 
 SECONDS = 240
@@ -43,7 +43,8 @@ async def _two(folder: Path, database: str) -> AsyncIterator[tuple[HostProcess, 
         folder / "config.yaml", plugins=[PLUGINS / "puppet", PLUGINS / "flood"], agents=agents
     )
     first, second = (
-        HostProcess(folder / name, config, database, options=list(LEASE)) for name in ("first", "second")
+        HostProcess(folder / name, config, database, options=list(LEASE), constants=LOOKS)
+        for name in ("first", "second")
     )
     try:
         async with asyncio.timeout(SECONDS):
@@ -65,6 +66,7 @@ async def test_runs_of_a_dead_host_go_on_at_another(tmp_path: Path, shared: str)
         restarted = await begin(first, "again", "hold", "c2")
         own = await begin(second, "fails", "hold", "c3")
         first.kill()
+        await end_lease(first, shared)
         results = await follow(second, lost.run_id)
         assert results.types == ["message.delta", "run.failed"]
         assert results.ending == ("run.failed", "host.restarted")
@@ -94,6 +96,7 @@ async def test_a_host_that_slept_past_its_lease_is_fenced_out(tmp_path: Path, sh
         assert await reader.readline() == b"ok\n"
         await _committed(second, sent.run_id)
         first.pause()
+        await end_lease(first, shared)
         writer.write(b"%d\n" % MEANWHILE)  # its plugin goes on as if nothing had happened
         taken = await follow(second, sent.run_id)
         _check_taken(taken)

@@ -18,7 +18,7 @@ from support.http_runs import begin, follow, record
 from support.oracle import rows
 from support.postgres import PostgresServer
 from support.server_process import HostProcess
-from support.two_hosts import LEASE, SECONDS, Two, act, two_hosts
+from support.two_hosts import SECONDS, Two, act, two_hosts
 from support.wire_client import Answer, ask
 
 CLIENTS = 20
@@ -36,7 +36,7 @@ def shared(postgres_server: PostgresServer, postgres_template: str) -> Iterator[
 
 
 def _two(folder: Path, database: str, hold_seconds: str) -> AbstractAsyncContextManager[Two]:
-    return two_hosts(folder, database, *LEASE, "--hold-seconds", hold_seconds)
+    return two_hosts(folder, database, "--hold-seconds", hold_seconds)
 
 
 async def _decide(host: HostProcess, pause: Any, number: int) -> Answer:
@@ -103,7 +103,7 @@ async def test_a_host_that_slept_through_its_resumes_carries_nothing_out(tmp_pat
                 waiting = await kept.enter_async_context(two.counter.keeping(point))
                 assert (await act(two.second, await two.pause(run_id))).status == 202
                 assert (await waiting).run_id == run_id
-            two.first.pause()  # its plugins go on, and wait for the counter
+            await two.oversleeps(two.first)  # its plugins go on, and wait for the counter
             reviews = {run_id: await two.pause(run_id, "needs_review") for run_id in runs.values()}
         # the tools of the sleeper go on with what they were asked; nobody asks another one for it
         outcomes = {run_id: await two.outcome(run_id, review) for run_id, review in reviews.items()}
@@ -131,14 +131,13 @@ async def test_a_host_that_slept_while_pauses_were_decided_is_fenced_out(tmp_pat
         program = _text([["deltas", 1, "a"], ["tool", "refund", "r"]])
         runs = [(await begin(two.first, "doer", program)).run_id for _ in ("deny", "approve")]
         pauses = [await two.pause(run_id) for run_id in runs]
-        two.first.pause()
+        await two.oversleeps(two.first)
         for number, pause in enumerate(pauses):
             answers = await asyncio.gather(
                 *(_decide(two.second, pause, number + 2 * n) for n in range(CLIENTS // 2))
             )
             assert {answer.status for answer in answers} == {202}
             assert (await _decide(two.second, pause, number + 1)).status == 409
-        # once the lease of the sleeper is over
         results = [await follow(two.second, run_id) for run_id in runs]
         assert {each.ending for each in results} == {("run.completed", None)}
         two.first.go_on()
