@@ -106,6 +106,7 @@ NOTES = {
     "later version": ("plugin", "{call} of {run} reaches a newer version of its tool"),
     "misdeed": ("rogue", "{run}, attempt {attempt}: does what it must not: {what}"),
     "repeated": ("person", "repeats a decision about {pause}"),
+    "not found by key": ("service", "knows of no payment yet, as a look-up learns"),
     "not found": ("host", "denies that there is anything to {what}"),
 }
 OUTCOMES = {
