@@ -130,13 +130,49 @@ async def test_an_address_with_many_wrong_keys_has_to_wait(database: SqlDatabase
     with pytest.raises(RateLimitedError) as refused:
         await ask(on, "wrong again")
     assert refused.value.retry_after > 0
-    await ask(on, token)  # a key that is known to be right is not held up
+    await ask(on, token)
     await ask(on, "the admin's key, any string")
+    _, never_seen = await make(database)
+    await ask(on, never_seen)  # those who send wrong keys may be behind the same proxy
     with pytest.raises(UnauthenticatedError):
         await ask(on, "wrong", address="10.0.0.2")
     clock.now += KEY_CACHE_SECONDS
     with pytest.raises(UnauthenticatedError):
         await ask(on, "wrong, later")
+
+
+async def test_guesses_are_looked_up_one_at_a_time_and_hold_up_no_other_address(
+    database: SqlDatabase,
+) -> None:
+    under_way, most, may_end = 0, 0, asyncio.Event()
+    find = find_key(database)
+
+    async def slow(token: str) -> KeyHolder | None:
+        nonlocal under_way, most
+        if token.startswith("wrong"):
+            under_way += 1
+            most = max(most, under_way)
+            await may_end.wait()
+            under_way -= 1
+        return await find(token)
+
+    on = KeyRing(slow, admin_key=None, workspace_id="w", clock=Clock())
+    (_, token), (_, other) = await make(database), await make(database)
+    may_end.set()
+    for number in range(int(FAILED_AUTH_BURST)):
+        with pytest.raises(UnauthenticatedError):
+            await ask(on, f"wrong-{number}")
+    may_end.clear()
+    most = 0
+    guesses = [asyncio.create_task(ask(on, f"wrong-{number}")) for number in range(20)]
+    right = asyncio.create_task(ask(on, token))
+    await ask(on, other, address="10.0.0.2")
+    assert most == 1
+    may_end.set()
+    await right
+    assert most == 1
+    ends = await asyncio.gather(*guesses, return_exceptions=True)
+    assert {type(end) for end in ends} == {RateLimitedError}
 
 
 @pytest.mark.parametrize(

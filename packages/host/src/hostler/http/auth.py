@@ -6,6 +6,7 @@ chose; it is compared by digest, in constant time.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import time
@@ -141,11 +142,14 @@ class KeyRing:
         self._known: OrderedDict[str, tuple[KeyHolder, float]] = OrderedDict()
         self._generation = 0
         self._failures = failed_authentications(clock)
+        self._suspect = asyncio.Lock()
+        """One lookup at a time for all addresses with too many invalid keys."""
 
     async def authenticate(self, authorization: str | None, address: str) -> KeyHolder:
         """Return the holder of the key in an Authorization header.
 
-        UnauthenticatedError without a valid key; RateLimitedError after too many invalid ones from `address`.
+        UnauthenticatedError without a valid key; RateLimitedError for an invalid one after too many from
+        `address`. A valid one is never refused for what others of its address send: they may share a proxy.
         """
         if authorization is None:
             raise UnauthenticatedError("a key is required: send the header 'Authorization: Bearer KEY'")
@@ -181,13 +185,16 @@ class KeyRing:
         return holder
 
     async def _look_up(self, token: str, digest: str, address: str) -> KeyHolder:
-        wait = self._failures.wait(address)
-        if wait:
-            raise RateLimitedError("too many invalid keys from this address", wait)
         generation = self._generation
-        holder = await self._find(token)
+        if self._failures.wait(address):
+            async with self._suspect:  # a valid key waits for a few lookups, and is not refused
+                holder = await self._find(token)
+        else:
+            holder = await self._find(token)
         if holder is None:
-            self._failures.take(address)
+            wait = self._failures.take(address)
+            if wait:
+                raise RateLimitedError("too many invalid keys from this address", wait)
             raise UnauthenticatedError("this key is not valid: it is unknown, expired or revoked")
         if generation == self._generation:
             self._known[digest] = (holder, self._clock() + KEY_CACHE_SECONDS)

@@ -47,7 +47,7 @@ MAX_RATE_BUCKETS = 10_000
 """Keys and addresses whose rate is tracked; the least recently used one is dropped first."""
 FAILED_AUTH_PER_SECOND = 5.0
 FAILED_AUTH_BURST = 50.0
-"""Failed authentications of one address; beyond them its unknown keys are not looked up."""
+"""Failed authentications of one address; beyond them its unknown keys are looked up one at a time."""
 
 MAX_STORED_ANSWER_BYTES = 1 * MIB
 """A response stored for a repeated Idempotency-Key."""
