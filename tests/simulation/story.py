@@ -17,7 +17,7 @@ from simulation.life import Ended
 from simulation.telling import Event, fault_text, moment_text, step_text, told, waits_for_moment
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_NAMED = re.compile(rf"\b(?:(run|pause|call) )?({_UUID}|[0-9a-f]{{24}})\b")
+_NAMED = re.compile(rf"\b(?:(run|pause|call|delivery) )?({_UUID}|[0-9a-f]{{24}})\b")
 _TIME = re.compile(r"\b179\d{10}\b")
 """Milliseconds of a wall clock of the life."""
 FAULTS_END = "faults end"
@@ -63,7 +63,8 @@ class _Names:
             number = next(self._numbers.setdefault(kind, itertools.count(1)))
             self._names[identity] = f"{kind} #{number}".strip()
         name = self._names[identity]
-        return f"call {name}" if kind == "call" and not name.startswith("call ") else name
+        known = name.startswith(("call ", "delivery "))
+        return f"{kind} {name}" if kind in ("call", "delivery") and not known else name
 
 
 def story_of(ended: Ended) -> list[Event]:

@@ -21,8 +21,8 @@ class Event(NamedTuple):
 
 
 UNTOLD = frozenset(
-    {"power cut", "kept", "continued", "unheard", "not now", "paid", "counted", "wrong", "fault"}
-    | {"works", "plugin gone", "not found by key"}
+    {"power cut", "kept", "continued", "unheard", "not now", "paid", "received", "counted", "wrong", "fault"}
+    | {"works", "plugin gone"}
 )
 """Said by what happened to the host, what the runner gets, a message sent again, or the judge."""
 STRUCK = {
@@ -54,17 +54,24 @@ FAULTS = {
     "freeze all": "all hosts are frozen",
     "disconnect plugin": "the connections between {host} and its plugins break",
     "plugin dies again and again": "plugins of {host} die soon after their start, {count} times",
-    "commit fails": "the next {times} commits of {host} fail",
-    "commit unheard": "the next {times} commits of {host} happen, and it does not hear of it",
+    "commit fails": "of the commits of {host} the next ones fail ({times})",
+    "commit unheard": "of the next commits of {host} it does not hear that they were made ({times})",
     "filters break": "filters cannot be evaluated for {seconds} s",
 }
 ILLS = {
-    "down": "cannot be reached",
-    "hang": "do nothing, and do not answer",
-    "lost": "do what they are asked, and do not answer",
-    "torn": "do what they are asked, and the connection breaks before they answer",
-    "late": "do what they are asked, and answer late",
-    "lie": "deny what they have done",
+    "down": "no connection is made",
+    "silent": "a connection that is being made gets no answer",
+    "hang": "nothing is done, and no answer comes",
+    "lost": "it is done, and no answer comes",
+    "torn": "it is done, and the connection breaks before the answer",
+    "late": "it is done, and answered late",
+    "lie": "what was done is denied",
+    "slow": "the answer comes piece by piece",
+    "half": "the connection breaks in the middle of the answer",
+    "short": "the answer ends in its middle",
+    "html": "the answer is a page of a proxy",
+    "garbage": "the answer is cut off",
+    "another": "the answer is that to an earlier request",
 }
 SERVICES = {"tool": "the services of tools", "look": "look-ups of what tools have done"}
 ACTIONS = {
@@ -103,6 +110,10 @@ NOTES = {
     "erased": ("operator", "has deleted all of the {what} {id}"),
     "erasure refused": ("operator", "cannot delete all of {id} yet: {error}"),
     "ignored a cancellation": ("runner", "{run} ignores its cancellation"),
+    "asked": ("model", "is asked {question}"),
+    "posted": ("webhook", "{hook} gets delivery {delivery}, attempt {attempt}"),
+    "read late": ("reader", "has read all of {run} once more"),
+    "restored": ("operator", "has restored the backup"),
     "later version": ("plugin", "{call} of {run} reaches a newer version of its tool"),
     "misdeed": ("rogue", "{run}, attempt {attempt}: does what it must not: {what}"),
     "repeated": ("person", "repeats a decision about {pause}"),
@@ -169,7 +180,7 @@ def _action(at: float, data: Data) -> Event:
     if what == "ill":
         service = SERVICES.get(more["service"], more["service"])
         share = "" if more["share"] == 1 else f", at {more['share']:.0%} of the requests"
-        text = f"{service} {_ill(more['kind'])} for {more['seconds']} s{share}"
+        text = f"{service}, for {more['seconds']} s{share}: {_ill(more['kind'])}"
         return Event(at, "fault", text, "yellow")
     if what in ACTIONS:
         return Event(at, "action", ACTIONS[what].format_map(known), "yellow")
@@ -191,7 +202,7 @@ def waits_for_moment(what: str) -> bool:
 
 
 def _ill(kind: str) -> str:
-    return ILLS.get(kind, f"fail: {kind}")
+    return ILLS.get(kind, f"the answer is {kind}")
 
 
 def moment_text(what: str, data: Data) -> str:
@@ -200,10 +211,10 @@ def moment_text(what: str, data: Data) -> str:
     if "stage" in data:
         return f"as {STRUCK[data['stage']]}" + ("" if count == 1 else f" for the {nth(count)} time")
     if what.endswith("at await"):
-        return f"after {count} callbacks"
+        return f"at the {nth(count)} of its steps"
     if what.endswith("commits") or what.startswith("commit"):
         return f"right after its {nth(count)} commit"
-    return f"after {count} pieces of messages between the host and its plugins"
+    return f"at the {nth(count)} piece of a message between the host and its plugins"
 
 
 def nth(count: int) -> str:
@@ -242,6 +253,21 @@ def _accepted(at: float, data: Data) -> Event:
     return Event(at, "host", text, "cyan", ("taken", data["event"]))
 
 
+def _post_answered(at: float, data: Data) -> Event | None:
+    status = data["status"]
+    if status is not None and 200 <= status < 300:
+        return None
+    answer = "no answer" if status is None else f"status {status}"
+    return Event(at, "webhook", f"{data['hook']}: the host gets {answer} for delivery {data['delivery']}")
+
+
+def _sent_again(at: float, data: Data) -> Event:
+    outcome = "is known already" if data.get("duplicate") else "is taken as new"
+    if "code" in data:
+        outcome = f"is refused: {data['code']}"
+    return Event(at, "host", f"{data['event']}, sent again, {outcome}", "cyan")
+
+
 def _decided(at: float, data: Data) -> Event:
     text = f"{VERBS[data['type']]} call {data['call']} of run {data['run']}"
     if data["edited"] is not None:
@@ -253,7 +279,9 @@ def _decided(at: float, data: Data) -> Event:
     return Event(at, data["by"], cut(text), "cyan")
 
 
-TELL: dict[str, Callable[[float, Data], Event]] = {
+TELL: dict[str, Callable[[float, Data], Event | None]] = {
+    "post answered": _post_answered,
+    "sent again": _sent_again,
     "action": _action,
     "struck": _struck,
     "happened": _happened,

@@ -158,6 +158,63 @@ def test_an_answer_names_its_step() -> None:
     assert lines([*log[:2], (1.0, "answered", odd)])[-1][2].endswith("attempt 2: step 1.9 gets 7")
 
 
+SAID: list[tuple[str, dict[str, Any], tuple[str, str] | None]] = [
+    (
+        "action",
+        {"what": "ill", "data": {"service": "tool", "kind": "lost", "share": 0.3, "seconds": 2.0}},
+        (
+            "fault",
+            "the services of tools, for 2.0 s, at 30% of the requests: it is done, and no answer comes",
+        ),
+    ),
+    (
+        "fault",
+        {"service": "models", "fault": "status 429", "number": 3},
+        ("models", "request 3: the answer is status 429"),
+    ),
+    (
+        "action",
+        {"what": "cancel", "data": {"event": "e1", "host": 0, "grace": None}},
+        ("action", "somebody cancels the run of e1"),
+    ),
+    ("cancelled", {"event": "e1", "run": RUN, "grace": 0.0}, ("host", "takes the cancellation of run #1")),
+    (
+        "resolved",
+        {"run": RUN, "call": CALL, "outcome": "not_happened"},
+        ("clerk", "finds out that call #1 of run #1 has not happened"),
+    ),
+    (
+        "sent again",
+        {"event": "e1", "other": False, "duplicate": True},
+        ("host", "e1, sent again, is known already"),
+    ),
+    (
+        "sent again",
+        {"event": "e1", "other": True, "code": "conflict"},
+        ("host", "e1, sent again, is refused: conflict"),
+    ),
+    ("post answered", {"hook": "hook0", "delivery": RUN, "number": 1, "status": 202}, None),
+    (
+        "post answered",
+        {"hook": "hook0", "delivery": RUN, "number": 1, "status": None},
+        ("webhook", "hook0: the host gets no answer for delivery #1"),
+    ),
+    (
+        "effect",
+        {"tool": "book", "text": "x", "run": RUN, "call": CALL, "made": False},
+        ("service", "is asked for book(x) of run #1 again, and answers like before"),
+    ),
+    ("of a new kind", {"number": 1, "nothing": None}, ("of a new kind", "number 1")),
+]
+
+
+@pytest.mark.parametrize(("kind", "data", "line"), SAID)
+def test_lines_of_the_log_are_sentences(
+    kind: str, data: dict[str, Any], line: tuple[str, str] | None
+) -> None:
+    assert lines([(1.0, kind, data)]) == ([] if line is None else [(1.0, *line)])
+
+
 def test_a_finding_is_told_when_it_was_noticed_and_ends_the_story() -> None:
     log: Log = [(1.0, "wrong", {"text": "h0 is odd"}), happened(2.0, "h0", "is killed")]
     assert lines(log, "h0 is odd") == [(1.0, "judge", "h0 is odd")]

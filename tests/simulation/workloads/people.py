@@ -189,7 +189,12 @@ class Person:
         return await host.pauses.page(self.caller, status=status)
 
     async def _look_at(self, host: Any, pause: PauseView, call: CallView) -> None:
-        self.asked[call.call_id] = pause.run_id, call.title
+        title = (
+            call.title
+            if call.tool is None
+            else f"{call.tool.rpartition('.')[2]}({call.args.get('text', '')})"
+        )
+        self.asked[call.call_id] = pause.run_id, title
         if call.review == "in_doubt":
             if call.expires_at is not None:
                 self._wrong(f"call {call.call_id} is in doubt, and expires at {call.expires_at}")
