@@ -125,6 +125,25 @@ OUTCOMES = {
     "queued": "{run} is queued",
     "steered": "it is steered into {run}",
 }
+STEPS = {
+    "tool": "call",
+    "shop": "call shop",
+    "desk": "call desk",
+    "ask": "ask people",
+    "hold": "pause itself for",
+    "together": "at once",
+    "child": "have a child run",
+    "leave": "begin a child run",
+    "deltas": "stream",
+    "pull": "take steered messages",
+    "model": "ask a model",
+    "stream": "ask a model, piece by piece,",
+    "set": "write the state",
+    "get": "read the state",
+    "stubborn": "ignore cancellations for",
+}
+"""Words for steps of a run (plugin/actor.py) that are called otherwise."""
+TIMED = ("wait", "stubborn")
 VERBS = {
     "approve": "approves",
     "deny": "denies",
@@ -294,7 +313,7 @@ TELL: dict[str, Callable[[float, Data], Event | None]] = {
 
 
 def steps_text(steps: Any) -> str:
-    """Return steps of a run in one line: `tool note e1.4, wait 2`."""
+    """Return steps of a run in one line: `call note e1.4, wait 2 s`."""
     if not steps:
         return "nothing to do"
     return ", ".join(map(step_text, steps))
@@ -304,7 +323,9 @@ def step_text(step: Any) -> str:
     """Return a step in a few words."""
     if not isinstance(step, list):
         return str(step)
-    return " ".join(f"({steps_text(one)})" if isinstance(one, list) else _text(one) for one in step)
+    kind, *rest = step
+    words = [f"({steps_text(one)})" if isinstance(one, list) else _text(one) for one in rest]
+    return " ".join([STEPS.get(str(kind), str(kind)), *words, *(["s"] if kind in TIMED else [])])
 
 
 def pairs(data: Any) -> str:

@@ -81,14 +81,14 @@ def test_hosts_come_up_in_one_line() -> None:
 
 def test_a_message_and_that_it_is_taken_are_one_line() -> None:
     log = [acted(0.1, "message", **MESSAGE), TAKEN]
-    text = "e1 to a0 in c1: tool note x, wait 2; it starts the run of e1"
+    text = "e1 to a0 in c1: call note x, wait 2 s; it starts the run of e1"
     assert lines(log) == [(0.1, "sends", text)]
 
 
 def test_what_happens_before_a_message_is_taken_is_told_before_it() -> None:
     log = [acted(0.1, "message", **MESSAGE), happened(0.2, "h0", "is killed"), TAKEN]
     assert [what for *_, what in lines(log)] == [
-        "e1 to a0 in c1: tool note x, wait 2",
+        "e1 to a0 in c1: call note x, wait 2 s",
         "is killed",
         "takes e1: it starts the run of e1",
     ]
@@ -153,7 +153,7 @@ def test_an_answer_names_its_step() -> None:
     steps = [["ask", "y"], ["together", [["wait", 1], ["tool", "note", "x"]]]]
     asked = {"run": RUN, "attempt": 2, "step": "1.1", "answer": 7}
     log = [acted(0.1, "message", **{**MESSAGE, "steps": steps}), TAKEN, (1.0, "answered", asked)]
-    assert lines(log)[-1] == (1.0, "runner", "the run of e1, attempt 2: tool note x gets 7")
+    assert lines(log)[-1] == (1.0, "runner", "the run of e1, attempt 2: call note x gets 7")
     odd = {**asked, "step": "1.9"}
     assert lines([*log[:2], (1.0, "answered", odd)])[-1][2].endswith("attempt 2: step 1.9 gets 7")
 
