@@ -223,7 +223,8 @@ def _read_on(last: Event, event: Event) -> Event | None:
     (_, reader, run, first, _, said), (_, also, other, _, end, more) = last.about, event.about
     if (reader, run) != (also, other):
         return None
-    said = ", ".join(filter(None, (said, more)))
+    if not said.endswith(more):
+        said = f"{said}, {more}" if said else more
     return _reading(event.at, reader, run, int(first), int(end), said)
 
 

@@ -54,8 +54,8 @@ FAULTS = {
     "freeze all": "all hosts are frozen",
     "disconnect plugin": "the connections between {host} and its plugins break",
     "plugin dies again and again": "plugins of {host} die soon after their start, {count} times",
-    "commit fails": "of the commits of {host} the next ones fail ({times})",
-    "commit unheard": "of the next commits of {host} it does not hear that they were made ({times})",
+    "commit fails": "the next commits of {host} fail ({times})",
+    "commit unheard": "{host} does not hear that its next commits were made ({times})",
     "filters break": "filters cannot be evaluated for {seconds} s",
 }
 ILLS = {

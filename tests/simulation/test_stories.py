@@ -129,9 +129,11 @@ def test_what_a_reader_reads_in_one_go_is_one_line() -> None:
         TAKEN,
         *[seen(0.4, n, "message.delta") for n in (1, 2)],
         seen(0.5, 3, "attempt.started"),
-        seen(0.6, 4, "run.completed"),
+        seen(0.5, 4, "interaction.requested"),
+        seen(0.5, 5, "interaction.requested"),
+        seen(0.6, 6, "run.completed"),
     ]
-    text = "reads results 1 to 4 of the run of e1: an attempt begins, it is completed"
+    text = "reads results 1 to 6 of the run of e1: an attempt begins, people are asked, it is completed"
     assert lines(log)[1:] == [(0.6, "reader e1", text)]
 
 
