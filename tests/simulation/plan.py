@@ -20,7 +20,7 @@ class Action(msgspec.Struct, frozen=True, array_like=True):
     data: dict[str, Any] = {}
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A life. `seed` decides how long everything takes; the rest is listed."""
 
     seed: str

@@ -192,7 +192,8 @@ def _action(at: float, data: Data) -> Event:
     if what == "message":
         place = "the second workspace, " if "workspace" in more else ""
         late = f", to begin {more['delay']} s later" if more.get("delay") else ""
-        head = f"{more['id']} to {more['agent']} in {place}{more['conversation']}{late}"
+        agent = f" to {more['agent']}" if more["agent"] else ""
+        head = f"{more['id']}{agent} in {place}{more['conversation']}{late}"
         steps = steps_text(more["steps"])
         return Event(at, "sends", cut(f"{head}: {steps}"), "cyan", ("sent", more["id"]))
     known = _Known(more)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from simulation.mutants.form import Mutant, read_mutants
 from simulation.mutants.hunt import HEAD, Verdict, hunt
@@ -21,6 +22,9 @@ def main() -> int:
     parser.add_argument(
         "--shrink", type=int, default=0, metavar="N", help="cut found lives down, in N lives, and tell them"
     )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="write the lives that were cut down there, as in put_back"
+    )
     options = parser.parse_args()
     if unknown := sorted(set(options.names) - known.keys()):
         parser.error(f"no such mutants: {', '.join(unknown)}")
@@ -31,6 +35,8 @@ def main() -> int:
         verdicts.append(verdict)
         lines = [verdict.row()]
         if verdict.shrunk is not None:
+            if options.keep is not None:
+                verdict.keep(options.keep)
             lines += [f"    {line}" for line in plain(story_of(verdict.shrunk)).splitlines()]
         print("\n".join(lines), flush=True)
 

@@ -52,6 +52,13 @@ class Verdict:
             f"{name:26} {self.found.plan.seed:>5} {self.lives:>6} {actions:>7} {shrunk:>7}  {finding[:150]}"
         )
 
+    def keep(self, folder: Path) -> None:
+        """Write the file of the life that was cut down."""
+        if self.shrunk is not None:
+            shrunk = Shrunk(kind_of(self.shrunk.findings[0]), self.shrunk.plan)
+            text = msgspec.json.format(msgspec.json.encode(shrunk))
+            (folder / f"{self.mutant.name}.json").write_bytes(text + b"\n")
+
 
 def hunt(mutant: Mutant, seeds: Iterable[int], *, cut_down: int = 0) -> Verdict:
     """Live lives of some seeds with the mutant, until one has findings that it does not have without.
