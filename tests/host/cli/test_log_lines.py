@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from hostler.cli.logs import PlainLines
+from hostler.cli.logs import LIKE_LINES_BURST, MAX_KINDS, BoundedLines, PlainLines
 
 
 def test_foreign_words_make_no_line_of_their_own_and_move_no_cursor() -> None:
@@ -23,3 +23,25 @@ def test_a_traceback_keeps_its_lines() -> None:
     record = logging.LogRecord("hostler", logging.ERROR, "x.py", 1, "it failed", (), told)
     lines = PlainLines("%(message)s").format(record).splitlines()
     assert (lines[0], lines[-1]) == ("it failed", "ValueError: no")
+
+
+def test_like_lines_that_strangers_cause_are_bounded_and_counted() -> None:
+    now = 0.0
+    bounded = BoundedLines(lambda: now)
+
+    def said(logger: str, text: str, *values: object) -> str | None:
+        record = logging.LogRecord(logger, logging.WARNING, "x.py", 1, text, values, None)
+        return record.getMessage() if bounded.filter(record) else None
+
+    burst = int(LIKE_LINES_BURST)
+    lines = [said("uvicorn.error", "no HTTP from %s", number) for number in range(burst + 500)]
+    assert [line for line in lines if line] == [f"no HTTP from {number}" for number in range(burst)]
+    assert said("hostler.http", "a stream was stuck") == "a stream was stuck"
+    now += 1.0
+    assert said("uvicorn.error", "no HTTP from %s", "x") == "no HTTP from x (and 500 more like it)"
+    assert said("uvicorn.error", "no HTTP from %s", "y") is None
+    assert [said("hostler.runs", "run %s failed", number) for number in range(burst * 2)].count(None) == 0
+    for number in range(MAX_KINDS * 3):
+        for _ in range(burst + 1):
+            said("asyncio", f"{number}")
+    assert len(bounded._left_out) <= MAX_KINDS

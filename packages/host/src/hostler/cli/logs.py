@@ -4,13 +4,53 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
 import traceback
+from collections import OrderedDict
+from collections.abc import Callable
 
 import msgspec
 
+from hostler.domain.token_bucket import TokenBuckets
+
 QUIET = ("httpx", "httpcore", "asyncio", "uvicorn", "websockets")
 """Libraries that log each request: only their warnings are logged."""
+
+OF_STRANGERS = ("asyncio", "hostler.http", "uvicorn")
+"""Loggers whose lines anyone who reaches the server's port can cause."""
+LIKE_LINES_PER_SECOND = 1.0
+LIKE_LINES_BURST = 20.0
+MAX_KINDS = 1_000
+"""Kinds of lines whose rate is tracked; the least recently used one is dropped first."""
+
+
+class BoundedLines(logging.Filter):
+    """Bounds the rate of like lines of `OF_STRANGERS`; the next one says how many were left out."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._buckets = TokenBuckets(
+            LIKE_LINES_PER_SECOND, LIKE_LINES_BURST, clock=clock, max_buckets=MAX_KINDS
+        )
+        self._left_out: OrderedDict[str, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to write the record."""
+        if record.name.partition(".")[0] not in OF_STRANGERS and record.name not in OF_STRANGERS:
+            return True
+        kind = f"{record.name} {record.msg}"
+        with self._lock:
+            if self._buckets.take(kind):
+                self._left_out[kind] = self._left_out.pop(kind, 0) + 1
+                if len(self._left_out) > MAX_KINDS:
+                    self._left_out.popitem(last=False)
+                return False
+            left_out = self._left_out.pop(kind, 0)
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} (and {left_out:,} more like it)", ()
+        return True
 
 
 class JsonLines(logging.Formatter):
@@ -47,6 +87,7 @@ def set_up_logging(level: str, *, as_json: bool = False) -> None:
     """Send logs of `level` and above to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     plain = PlainLines("%(asctime)s %(levelname)-7s %(name)s  %(message)s")
+    handler.addFilter(BoundedLines())
     handler.setFormatter(JsonLines() if as_json else plain)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in QUIET:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import os
 import signal
 from pathlib import Path
@@ -24,6 +25,8 @@ Level = Literal["debug", "info", "warning", "error"]
 YOUNG_OBJECTS = 10_000
 """New objects before Python collects cycles among them. An active run has a few hundred, which are freed
 without it: with Python's default of 700, collections take a tenth of the CPU."""
+FEW_CONNECTIONS = 1_000
+"""A server that can have fewer says so when it starts."""
 
 
 def serve(
@@ -84,10 +87,15 @@ def serve(
     from hostler.cli.logs import set_up_logging
     from hostler.host.config import Settings
     from hostler.http.admin_key import find_admin_key
+    from hostler.http.descriptors import connections_within, raise_open_files
 
     if prune and config is None:
         fail("--prune needs --config FILE: it removes the entries that FILE does not name", USAGE)
     set_up_logging(log_level, as_json=log_format == "json")
+    connections = connections_within(raise_open_files())
+    if connections < FEW_CONNECTIONS:
+        text = "at most %d connections: this process may open few files; raise the hard limit (ulimit -Hn)"
+        logging.getLogger("hostler").warning(text, connections)
     data_dir = data_directory(data)
     with report_errors():
         key = find_admin_key(data_dir, os.environ.get("HOSTLER_ADMIN_KEY"))

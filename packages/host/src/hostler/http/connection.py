@@ -7,11 +7,13 @@ problem documents for input that is not HTTP.
 from __future__ import annotations
 
 import asyncio
+from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from hostler.http.descriptors import connections_within
 from hostler.http.limits import HEADER_SECONDS, MAX_CONNECTIONS, MAX_CORKED_BYTES, MAX_HEADER_BYTES
 from hostler.http.problems import PROBLEM_TYPE, RequestTimeoutError, encode_problem, problem_of, status_of
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, UnavailableError
@@ -119,8 +121,9 @@ class BoundedConnection(H11Protocol):
         """Start the timer for the headers; refuse the connection if there are too many."""
         self._corked = BufferedTransport(transport, self.loop)
         super().connection_made(cast("asyncio.Transport", self._corked))
-        if len(self.connections) > self.max_connections:
-            error = UnavailableError(f"more than {self.max_connections:,} connections are open")
+        most = min(self.max_connections, connections_within(getrlimit(RLIMIT_NOFILE)[0]))
+        if len(self.connections) > most:
+            error = UnavailableError(f"more than {most:,} connections are open")
             self._end(raw_problem(error, "Service Unavailable"))
             return
         self._await_headers()

@@ -27,7 +27,7 @@ MAX_WAIT_SECONDS = 300.0
 MAX_CORKED_BYTES = 64 * KIB
 """Bytes buffered for a connection within one turn of the event loop; more is written at once."""
 MAX_CONNECTIONS = 10_000
-"""Open connections of the process; further ones get 503."""
+"""Open connections of the process, if it may have so many open files; further ones get 503."""
 
 STREAM_PACE_SECONDS = 0.025
 """Writes of one event stream are at least this far apart; results that arrive meanwhile are sent together."""

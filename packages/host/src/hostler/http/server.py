@@ -22,10 +22,20 @@ if TYPE_CHECKING:
     from hostler.host.host import Host
 
 _BACKLOG = 2048
+"""Connections that wait in the kernel until they are accepted."""
+_ACCEPTED_AT_ONCE = 8
+"""In one turn of the event loop; they are counted, and refused if they are too many, in later ones. asyncio
+accepts as many as its backlog, which would use up all open files before the first is counted."""
 
 
 class _Uvicorn(uvicorn.Server):
     """uvicorn without its signal handlers, because the command line handles signals."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start serving, with a queue in the kernel that is longer than what asyncio accepts at once."""
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(_BACKLOG)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -51,6 +61,7 @@ class HttpServer:
                 access_log=False,
                 proxy_headers=False,  # a client must not set its address by a header
                 server_header=False,
+                backlog=_ACCEPTED_AT_ONCE,
                 h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 timeout_keep_alive=int(KEEP_ALIVE_SECONDS),
                 timeout_graceful_shutdown=int(SHUTDOWN_SECONDS),
