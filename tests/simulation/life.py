@@ -133,6 +133,8 @@ class Life:
         self.clients = self.world.process("clients")
         self.hosts: list[SimulatedHost] = []
         self.over = False
+        self.replaying: set[int] = set()
+        """Numbers of the plugin processes in which runs are replayed."""
         self.calm = asyncio.Event()
         """Set when the faults are over."""
         self.runs: dict[tuple[str, str], str] = {}

@@ -7,6 +7,7 @@ import dataclasses
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 from hostler.domain.tapes import read_tape
 from hostler.host.host import Host
@@ -14,6 +15,7 @@ from hostler.host.lock import maintenance
 from hostler.journal.export import tape_of
 from hostler.journal.replay_session import Replayed
 from hostler.journal.replayer import Cast, Replayer
+from hostler.plugins.context import RunningPlugin
 from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.simulation.disk import SimulatedDisk
@@ -131,7 +133,13 @@ async def replay(life: Life, action: Action) -> None:
 async def _replay(life: Life, host: Host, run: str, folder: Path) -> Replayed:
     tape = read_tape(await tape_of(host.db, host.blobs, WORKSPACE, run, host_version="simulated"))
     folder.mkdir(exist_ok=True)
-    supervisor = Supervisor(folder, start=life.world.plugins.start)
+    plugins = life.world.plugins
+
+    async def start(*given: Any, **more: Any) -> RunningPlugin:
+        life.replaying.add(len(plugins.lives))
+        return await plugins.start(*given, **more)
+
+    supervisor = Supervisor(folder, start=start)
     try:
         replayer = Replayer(supervisor, None)
         return await replayer.replay(tape, Cast(Folder(life.plugin("plugin"))), seconds=REPLAY_SECONDS)

@@ -40,7 +40,9 @@ def _committed(life: Life, host: SimulatedHost, epochs: dict[str, tuple[int, int
             for _, kind, data in life.outside.notes
             if kind == "misdeed" and data["what"] == "two ends"
         }
-        for plugin in life.world.plugins.lives:
+        for number, plugin in enumerate(life.world.plugins.lives):
+            if number in life.replaying:
+                continue  # it makes no attempt: nothing of it reaches the database
             if plugin.process.alive and plugin.host is host.process:
                 count = _at_work(plugin, ended)
                 if count:
