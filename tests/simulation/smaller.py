@@ -23,6 +23,7 @@ INNER_STEPS = ("together", "child", "leave")
 CALL_STEPS = ("tool", "shop", "desk", "model", "stream", "calls", "file", "scopes", "store", "flow")
 """Steps in whose place a run may as well wait."""
 WAIT = ["wait", 1.0]
+KILL = "kill host at call"
 FEW_ACTIONS = 8
 LEAST_GAP = 0.1
 """Seconds."""
@@ -160,13 +161,20 @@ def _fewer_keys(value: dict[str, Any], kept: tuple[str, ...] = ()) -> Iterator[d
 
 
 def simpler_faults(plan: Plan) -> Iterator[Plan]:
-    """A host is killed instead of losing its power, or at the moment of the action instead of a later one."""
+    """A host is killed instead of losing power or being frozen, at a usual moment or that of the action."""
     for number, action in enumerate(plan.actions):
         kinds = []
         if action.what.startswith("power cut"):
             kinds.append(action.what.replace("power cut", "kill host"))
         if action.what.startswith(("kill host ", "power cut ")) and "host" in action.data:
             kinds.append("kill host")
+        if "stage" in action.data and (action.what != KILL or action.data["stage"] != "arrived"):
+            usual = {**action.data, "stage": "arrived", "count": 1}
+            for what in dict.fromkeys((KILL, action.what)):
+                actions = list(plan.actions)
+                actions[number] = Action(action.at, what, usual)
+                if actions != plan.actions:
+                    yield msgspec.structs.replace(plan, actions=actions)
         for what in kinds:
             actions = list(plan.actions)
             actions[number] = Action(action.at, what, action.data)

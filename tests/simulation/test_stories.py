@@ -291,6 +291,17 @@ def test_a_fault_begins_to_wait_before_what_it_waits_for() -> None:
     assert list(armed_first(msgspec.structs.replace(plan, actions=[fault, message]))) == []
 
 
+def test_a_fault_at_an_odd_moment_becomes_a_usual_one() -> None:
+    def plan(what: str, stage: str, count: int) -> Plan:
+        return Plan(seed="1", actions=[Action(0.1, what, {"stage": stage, "count": count, "seconds": 1.0})])
+
+    frozen, plugin = "freeze host at call", "kill plugin at call"
+    usual = plan("kill host at call", "arrived", 1)
+    assert list(simpler_faults(plan(frozen, "told", 2))) == [usual, plan(frozen, "arrived", 1)]
+    assert list(simpler_faults(plan(plugin, "arrived", 1))) == [usual]
+    assert list(simpler_faults(usual)) == []
+
+
 def test_steps_are_taken_without_others_around_them() -> None:
     data = {"id": "e", "agent": "a", "conversation": "c", "steps": [["child", [["tool", "note", "x"]]]]}
     plan = Plan(seed="1", actions=[Action(0.0, "message", data)])
