@@ -78,6 +78,9 @@ class Answering:
     def on_warning(self, reason: str) -> None:
         print(reason, file=sys.stderr)
 
+    def on_call_ahead(self, method: str, params: Any) -> None:
+        raise RuntimeError("no answer was sent ahead")
+
     def on_call_cancelled(self, call_id: MessageId) -> None:
         pass
 

@@ -117,6 +117,9 @@ class Listening:
     def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
         raise RuntimeError(f"the bench's runner makes no calls: {method}")
 
+    def on_call_ahead(self, method: str, params: Any) -> None:
+        raise RuntimeError(f"the bench's runner makes no calls: {method}")
+
     def on_call_cancelled(self, call_id: MessageId) -> None:
         raise RuntimeError("the bench's runner makes no calls")
 

@@ -85,7 +85,7 @@ def test_a_claimed_identity_is_not_part_of_the_parameters(pair: Pair) -> None:
         call(1, "host/state.get", scope="actor", key="k", plugin="acme/other", workspace="w")
     )
     assert isinstance(event, Called)
-    assert set(msgspec.structs.asdict(event.params)) == {"run_id", "scope", "key"}
+    assert set(msgspec.structs.asdict(event.params)) == {"run_id", "alone", "scope", "key"}
 
 
 @pytest.mark.parametrize("depth", [2_000, 100_000])

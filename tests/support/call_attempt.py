@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from hostler.calls.answers_ahead import SendAhead
 from hostler.calls.executor import CallExecutor
 from hostler.calls.gate import GatedRun
 from hostler.calls.in_progress import ExternalCaller
@@ -41,6 +42,7 @@ from hostler.tools.port import ToolService
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import new_id
 from hostler_protocol.manifest import Capabilities
+from hostler_protocol.methods import AnswerAhead
 from support.call_params import params_of
 from support.call_world import World, world_of
 from support.gates import Bell
@@ -84,6 +86,8 @@ class CallAttempt:
     resumed: bool = False
     inherited: Inherited | None = None
     resumable: bool = True
+    ahead_bytes: int = 0
+    """How many bytes of answers are sent ahead; 0: none are."""
     hold_seconds: float = 3600.0
     blocked_seconds: float = 3600.0
     runner: Runner = field(default_factory=Runner)
@@ -93,6 +97,8 @@ class CallAttempt:
     """How often it was to be parked."""
     fenced: list[FencedError] = field(default_factory=list)
     live: list[int] = field(default_factory=list)
+    ahead: list[tuple[int, list[AnswerAhead]]] = field(default_factory=list)
+    """The answers sent ahead, with the number of calls with an id seen before."""
     diverged: list[str] = field(default_factory=list)
     log: Log = field(init=False)
     held: HeldCalls = field(init=False)
@@ -141,6 +147,7 @@ class CallAttempt:
             runner=self.runner,
             resumption=resumption,
             inherited=self.inherited,
+            ahead=SendAhead(self._send_ahead, self.ahead_bytes) if self.ahead_bytes else None,
             held=self.held,
             progressed=progressed,
             active=self._bell.ring,
@@ -149,6 +156,9 @@ class CallAttempt:
     def _note_requested(self, call: PausedCall) -> None:
         self.requested.append(call)
         self._bell.ring()
+
+    def _send_ahead(self, requests: int, answers: list[AnswerAhead]) -> None:
+        self.ahead.append((requests, answers))
 
     def _note_parked(self) -> None:
         self.parked += 1
@@ -170,6 +180,10 @@ class CallAttempt:
     async def call(self, method: str, **changes: Any) -> Any:
         """Make a call; a refusal is raised."""
         return await self.runner.answer(self.begin(method, **changes))
+
+    def take_ahead(self, method: str, **changes: Any) -> str | None:
+        """Make a call with the next answer that was sent ahead."""
+        return self.calls.take_ahead(method, params_of(method, self.run.run_id, **changes))
 
     async def writing(self) -> None:
         """Wait until something is on its way into the database."""

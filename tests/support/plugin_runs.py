@@ -73,6 +73,7 @@ class Recorder:
     results: list[AgentRunResult] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     calls: list[tuple[MessageId, str, Any]] = field(default_factory=list)
+    calls_ahead: list[tuple[str, Any]] = field(default_factory=list)
     cancelled_calls: list[MessageId] = field(default_factory=list)
     over: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     something: asyncio.Event = field(default_factory=asyncio.Event)
@@ -103,6 +104,10 @@ class Recorder:
         self.something.set()
         if self.answers:
             self.connection.reply(call_id, answer_to(method, params))
+
+    def on_call_ahead(self, method: str, params: Any) -> None:
+        self.calls_ahead.append((method, params))
+        self.something.set()
 
     def on_call_cancelled(self, call_id: MessageId) -> None:
         self.cancelled_calls.append(call_id)

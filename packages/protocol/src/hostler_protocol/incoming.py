@@ -19,6 +19,14 @@ class Called(msgspec.Struct, frozen=True):
     params: Any
 
 
+class CalledAhead(msgspec.Struct, frozen=True):
+    """An active run made a Host API call, and took the answer that was sent ahead of it. Not answered."""
+
+    run_id: str
+    method: str
+    params: Any
+
+
 class Noted(msgspec.Struct, frozen=True):
     """The peer sent a notification that has no event of its own below."""
 
@@ -103,6 +111,7 @@ class Broken(msgspec.Struct, frozen=True):
 
 Incoming = (
     Called
+    | CalledAhead
     | Noted
     | ResultArrived
     | RunEnded

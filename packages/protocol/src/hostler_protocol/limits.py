@@ -48,6 +48,11 @@ MAX_TOOL_NAME_CHARS = 64
 """A tool's name without its plugin's: both together still fit a model service's function names."""
 INITIAL_RESULT_CREDIT = 64
 """Results a runner may send before the host's first `run/credit`."""
+MAX_ANSWERS_AHEAD = 256
+"""Answers sent ahead of their calls that no call has taken yet, per run: so far a runner may be ahead of its
+host's checks."""
+MAX_ANSWERS_AHEAD_BYTES = 256 * KIB
+"""The bytes of these answers, as JSON. A larger answer is not sent ahead."""
 MAX_LOG_CHARS = 64 * KIB
 """Text of one `log` result."""
 MAX_PAGE_ITEMS = 100

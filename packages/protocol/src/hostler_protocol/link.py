@@ -49,6 +49,7 @@ from hostler_protocol.incoming import (
     Broken,
     CallCancelled,
     Called,
+    CalledAhead,
     Incoming,
     Noted,
     Refused,
@@ -399,7 +400,8 @@ class Link:
 
     def _take_notification(self, note: Notification) -> Sequence[Incoming]:
         method = METHODS.get(note.method)
-        if method is None or method.is_request or method.sender is self.side:
+        is_call = note.method.startswith("host/")  # a call without an id has got its answer ahead
+        if method is None or (method.is_request and not is_call) or method.sender is self.side:
             return (Warned(f"notification ignored: {wrong_method(note.method, method)}"),)
         if note.method not in self._peer_may[self.state]:
             return (Warned(f"notification ignored: {note.method} is not allowed while {self.state.value}"),)
@@ -407,12 +409,19 @@ class Link:
             if method.params is AgentRunResult:
                 result, left_out = read_result(note.params)
                 return self._take_result(result, memoryview(note.params).nbytes, left_out)
-            return self._take_note(note.method, decoder(method.params).decode(note.params))
+            params = decoder(method.params).decode(note.params)
+            take = self._take_call_ahead if isinstance(params, CallParams) else self._take_note
+            return take(note.method, params)
         except DECODE_ERRORS as error:
             run_id = run_id_in(note.params)
             if run_id is None or self._flows.owns(run_id):
                 return (Warned(brief(f"{note.method} dropped: {error}"), run_id),)
             return self._foreign(note.method, run_id)
+
+    def _take_call_ahead(self, method: str, params: CallParams) -> Sequence[Incoming]:
+        if self._flows.owns(params.run_id):
+            return (CalledAhead(params.run_id, method.removeprefix("host/"), params),)
+        return self._foreign(method, params.run_id)
 
     def _take_note(self, method: str, params: Any) -> Sequence[Incoming]:
         match params:

@@ -66,12 +66,14 @@ class InitializeParams(Lenient):
 class InitializeReply(Lenient):
     """The version that the plugin chose from the range, and its identity.
 
-    `tools`: whether it offers tools. The host sends `tools/list` only if it does.
+    `tools`: whether it offers tools. The host sends `tools/list` only if it does. `ahead`: whether it takes
+    answers ahead of their calls. The host sends `run/ahead` only if it does.
     """
 
     protocol: Count
     plugin: PluginIdentity
     tools: bool = False
+    ahead: bool = False
 
 
 class NoParams(Lenient):
@@ -105,6 +107,30 @@ class RunParkNote(Lenient):
     """`run/park`: the run waits for a person; this attempt is fenced."""
 
     run_id: str
+
+
+class AnswerAhead(Lenient):
+    """The answer to a Host API call that the runner has not made yet. `method` without `host/`.
+
+    `digest`: the SHA-256, as 64 hexadecimal digits, of the canonical JSON of the call's parameters, defaults
+    included, without `run_id`, `alone`, `tool_call_id` and `upload_id`.
+    """
+
+    method: str
+    digest: str
+    result: msgspec.Raw
+
+
+class RunAheadNote(Lenient):
+    """`run/ahead`: the answers to the next calls of a run, in the order in which it has to make them.
+
+    They follow those sent ahead before. `requests`: the number of the attempt's calls with an id that the
+    host had seen. If the plugin has sent another one since, these answers are void.
+    """
+
+    run_id: str
+    requests: Count
+    answers: list[AnswerAhead]
 
 
 class StreamNote(Lenient):
@@ -151,6 +177,7 @@ _LINK_METHODS = (
     Method("run/cancel", Side.HOST, RunCancelNote),
     Method("run/credit", Side.HOST, RunCreditNote),
     Method("run/park", Side.HOST, RunParkNote),
+    Method("run/ahead", Side.HOST, RunAheadNote),
     Method("host/stream", Side.HOST, StreamNote),
     Method("tool/call", Side.HOST, ToolInvokeParams, ToolOutcome),
     Method("tool/lookup", Side.HOST, ToolLookupParams, ToolFound),

@@ -20,7 +20,9 @@ class State(Enum):
     __hash__ = object.__hash__  # looked up with every message: Enum's own is a Python function
 
 
-_HOST_RUNNING = frozenset({"run/cancel", "run/credit", "run/park", "host/stream", "tool/cancel", "ping"})
+_HOST_RUNNING = frozenset(
+    {"run/ahead", "run/cancel", "run/credit", "run/park", "host/stream", "tool/cancel", "ping"}
+)
 _PLUGIN_RUNNING = frozenset({"run/result", "run/end", "host/cancel", *(f"host/{name}" for name in CALLS)})
 _HOST_READY = frozenset({"runners/list", "tools/list", "run/start", "tool/call", "tool/lookup", "shutdown"})
 _NOTHING: frozenset[str] = frozenset()

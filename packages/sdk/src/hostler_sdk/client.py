@@ -30,6 +30,7 @@ from hostler_protocol.methods import (
     InitializeParams,
     InitializeReply,
     NoParams,
+    RunAheadNote,
     RunCancelNote,
     RunCreditNote,
     RunEndNote,
@@ -44,6 +45,9 @@ from hostler_sdk.host_calls import CallTable
 from hostler_sdk.plugin import Plugin
 from hostler_sdk.tool_calls import ServedToolCalls
 
+TURNS_TOGETHER = 32
+"""Messages that nobody waits for are sent together with those of as many further turns, as long as one comes
+in each."""
 FLUSH_BYTES = 64 * 1024
 """Messages of one turn of the loop are sent in one write, or earlier once there are this many bytes."""
 
@@ -74,7 +78,7 @@ class HostConnection:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._link = Link(Side.PLUGIN)
-        self.calls = CallTable(self._link, self.write, self.write_now)
+        self.calls = CallTable(self._link, self.write, self.write_now, self.write_later)
         self._tools = ServedToolCalls(plugin.tools, self._link, self.write, self._leave_when_drained)
         self._runs: dict[str, RunExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,6 +89,9 @@ class HostConnection:
         self._in_turn = False
         """Whether a message was written in this turn of the loop."""
         self._wrote_now = False
+        self._turns = 0
+        """Turns of the loop in which only messages were written that nobody waits for."""
+        self._in_no_hurry = False
 
     # -- bytes in and out ------------------------------------------------------------------------
 
@@ -118,6 +125,25 @@ class HostConnection:
         self.write(data)
         if not self._wrote_now:
             self._wrote_now = True
+            self.flush()
+
+    def write_later(self, data: bytes) -> None:
+        """Send a message that nobody waits for, in order with all others."""
+        self._out.append(data)
+        self._out_bytes += len(data)
+        if not self._in_no_hurry:
+            self._in_no_hurry = True
+            if self._turns == 0:
+                self._turns = 1
+                self._loop.call_soon(self._end_turn_later)
+
+    def _end_turn_later(self) -> None:
+        if self._in_no_hurry and self._turns < TURNS_TOGETHER:
+            self._in_no_hurry = False
+            self._turns += 1
+            self._loop.call_soon(self._end_turn_later)
+        else:
+            self._in_no_hurry, self._turns = False, 0
             self.flush()
 
     def _end_turn(self) -> None:
@@ -173,10 +199,7 @@ class HostConnection:
             match request.params:
                 case InitializeParams():
                     # the link has refused other versions
-                    chosen = InitializeReply(
-                        protocol=PROTOCOL_VERSION, plugin=self.plugin.identity, tools=bool(self._tools)
-                    )
-                    self.write(self._link.reply(request.id, chosen))
+                    self.write(self._link.reply(request.id, self._offer()))
                 case RunStartParams():
                     self._start(request.params)
                     self.write(self._link.reply(request.id, NoParams()))
@@ -194,6 +217,11 @@ class HostConnection:
                     self.write(self._link.reply(request.id, NoParams()))
         except HostlerError as error:
             self.write(self._link.refuse(request.id, error))
+
+    def _offer(self) -> InitializeReply:
+        return InitializeReply(
+            protocol=PROTOCOL_VERSION, plugin=self.plugin.identity, tools=bool(self._tools), ahead=True
+        )
 
     def _start(self, params: RunStartParams) -> None:
         run_id = params.context.run_id
@@ -226,6 +254,8 @@ class HostConnection:
         if execution is None:
             return  # it ended while the note was on its way
         match note:
+            case RunAheadNote():
+                execution.answered_ahead(note)
             case RunCreditNote():
                 execution.credited()
             case RunCancelNote():

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from hostler_protocol.json_values import fields_problem
 from hostler_protocol.limits import MAX_LOG_CHARS
-from hostler_protocol.methods import RunStartParams
+from hostler_protocol.methods import RunAheadNote, RunStartParams
 from hostler_sdk.context import RunContext
 from hostler_sdk.errors import Cancelled, HostError, InvalidArgument, writable
-from hostler_sdk.host_calls import CallInFlight, CallTable
+from hostler_sdk.host_calls import CallInFlight, CallTable, RunCalls
 from hostler_sdk.outflow import Outflow, Wire
 from hostler_sdk.results import Result, failed, log, message
 from hostler_sdk.runner import Runner
@@ -62,7 +62,7 @@ class RunExecution:
         self._given = start.context
         self._connection = connection
         self._outflow = Outflow(self.run_id, connection)
-        self._calls: set[CallInFlight] = set()
+        self._calls = RunCalls()
         self._since_turn = 0
         self.task: asyncio.Task[None] | None = None
 
@@ -77,7 +77,7 @@ class RunExecution:
     def fence(self) -> None:
         """Stop the runner and send nothing more: the attempt is over for the host."""
         self.cancelled = True
-        for call in self._calls:
+        for call in self._calls.open:
             call.fenced = True
         self.close()
         if self.task is not None:
@@ -87,12 +87,17 @@ class RunExecution:
         """Send neither results nor calls any more."""
         self.fenced = True
         self._outflow.close()
-        for call in list(self._calls):
+        self._calls.ahead.clear()
+        for call in list(self._calls.open):
             call.settle(error=Cancelled("this attempt of the run is over"))
 
     def credited(self) -> None:
         """Send queued results: the host gave credit."""
         self._outflow.pump()
+
+    def answered_ahead(self, note: RunAheadNote) -> None:
+        """Keep answers for calls that the runner has not made yet."""
+        self._calls.ahead.add(note)
 
     # -- called by the runner's context ----------------------------------------------------------
 

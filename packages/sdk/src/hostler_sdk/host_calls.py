@@ -12,11 +12,12 @@ import msgspec
 
 from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import HostlerError, PayloadTooLargeError
-from hostler_protocol.frames import MessageId
+from hostler_protocol.frames import MessageId, raw
 from hostler_protocol.limits import MAX_OPEN_REQUESTS
 from hostler_protocol.link import Link, LinkError
 from hostler_protocol.methods import CallCancelNote
 from hostler_protocol.states import State
+from hostler_sdk.answers_ahead import AnswersAhead
 from hostler_sdk.errors import (
     Cancelled,
     HostError,
@@ -90,23 +91,36 @@ class CallInFlight:
             self._wake.set_result(None)
 
 
+class RunCalls:
+    """The calls of one attempt: those that are open, and the answers that the host sent ahead."""
+
+    def __init__(self) -> None:
+        self.open: set[CallInFlight] = set()
+        self.ahead = AnswersAhead()
+
+
 class CallTable:
     """The open calls of one connection, at most MAX_OPEN_REQUESTS; further calls wait for their turn."""
 
     def __init__(
-        self, link: Link, write: Callable[[bytes], None], write_now: Callable[[bytes], None]
+        self,
+        link: Link,
+        write: Callable[[bytes], None],
+        write_now: Callable[[bytes], None],
+        write_later: Callable[[bytes], None],
     ) -> None:
         self._link = link
         self._write = write
         self._write_now = write_now
+        self._write_later = write_later
         self._calls: dict[MessageId, CallInFlight] = {}
         self._room = asyncio.Semaphore(MAX_OPEN_REQUESTS)
 
-    async def call(self, method: str, params: dict[str, Any], owner: set[CallInFlight]) -> Any:
-        """Make a call and return its reply. Raises HostError if it is refused.
-
-        `owner` holds the open calls of one run.
-        """
+    async def call(self, method: str, params: dict[str, Any], owner: RunCalls) -> Any:
+        """Make a call and return its reply. Raises HostError if it is refused."""
+        if owner.ahead and (reply := self._take_ahead(method, params, owner)) is not None:
+            await asyncio.sleep(0)  # like any answer, it lets the run's other tasks go on first
+            return reply
         call = await self._begin(method, params, owner)
         try:
             return await call.finished()
@@ -115,7 +129,7 @@ class CallTable:
 
     @asynccontextmanager
     async def stream(
-        self, method: str, params: dict[str, Any], owner: set[CallInFlight]
+        self, method: str, params: dict[str, Any], owner: RunCalls
     ) -> AsyncIterator[CallInFlight]:
         """Make a streaming call. Leaving the block before its end cancels it."""
         call = await self._begin(method, params, owner)
@@ -124,29 +138,42 @@ class CallTable:
         finally:
             self._end(call, owner)
 
-    async def _begin(self, method: str, params: dict[str, Any], owner: set[CallInFlight]) -> CallInFlight:
+    async def _begin(self, method: str, params: dict[str, Any], owner: RunCalls) -> CallInFlight:
         await self._room.acquire()
         try:
-            call = self._request(method, params)
+            call = self._request(method, params, owner)
         except BaseException:
             self._room.release()
             raise
-        owner.add(call)
+        owner.open.add(call)
         return call
 
-    def _end(self, call: CallInFlight, owner: set[CallInFlight]) -> None:
+    def _take_ahead(self, method: str, params: dict[str, Any], owner: RunCalls) -> Any:
+        """Return the reply if it is the next one sent ahead, and tell the host of the call; else None."""
+        if method not in CALLS or owner.open or self._link.state not in (State.READY, State.DRAINING):
+            return None
+        try:
+            data = self._link.notify(f"host/{method}", payload := raw({**params, "alone": True}))
+        except (PayloadTooLargeError, TypeError, ValueError):
+            return None  # `_request` says why
+        reply = owner.ahead.take(method, payload)
+        if reply is not None:
+            self._write_later(data)
+        return reply
+
+    def _end(self, call: CallInFlight, owner: RunCalls) -> None:
         self._room.release()
-        owner.discard(call)
+        owner.open.discard(call)
         if self._calls.pop(call.id, None) is not None:  # not answered
             self._give_up(call)
 
-    def _request(self, method: str, params: dict[str, Any]) -> CallInFlight:
+    def _request(self, method: str, params: dict[str, Any], owner: RunCalls) -> CallInFlight:
         if method not in CALLS:
             group = method.partition(".")[0] + "."
             known = [name for name in CALLS if name.startswith(group)] or CALLS
             raise InvalidArgument(f"there is no host call {method!r:.100}; there are {', '.join(known)}")
         try:
-            id_, data = self._link.request(f"host/{method}", params)
+            id_, data = self._link.request(f"host/{method}", {**params, "alone": not owner.open})
         except PayloadTooLargeError as error:
             raise PayloadTooLarge(f"{method}: {error.message}: send large content in parts") from error
         except (TypeError, ValueError) as error:  # msgspec: a value that is not JSON
@@ -154,6 +181,7 @@ class CallTable:
         except LinkError as error:
             raise Cancelled(f"{method}: the connection to the host is closed") from error
         call = self._calls[id_] = CallInFlight(id_)
+        owner.ahead.requested()
         self._write_now(data)
         return call
 

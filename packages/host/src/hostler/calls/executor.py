@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hostler.calls.answers_ahead import AnswersAhead, SendAhead
 from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, SEES_RUNS, STREAM_FUNCTIONS
 from hostler.calls.gate import AdmittedCall, Gate, GatedRun
 from hostler.calls.in_progress import CallInProgress, ExternalCaller, Requester
@@ -32,7 +33,6 @@ from hostler.journal.call_records import (
     JournalledError,
     answer_of,
     chunk_record,
-    digest_of,
     intent_of,
 )
 from hostler.journal.fork import Inherited, check_effects
@@ -43,7 +43,8 @@ from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import NewEntry
 from hostler_protocol.calls import CALLS, Call, CallParams
-from hostler_protocol.errors import HostlerError, UnauthorizedError, to_fault
+from hostler_protocol.calls.digest import digest_of
+from hostler_protocol.errors import HostlerError, PluginProtocolError, UnauthorizedError, to_fault
 from hostler_protocol.frames import MessageId
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,8 @@ class CallExecutor:
     """Carries out the calls of one attempt.
 
     `runner` makes all calls that have no external caller. `resumption`: the recording that the attempt
-    continues, if any; `inherited`: that of the run it was forked from. `held` is None if nobody can be asked.
+    continues, if any; `inherited`: that of the run it was forked from. `ahead` is None if the runner's SDK
+    takes no answers ahead, `held` if nobody can be asked.
     `progressed` is set when a call is over, and by `held` when one begins to wait for people; `active` is
     called when a call is over.
     """
@@ -77,6 +79,7 @@ class CallExecutor:
         runner: Requester,
         resumption: Resumption | None = None,
         inherited: Inherited | None = None,
+        ahead: SendAhead | None = None,
         held: HeldCalls | None = None,
         progressed: asyncio.Event | None = None,
         confirm: Callable[[], Awaitable[None]] | None = None,
@@ -90,6 +93,9 @@ class CallExecutor:
         self._runner = runner
         self._resumption = resumption
         self._inherited = inherited
+        self._ahead: AnswersAhead | None = None
+        if resumption is not None and ahead is not None:
+            self._ahead = AnswersAhead(resumption, gated, ahead)
         self._held = held
         self._progressed = progressed or asyncio.Event()
         self._active = active
@@ -113,10 +119,11 @@ class CallExecutor:
             call_id, method, params, self._runner if external is None else external, external
         )
         before, self._lone = self._lone, None
+        digest = self._digest_of_recorded(call)
         if before is not None:  # of calls that came together the recording says which is answered first
             before.handle.cancel()
             self._start(before.call)
-        elif external is None and not self._calls and (digest := self._digest_of_recorded(method, params)):
+        elif digest is not None and not self._calls:
             handle = asyncio.get_running_loop().call_soon(self._answer_lone)
             self._lone = _Lone(call, digest, handle)
             return
@@ -268,13 +275,19 @@ class CallExecutor:
 
     # -- from the recording -----------------------------------------------------------------------
 
-    def _digest_of_recorded(self, method: str, params: CallParams) -> str | None:
+    def _digest_of_recorded(self, call: CallInProgress) -> str | None:
         """The digest of a call that may be answered from the recording at once; None for any other."""
-        if self._resumption is None or self._resumption.is_over or method in STREAM_FUNCTIONS:
+        if self._resumption is None or self._resumption.is_over or call.external is not None:
             return None
-        digest = digest_of(params)
-        recorded = self._resumption.peek(CallName(method, digest, self._seen[method, digest] + 1))
-        return None if recorded is None or recorded.data is None else digest
+        digest = digest_of(call.params)
+        recorded = self._resumption.peek(self._next_name(call.method, digest))
+        if self._ahead is not None:
+            self._ahead.requested(None if recorded is None else recorded.name)
+        is_lone = recorded is not None and recorded.data is not None and call.method not in STREAM_FUNCTIONS
+        return digest if is_lone else None
+
+    def _next_name(self, method: str, digest: str) -> CallName:
+        return CallName(method, digest, self._seen[method, digest] + 1)
 
     def _answer_lone(self) -> None:
         """Answer one recorded call without a task: a resume may consist of a thousand of them."""
@@ -283,7 +296,7 @@ class CallExecutor:
             return
         self._lone = None
         call, digest, _ = lone
-        recorded = resumption.peek(CallName(call.method, digest, self._seen[call.method, digest] + 1))
+        recorded = resumption.peek(self._next_name(call.method, digest))
         if recorded is None or recorded.data is None or not resumption.may_answer(recorded):
             self._start(call)
             return
@@ -295,10 +308,43 @@ class CallExecutor:
         admitted = self._admit(call)
         if admitted is not None:
             admitted.repeat()
-            resumption.find(self._record(call, digest).name)
+            self._repeated(call.method, digest, resumption)
+            self._send_ahead()  # before the answer, after which the runner goes on
             self._had_effects |= repeat(call, recorded, answer)
-            resumption.answered(recorded)
         self._active()
+
+    def _repeated(self, method: str, digest: str, resumption: Resumption) -> None:
+        self._seen[method, digest] += 1
+        recorded = resumption.find(CallName(method, digest, self._seen[method, digest]))
+        if recorded is not None:
+            resumption.answered(recorded)
+
+    def _send_ahead(self) -> None:
+        if self._ahead is not None and not self.under_way and self._ahead.send_more():
+            self._had_effects = True
+
+    def take_ahead(self, method: str, params: CallParams) -> str | None:
+        """Take a call whose answer was sent ahead. Return a sentence if the runner made another call with it.
+
+        Raises PluginProtocolError if no answers are sent ahead in this attempt.
+        """
+        ahead, resumption = self._ahead, self._resumption
+        if ahead is None or resumption is None:
+            raise PluginProtocolError(f"{method} came without an id, but no answer was sent ahead of it")
+        digest = digest_of(params)
+        recorded = ahead.take(self._next_name(method, digest))
+        if recorded is None:
+            return f"{method} was made with an answer that was sent ahead of another call"
+        try:
+            admitted = self._gate.admit(self._gated, method, params)
+        except HostlerError as error:
+            self._log.write_refusal(CallEntry(method, digest, recorded.name.nth, error=to_fault(error)))
+            return f"{method} was made with an answer that was sent ahead, and is refused: {error.message}"
+        admitted.repeat()
+        self._repeated(method, digest, resumption)
+        self._send_ahead()
+        self._active()
+        return None
 
     def _drop_lone(self) -> None:
         if self._lone is not None:

@@ -137,6 +137,16 @@ class Gate:
         return AdmittedCall(run, call, self.counts, self._clock)
 
 
+def is_granted(run: GatedRun, method: str, params: CallParams) -> bool:
+    """Whether the run may make this call now: `Gate.admit` would take it. Counts nothing."""
+    try:
+        check_granted(run.grant, CALLS[method], params)
+        check_arguments(params)
+    except HostlerError:
+        return False
+    return run.standing == "active" and run.run_id == params.run_id
+
+
 def _check_rate(run: GatedRun, now: float) -> None:
     rate = run.grant.calls_per_second
     if rate is None:

@@ -22,11 +22,25 @@ class AnswerOrder:
 
     def may_answer(self, position: int, repeated: int) -> bool:
         """Whether the answer at a position may be delivered, once `repeated` results were made again."""
-        answers, answered = self._answers, self._answered
-        while self._first < len(answers) and answers[self._first] in answered:
-            self._first += 1
+        self._skip_answered()
+        answers = self._answers
         is_next = self._first == len(answers) or answers[self._first] >= position
         return is_next and repeated >= bisect_left(self._results, position)
+
+    def next_two(self, already: int, repeated: int) -> tuple[int | None, int | None]:
+        """Return the positions of the answer after the next `already` ones and of that which follows it.
+
+        The first is None if there is none or not all results before it are among the `repeated` ones.
+        """
+        self._skip_answered()
+        position, after = [*self._answers[self._first + already : self._first + already + 2], None, None][:2]
+        if position is None or repeated < bisect_left(self._results, position):
+            return None, after
+        return position, after
+
+    def _skip_answered(self) -> None:
+        while self._first < len(self._answers) and self._answers[self._first] in self._answered:
+            self._first += 1
 
     def answered(self, position: int) -> None:
         """Note that an answer was delivered, or that the runner no longer waits for it."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hostler.domain.json_diff import describe, differences, parts
-from hostler.domain.recording import VOLATILE_PARAMS
 from hostler.domain.tapes import DELTA, Player, Tape, TapedCall, TapedResult
+from hostler_protocol.calls.digest import VOLATILE_PARAMS
 from hostler_protocol.results import TERMINAL_RESULTS
 
 Kind = Literal["call", "call_missing", "result", "result_missing", "result_extra", "silence", "left_out"]

@@ -38,9 +38,6 @@ _PURE = "pure"
 _EXTERNAL_CALLS = 10**9
 """More external calls than one attempt can make."""
 
-VOLATILE_PARAMS = frozenset({"run_id", "tool_call_id", "upload_id"})
-"""Parameters that differ between two executions of the same call: its digest leaves them out."""
-
 
 class CallName(NamedTuple):
     """The name of a call in every attempt: method, digest of its parameters, number among such calls."""
@@ -82,7 +79,7 @@ class RecordedCall:
 
     `data` is None if it was too large to keep in memory or is stored in `blob`. `intent` is the text of its
     last intent, empty once there is an outcome. `effect`: the call changed something, so a runner that omits
-    it diverges.
+    it diverges. `alone`: the runner waited for no other answer when it made the call.
     """
 
     name: CallName
@@ -91,6 +88,7 @@ class RecordedCall:
     blob: str | None = None
     intent: str | None = None
     effect: bool = False
+    alone: bool = False
 
 
 @dataclass(slots=True)
@@ -131,11 +129,18 @@ class Recording:
             self._completed = len(self.positions)
 
     def add_call(
-        self, name: CallName, position: int, data: str | None, *, blob: str | None = None, changed: bool
+        self,
+        name: CallName,
+        position: int,
+        data: str | None,
+        *,
+        blob: str | None = None,
+        changed: bool,
+        alone: bool = False,
     ) -> None:
         """Add the outcome of a call. `changed`: the call had an effect."""
         call = self.calls.setdefault(name, RecordedCall(name))
-        call.position, call.data, call.blob = position, data, blob
+        call.position, call.data, call.blob, call.alone = position, data, blob, alone
         self._begun.discard(name)
         call.effect = changed or call.intent is not None
         if call.intent is not None:  # no longer needed, and possibly large
@@ -192,8 +197,10 @@ class FastForward:
         self._recording = recording
         self._matched = 0
         self._loose = Counter(recording.loose)
-        answers = (call.position for call in recording.calls.values() if call.position is not None)
-        self._order = AnswerOrder(answers, recording.positions)
+        self._answers = {
+            call.position: call for call in recording.calls.values() if call.position is not None
+        }
+        self._order = AnswerOrder(self._answers, recording.positions)
         self._unasked = {call.name for call in recording.calls.values() if call.effect}
         self._asked: set[CallName] = set()
         self._at_once = recording.at_once
@@ -269,6 +276,21 @@ class FastForward:
             self._order.answered(call.position)
         self._asked.discard(call.name)
 
+    def ahead(self, already: int) -> RecordedCall | None:
+        """Return the call whose answer may be sent before it is made, after `already` such answers; or None.
+
+        It may if the runner can do nothing else first: all before it is done, calls and results, and neither
+        it nor the next recorded call was made while another one was under way. So the last one never may: one
+        without an outcome may have begun before its answer.
+        """
+        if self.live or self._at_once or self._asked:
+            return None
+        here, after = self._order.next_two(already, self._matched)
+        if here is None or after is None:
+            return None
+        call = self._answers[here]
+        return call if call.alone and self._answers[after].alone else None
+
     def go_live(self) -> None:
         """Note that the attempt does something not recorded; the remaining recorded results become loose."""
         if not self.live:
@@ -289,8 +311,7 @@ class FastForward:
 
     def stall_diverges(self, position: int, seconds: float) -> str:
         """Return the sentence for a recorded answer that waits, nothing having happened for `seconds`."""
-        calls = self._recording.calls.values()
-        method = next(call.name.method for call in calls if call.position == position)
+        method = self._answers[position].name.method
         return (
             f"{method} waits for what was recorded before it, and for {seconds:g} s "
             "the runner did nothing of that"

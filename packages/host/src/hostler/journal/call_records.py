@@ -7,13 +7,12 @@ has the outcome of one; a `refusal` is the outcome of a call that the gate refus
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import cache
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from hostler.domain.recording import VOLATILE_PARAMS, CallName
+from hostler.domain.recording import CallName
 from hostler_protocol.calls import CallParams, ModelChunk, ModelDelta
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import Fault, HostlerError
@@ -55,6 +54,11 @@ class RecordedAnswer(msgspec.Struct):
     reply: msgspec.Raw = msgspec.Raw(b"null")
     error: Fault | None = None
     given_up: bool = False
+    params: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Alone(msgspec.Struct):
+    alone: bool = False
 
 
 class CallHead(msgspec.Struct):
@@ -65,11 +69,17 @@ class CallHead(msgspec.Struct):
     nth: int = 0
     error: Any = None
     effect: str | None = None
+    params: _Alone | None = None
 
     @property
     def name(self) -> CallName:
         """The call."""
         return CallName(self.method, self.digest, self.nth)
+
+    @property
+    def alone(self) -> bool:
+        """Whether the runner waited for no other answer when it made the call."""
+        return self.params is not None and self.params.alone
 
 
 class Intent(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -109,16 +119,6 @@ class JournalledError(HostlerError):
 _intents = msgspec.json.Decoder(Intent)
 _heads = msgspec.json.Decoder(CallHead)
 _answers = msgspec.json.Decoder(RecordedAnswer)
-
-
-def digest_of(params: CallParams) -> str:
-    """Return the digest of the parameters, without the fields that differ between attempts."""
-    return digest({name: getattr(params, name) for name in _names_in_digest(type(params))})
-
-
-@cache
-def _names_in_digest(params: type[CallParams]) -> list[str]:
-    return [name for name in params.__struct_fields__ if name not in VOLATILE_PARAMS]
 
 
 def effect_key_of(run_id: str, call_id: str, arguments: Any, resolution: int) -> str:

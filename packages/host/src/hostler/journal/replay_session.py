@@ -20,10 +20,11 @@ from hostler.domain.grants import decode_grant
 from hostler.domain.outcomes import Step, Stored, Uploaded
 from hostler.domain.result_sequence import ResultStream
 from hostler.domain.tapes import Player, Tape, TapedCall, TapedResult, joined_deltas
-from hostler.journal.call_records import chunk_of, digest_of
+from hostler.journal.call_records import chunk_of
 from hostler.journal.turns import AnswerQueue
 from hostler.plugins.connection import PluginConnection
 from hostler_protocol.calls import CallParams
+from hostler_protocol.calls.digest import digest_of
 from hostler_protocol.errors import PluginError, RemoteFaultError, RunFailure
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import new_id
@@ -181,6 +182,10 @@ class ReplaySession:
             self._leave_the_tape(method, params, found)
             return
         self._spawn(call_id, self._answer(call_id, found))
+
+    def on_call_ahead(self, method: str, params: CallParams) -> None:
+        """Fail the run: a replay sends no answers ahead."""
+        self.on_broken("runner.protocol", f"{method} came without an id")
 
     def on_call_cancelled(self, call_id: MessageId) -> None:
         """Stop answering a call that the runner gave up."""

@@ -127,7 +127,9 @@ class RecordingReader:
         kept = entry.data if entry.blob is None and len(entry.data) <= self._room else None
         self._room -= 0 if kept is None else len(kept)
         changed = head.error is None and is_effect(head.method, head.effect)
-        self.recording.add_call(head.name, entry.position, kept, blob=entry.blob, changed=changed)
+        self.recording.add_call(
+            head.name, entry.position, kept, blob=entry.blob, changed=changed, alone=head.alone
+        )
 
 
 def _counts(entry: StoredEntry) -> bool:
@@ -211,6 +213,10 @@ class Resumption:
     def peek(self, name: CallName) -> RecordedCall | None:
         """Return a call with a recorded outcome, or None; this does not count as the runner's call."""
         return self._forward.peek(name)
+
+    def ahead(self, already: int) -> RecordedCall | None:
+        """Return the call whose answer may be sent ahead of it, after `already` such answers; or None."""
+        return self._forward.ahead(already)
 
     def may_answer(self, call: RecordedCall) -> bool:
         """Whether a recorded answer may be delivered now. Call `answered` afterwards."""

@@ -40,6 +40,7 @@ from hostler_protocol.incoming import (
     Broken,
     CallCancelled,
     Called,
+    CalledAhead,
     Incoming,
     Refused,
     Replied,
@@ -52,7 +53,16 @@ from hostler_protocol.incoming import (
 from hostler_protocol.limits import Limits
 from hostler_protocol.link import Link
 from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest
-from hostler_protocol.methods import NoParams, RunCancelNote, RunCreditNote, RunParkNote, RunStartParams, Side
+from hostler_protocol.methods import (
+    AnswerAhead,
+    NoParams,
+    RunAheadNote,
+    RunCancelNote,
+    RunCreditNote,
+    RunParkNote,
+    RunStartParams,
+    Side,
+)
 from hostler_protocol.states import State
 
 RESTART_POLL_SECONDS = 0.1
@@ -79,6 +89,8 @@ class PluginConnection:
         self.tools: dict[str, ToolManifest] = {}
         self.warnings: list[str] = []
         """Defects in the plugin's identity and manifests."""
+        self.takes_ahead = False
+        """Whether answers may be sent ahead of their calls."""
         self.limits = limits
         self.link = Link(Side.HOST, wire_limits)
         self.closed: asyncio.Future[PluginError] = asyncio.get_running_loop().create_future()
@@ -129,7 +141,7 @@ class PluginConnection:
             self._fail(PluginStartError("the start was given up"))
             raise
         self.identity, self.warnings = offer.identity, offer.warnings
-        self.runners, self.tools = offer.runners, offer.tools
+        self.runners, self.tools, self.takes_ahead = offer.runners, offer.tools, offer.takes_ahead
         for warning in self.warnings:
             _log.warning("plugin %s: %s", self.expected_key, warning)
         self._monitor.start()
@@ -257,6 +269,10 @@ class PluginConnection:
         await self.drain()
         return not self.closed.done()
 
+    def send_ahead(self, run_id: str, requests: int, answers: list[AnswerAhead]) -> None:
+        """Send answers ahead of their calls. `requests`: how many calls with an id were seen before."""
+        self._notify("run/ahead", RunAheadNote(run_id=run_id, requests=requests, answers=answers))
+
     async def drain(self) -> None:
         """Wait until few bytes are unsent, or the connection is closed."""
         await self._out.drain()
@@ -312,6 +328,8 @@ class PluginConnection:
                     self._deliver_calls()
                 else:
                     self._runs.call(item)
+            elif isinstance(item, CalledAhead):
+                self._runs.call_ahead(item)
             else:
                 self._take_other(item)
         if results:

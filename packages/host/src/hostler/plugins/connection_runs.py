@@ -9,7 +9,7 @@ from typing import Any
 from hostler.plugins.handler import RunHandler
 from hostler_protocol.errors import PluginError
 from hostler_protocol.frames import MessageId
-from hostler_protocol.incoming import Called, ResultArrived
+from hostler_protocol.incoming import Called, CalledAhead, ResultArrived
 
 
 @dataclass(slots=True)
@@ -91,6 +91,12 @@ class ConnectionRuns:
         if run is not None:
             method = called.method.removeprefix("host/")
             self._tell(run_id, run, run.handler.on_call, called.id, method, called.params)
+
+    def call_ahead(self, called: CalledAhead) -> None:
+        """Deliver a call that took the answer sent ahead of it."""
+        run = self._runs.get(called.run_id)
+        if run is not None:
+            self._tell(called.run_id, run, run.handler.on_call_ahead, called.method, called.params)
 
     def call_cancelled(self, run_id: str, call_id: MessageId) -> None:
         """Report that the runner no longer waits for a delivered call."""

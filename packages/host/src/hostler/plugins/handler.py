@@ -35,6 +35,9 @@ class RunHandler(Protocol):
     def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
         """A Host API call, `method` without `host/`; answer with `reply` or `refuse`."""
 
+    def on_call_ahead(self, method: str, params: Any) -> None:
+        """A Host API call that took the answer sent ahead of it. It gets no other."""
+
     def on_call_cancelled(self, call_id: MessageId) -> None:
         """The runner no longer waits for this call."""
 

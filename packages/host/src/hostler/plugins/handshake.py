@@ -19,12 +19,16 @@ from hostler_protocol.methods import HostIdentity, InitializeParams, InitializeR
 
 @dataclass(frozen=True, slots=True)
 class PluginOffer:
-    """A plugin's identity and valid manifests; `warnings` are about the invalid ones."""
+    """A plugin's identity and valid manifests; `warnings` are about the invalid ones.
+
+    `takes_ahead`: whether answers may be sent ahead of their calls.
+    """
 
     identity: PluginIdentity
     runners: dict[str, AgentRunnerManifest]
     tools: dict[str, ToolManifest]
     warnings: list[str]
+    takes_ahead: bool
 
 
 Ask = Callable[[str, Any], Awaitable[Any]]
@@ -69,4 +73,4 @@ async def _offer(ask: Ask, expected_key: str, limits: Limits) -> PluginOffer:
     runners, warnings = read_runners(reply.plugin, listed)
     # in a thread: hostile schemas take many seconds
     tools, more = await asyncio.to_thread(read_tools, offered) if offered.tools else ({}, [])
-    return PluginOffer(reply.plugin, runners, tools, warnings + more)
+    return PluginOffer(reply.plugin, runners, tools, warnings + more, reply.ahead)

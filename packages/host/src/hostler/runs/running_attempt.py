@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from hostler.calls.answers_ahead import SendAhead
 from hostler.calls.executor import CallExecutor
 from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import PausedCall
@@ -28,13 +29,14 @@ from hostler_protocol.errors import (
     HostlerError,
     PluginCrashedError,
     PluginError,
+    PluginProtocolError,
     PluginStartError,
     RunFailure,
     UnavailableError,
 )
 from hostler_protocol.frames import MessageId
 from hostler_protocol.incoming import ResultArrived
-from hostler_protocol.limits import INITIAL_RESULT_CREDIT
+from hostler_protocol.limits import INITIAL_RESULT_CREDIT, MAX_ANSWERS_AHEAD_BYTES
 from hostler_protocol.methods import RunStartParams
 from hostler_protocol.results import TERMINAL_RESULTS, AgentRunResult
 
@@ -88,6 +90,7 @@ class RunningAttempt:
             blobs=services.blobs,
             runner=parts.connection,
             resumption=self._resumption,
+            ahead=self._ahead(),
             inherited=prepared.inherited,
             held=self._held_calls,
             progressed=progressed,
@@ -95,6 +98,13 @@ class RunningAttempt:
             active=clock.active,
         )
         self._pauses = AttemptPauses(parts, self._calls, self._held_calls, services.explicit_pauses)
+
+    def _ahead(self) -> SendAhead | None:
+        connection = self._connection
+        max_bytes = min(MAX_ANSWERS_AHEAD_BYTES, connection.link.limits.max_message_bytes // 2)
+        if not connection.takes_ahead:
+            return None
+        return SendAhead(partial(connection.send_ahead, self._run.run_id), max_bytes)
 
     # -- the start and the end --------------------------------------------------------------------
 
@@ -220,6 +230,20 @@ class RunningAttempt:
         """Begin a Host API call."""
         self._clock.active()
         self._calls.begin(call_id, method, params)
+
+    def on_call_ahead(self, method: str, params: Any) -> None:
+        """Check a call whose answer was sent ahead of it."""
+        if self._end.ended:
+            return
+        self._clock.active()
+        try:
+            why = self._calls.take_ahead(method, params)
+        except PluginProtocolError as error:
+            self._stop_runner(error.message)
+            self.on_broken("runner.protocol", error.message)
+        else:
+            if why is not None:
+                self._diverged(why)
 
     def on_call_cancelled(self, call_id: MessageId) -> None:
         """Give a call up: the runner no longer waits for it."""
