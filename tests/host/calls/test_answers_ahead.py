@@ -71,8 +71,8 @@ async def test_a_plugin_that_does_not_take_them_gets_none(attempts: Attempts) ->
             second.take_ahead("state.set", value=1, **STATE)
 
 
-async def test_more_are_sent_when_half_of_them_are_taken(attempts: Attempts) -> None:
-    count = MAX_ANSWERS_AHEAD + 10
+async def test_more_are_sent_when_some_of_them_are_taken(attempts: Attempts) -> None:
+    count = MAX_ANSWERS_AHEAD + 200
     async with attempts.attempt() as first:
         for _ in range(count):
             await first.call("state.get", **STATE)
@@ -80,10 +80,13 @@ async def test_more_are_sent_when_half_of_them_are_taken(attempts: Attempts) -> 
         again=await attempts.lost(first.run), resumed=True, ahead_bytes=PLENTY
     ) as second:
         await second.call("state.get", **STATE)
-        assert [len(answers) for _, answers in second.ahead] == [MAX_ANSWERS_AHEAD]
-        for _ in range(count - 2):
+        most = 0
+        for taken in range(count - 2):
+            most = max(most, sum(len(answers) for _, answers in second.ahead) - taken)
             assert second.take_ahead("state.get", **STATE) is None
-        assert [len(answers) for _, answers in second.ahead] == [MAX_ANSWERS_AHEAD, 8]
+        assert sum(len(answers) for _, answers in second.ahead) == count - 2
+        assert most <= MAX_ANSWERS_AHEAD
+        assert len(second.ahead) < 30
         assert second.take_ahead("state.get", **STATE) == (
             "state.get was made with an answer that was sent ahead of another call"
         )

@@ -48,7 +48,7 @@ MAX_TOOL_NAME_CHARS = 64
 """A tool's name without its plugin's: both together still fit a model service's function names."""
 INITIAL_RESULT_CREDIT = 64
 """Results a runner may send before the host's first `run/credit`."""
-MAX_ANSWERS_AHEAD = 256
+MAX_ANSWERS_AHEAD = 1024
 """Answers sent ahead of their calls that no call has taken yet, per run: so far a runner may be ahead of its
 host's checks."""
 MAX_ANSWERS_AHEAD_BYTES = 256 * KIB
