@@ -8,8 +8,19 @@ from hostler.host.config import PluginEntry
 
 REACH_OUT = frozenset(
     {
-        *("attacker", "busy", "doer", "doomed", "effects", "flood", "historian", "lender", "listener"),
-        *("puppet", "stepper", "toolbox"),
+        *(
+            "attacker",
+            "busy",
+            "cheat",
+            "doer",
+            "doomed",
+            "effects",
+            "flood",
+            "historian",
+            "lender",
+            "listener",
+        ),
+        *("puppet", "repeater", "stepper", "toolbox"),
     }
 )
 """Folders of those that cannot be sandboxed: they use files and sockets that a test gives them."""
