@@ -66,6 +66,12 @@ are UTC epoch seconds. The same in machine-readable form: [`schema/v1.json`](../
   run with `runner.protocol`.
 - **Parking.** `run/park` ends the attempt: its open calls are never answered. The run continues with
   a new `run/start` when the decision is in.
+- **Ahead.** A plugin that says `ahead` at the handshake gets answers to the next calls of a resumed
+  run before it makes them (`run/ahead`), in order. A call that is exactly the next one, by method and
+  digest, takes its answer and is sent without an id, as a notification. Any other call is sent with an
+  id, and makes void what came ahead, or is on its way: a `run/ahead` whose `requests` is not the number
+  of calls with an id that the attempt has sent. A call says `alone` if the attempt waits for no other
+  answer. A call that took an answer that is not its own ends the attempt with `replay.diverged`.
 - **Sizes.** A request over `max_message_bytes` is answered `payload_too_large`; a result over
   `max_result_bytes` ends its run with that code. Where the message does not tell whose it is, the
   connection ends.

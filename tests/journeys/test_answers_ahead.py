@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from hostler.domain.type_fit import convert
+from hostler.host.config import ConfigFile
 from support import stepping
-from support.stepping import Ended, Stage, stage
+from support.stepping import Ended, Stage, Steps, stage
 
 PLUGINS = Path(stepping.__file__).with_name("plugins")
 PLACE = {"conversation_id": "c1", "actor": {"actor_type": "user", "actor_id": "ada"}}
@@ -23,9 +25,7 @@ STATE = {"scope": "conversation", "key": "k", "alone": True}
 async def repeating(tmp_path: Path, **agent: Any) -> AsyncIterator[Stage]:
     async with stage(tmp_path, plugin=PLUGINS / "repeater", agent=False) as host:
         spec = {"name": "main", "runner": "plugin:test/repeater/default", "recovery": {"max_attempts": 4}}
-        await host.host.apply(
-            stepping.convert({"agents": [spec | agent]}, stepping.ConfigFile, "t"), actor="test"
-        )
+        await host.host.apply(convert({"agents": [spec | agent]}, ConfigFile, "t"), actor="test")
         yield host
 
 
@@ -110,7 +110,7 @@ async def cheating(tmp_path: Path) -> AsyncIterator[Stage]:
     shutil.copy(PLUGINS / "stepper" / "stepper.py", plugin)
     async with stage(tmp_path / "data", plugin=plugin, agent=False) as host:
         spec = {"name": "main", "runner": "plugin:test/cheat/resumable"}
-        await host.host.apply(stepping.convert({"agents": [spec]}, stepping.ConfigFile, "t"), actor="test")
+        await host.host.apply(convert({"agents": [spec]}, ConfigFile, "t"), actor="test")
         yield host
 
 
@@ -125,7 +125,7 @@ async def test_calls_that_took_their_answers_are_checked_and_what_follows_is_liv
 
 @pytest.mark.parametrize("value", [3, True, 99])
 async def test_an_answer_taken_for_another_call_ends_the_attempt(tmp_path: Path, value: Any) -> None:
-    steps = {"1": [*sets(0, 1, 2, 3), ["crash"]], "2": [*sets(0), taken(value), *sets(4), ["tell"]]}
+    steps: Steps = {"1": [*sets(0, 1, 2, 3), ["crash"]], "2": [*sets(0), taken(value), *sets(4), ["tell"]]}
     async with cheating(tmp_path) as host:
         ended = await host.run(steps, **PLACE)
     assert ended.last["code"] == "replay.diverged"
@@ -134,7 +134,7 @@ async def test_an_answer_taken_for_another_call_ends_the_attempt(tmp_path: Path,
 
 
 async def test_the_answer_behind_the_last_one_sent_is_nobodys(tmp_path: Path) -> None:
-    steps = {"1": [*sets(0, 1, 2), ["crash"]], "2": [*sets(0), taken(1), taken(2), ["tell"]]}
+    steps: Steps = {"1": [*sets(0, 1, 2), ["crash"]], "2": [*sets(0), taken(1), taken(2), ["tell"]]}
     async with cheating(tmp_path) as host:
         ended = await host.run(steps, **PLACE)
     assert ended.last["code"] == "replay.diverged"

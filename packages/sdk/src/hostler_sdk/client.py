@@ -78,7 +78,7 @@ class HostConnection:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._link = Link(Side.PLUGIN)
-        self.calls = CallTable(self._link, self.write, self.write_now, self.write_later)
+        self.calls = CallTable(self._link, self.write, self.write_now, self.write_later, self.turn)
         self._tools = ServedToolCalls(plugin.tools, self._link, self.write, self._leave_when_drained)
         self._runs: dict[str, RunExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -131,6 +131,8 @@ class HostConnection:
         """Send a message that nobody waits for, in order with all others."""
         self._out.append(data)
         self._out_bytes += len(data)
+        if self._out_bytes >= FLUSH_BYTES:
+            self.flush()
         if not self._in_no_hurry:
             self._in_no_hurry = True
             if self._turns == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -97,6 +97,13 @@ class RunCalls:
     def __init__(self) -> None:
         self.open: set[CallInFlight] = set()
         self.ahead = AnswersAhead()
+        self.taking = 0
+        """Calls that took an answer sent ahead, and have not returned it yet."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the attempt waits for an answer."""
+        return bool(self.open) or self.taking > 0
 
 
 class CallTable:
@@ -108,18 +115,24 @@ class CallTable:
         write: Callable[[bytes], None],
         write_now: Callable[[bytes], None],
         write_later: Callable[[bytes], None],
+        turn: Callable[[], Awaitable[None]],
     ) -> None:
         self._link = link
         self._write = write
         self._write_now = write_now
         self._write_later = write_later
+        self._turn = turn
         self._calls: dict[MessageId, CallInFlight] = {}
         self._room = asyncio.Semaphore(MAX_OPEN_REQUESTS)
 
     async def call(self, method: str, params: dict[str, Any], owner: RunCalls) -> Any:
         """Make a call and return its reply. Raises HostError if it is refused."""
         if owner.ahead and (reply := self._take_ahead(method, params, owner)) is not None:
-            await asyncio.sleep(0)  # like any answer, it lets the run's other tasks go on first
+            owner.taking += 1
+            try:
+                await self._turn()  # like any answer, it lets the run's other tasks go on first
+            finally:
+                owner.taking -= 1
             return reply
         call = await self._begin(method, params, owner)
         try:
@@ -150,7 +163,7 @@ class CallTable:
 
     def _take_ahead(self, method: str, params: dict[str, Any], owner: RunCalls) -> Any:
         """Return the reply if it is the next one sent ahead, and tell the host of the call; else None."""
-        if method not in CALLS or owner.open or self._link.state not in (State.READY, State.DRAINING):
+        if method not in CALLS or owner.waiting or self._link.state not in (State.READY, State.DRAINING):
             return None
         try:
             data = self._link.notify(f"host/{method}", payload := raw({**params, "alone": True}))
@@ -173,7 +186,7 @@ class CallTable:
             known = [name for name in CALLS if name.startswith(group)] or CALLS
             raise InvalidArgument(f"there is no host call {method!r:.100}; there are {', '.join(known)}")
         try:
-            id_, data = self._link.request(f"host/{method}", {**params, "alone": not owner.open})
+            id_, data = self._link.request(f"host/{method}", {**params, "alone": not owner.waiting})
         except PayloadTooLargeError as error:
             raise PayloadTooLarge(f"{method}: {error.message}: send large content in parts") from error
         except (TypeError, ValueError) as error:  # msgspec: a value that is not JSON

@@ -235,7 +235,6 @@ class RunningAttempt:
         """Check a call whose answer was sent ahead of it."""
         if self._end.ended:
             return
-        self._clock.active()
         try:
             why = self._calls.take_ahead(method, params)
         except PluginProtocolError as error:
