@@ -41,6 +41,7 @@ FAULTS = [
     ("answers_notifications", "unknown_notification", "a notification was answered"),
     ("deaf_during_runs", "ping_during_run", "an answer to ping: nothing within"),
     ("ignores_cancel", "cancel", "run/end: nothing within"),
+    ("takes_any", "answer_ahead", "host/state.get took an answer that was sent ahead of another call"),
     ("whole_reads", "cut_bytes", "the process ended with status 1"),
     ("one_at_a_time", "concurrent_runs", "an answer to run/start of default: nothing within"),
     ("small_buffer", "large_message", "line too long"),

@@ -161,6 +161,9 @@ def take_note(message: dict[str, Any]) -> None:
         run.advance()
     elif method == "run/cancel" and run and FAULT != "ignores_cancel":
         run.end()
+    elif method == "run/ahead" and FAULT == "takes_any":
+        params = {"run_id": params["run_id"], "scope": "actor", "key": "k"}
+        send({"method": "host/state.get", "params": params})
     elif method.startswith("conformance/") and FAULT == "answers_notifications":
         refuse(None, -32601, "unknown notification")
 

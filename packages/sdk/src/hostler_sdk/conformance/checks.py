@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import (
     JSONRPC_INVALID_PARAMS,
     JSONRPC_METHOD_NOT_FOUND,
     HostlerError,
     InvalidArgumentError,
 )
-from hostler_protocol.frames import Request, encode, raw
+from hostler_protocol.frames import Notification, Request, encode, raw
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_MESSAGE_BYTES, PROTOCOL_VERSION
-from hostler_protocol.methods import NoParams
+from hostler_protocol.methods import AnswerAhead, NoParams, RunAheadNote
 from hostler_protocol.results import HOST_ONLY_RESULTS, RESULT_TYPES, decode_data
 from hostler_sdk.conformance import tools
 from hostler_sdk.conformance.process import (
@@ -228,6 +229,21 @@ async def cancel(candidate: Candidate) -> str:
         return "the next run works"
 
 
+async def answer_ahead(candidate: Candidate) -> str:
+    """An answer that came ahead is taken by no other call than its own, and holds up no run."""
+    async with candidate.started() as plugin:
+        run = await plugin.start_run((await plugin.runners())[0])
+        answer = AnswerAhead(method="state.get", digest="0" * 64, result=raw({"value": 1, "version": 1}))
+        note = RunAheadNote(run_id=run.context.run_id, requests=0, answers=[answer])
+        plugin.write(encode(Notification("run/ahead", raw(note))) + b"\n")
+        await plugin.ended(run)
+        await plugin.ping()
+        calls = [one for one in plugin.frames if str(one.get("method")).removeprefix("host/") in CALLS]
+        if taken := [call["method"] for call in calls if "id" not in call]:
+            raise ViolationError(f"{taken[0]} took an answer that was sent ahead of another call")
+        return f"{len(calls)} calls took none"
+
+
 async def cut_bytes(candidate: Candidate) -> str:
     """Messages may arrive in pieces, cut anywhere, even within a character."""
     async with candidate.started(cut=True) as plugin:
@@ -306,6 +322,7 @@ CHECKS: dict[str, Check] = {
     "unknown_notification": unknown_notification,
     "ping_during_run": ping_during_run,
     "cancel": cancel,
+    "answer_ahead": answer_ahead,
     "cut_bytes": cut_bytes,
     "concurrent_runs": concurrent_runs,
     "large_message": large_message,
