@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from hostler.simulation.entropy import EPOCH
 from simulation.judges.attempts import CALM, LOST
 from simulation.judges.prompt import PROMPT_SECONDS, SLOTS
-from simulation.life import Life
-from simulation.plan import MAX_MOMENT
+from simulation.life import LEASE_SECONDS, Life
 
 AT_PLUGINS = frozenset(
     {
@@ -75,10 +74,15 @@ def _orphans(life: Life) -> Iterator[tuple[float, str, int]]:
 
 
 def _undisturbed(life: Life, since: float, seconds: float) -> float:
-    """Return from when on nothing keeps hosts from working: from `since`, or from the end of the faults."""
-    for action in life.plan.actions:
-        if action.at <= since + seconds and action.what not in CALM | AT_PLUGINS:
-            return max(since, MAX_MOMENT)
+    """Return from when on nothing keeps hosts from working: `since`, or when leases that were lost are over
+    after the faults.
+    """
+    calm = next(
+        (at for at, kind, data in life.outside.notes if kind == "happened" and data["who"] == "all"), 0
+    )
+    for at, kind, data in life.outside.notes:
+        if kind == "action" and at <= since + seconds and data["what"] not in CALM | AT_PLUGINS:
+            return max(since, calm + 2 * LEASE_SECONDS)
     return since
 
 
