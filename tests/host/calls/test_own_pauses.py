@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from hostler.domain.events import Caller
+from hostler.domain.pause_actions import Action
 from hostler.domain.pause_values import PausedCall
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import pause_calls, pause_claims, pause_votes, pauses
-from support.call_attempt import Attempts, CallAttempt, attempt_grant, attempts_on
+from hostler.storage.stores import api_keys, pause_calls, pause_claims, pause_votes, pauses
+from hostler_protocol.errors import DeniedError
+from support.call_attempt import Attempts, CallAttempt, ada, attempt_grant, attempts_on
 from support.call_params import params_of
 from support.gates import Gate
 from support.pauses import ADMIN, call, open_pause
@@ -27,7 +30,7 @@ async def attempts(database: SqlDatabase, tmp_path: Path) -> AsyncIterator[Attem
         yield made
 
 
-async def approve_ahead(attempt: CallAttempt) -> None:
+async def approve_ahead(attempt: CallAttempt, by: Caller = ADMIN) -> None:
     """The attempt goes on from a pause of its runner's own, in which a call was approved."""
     arguments = params_of("tool.call", attempt.run.run_id).parameters  # type: ignore[attr-defined]
     asked = call("k1", tool_name="search", arguments=arguments, pin=attempt.scope.grant.tool_pins["search"])
@@ -35,7 +38,7 @@ async def approve_ahead(attempt: CallAttempt) -> None:
     def work(tx: Tx) -> None:
         pause = open_pause(tx, asked, run_id=attempt.run.run_id, form="explicit")
         (one,) = pause_calls.of_pause(tx, pause)
-        pause_votes.record(tx, pause, one, "approve", ADMIN)
+        pause_votes.record(tx, pause, one, "approve", by)
         pause_calls.decide(tx, pause, one, "approved", cause="t", actor="admin")
         pauses.settle(tx, pause, actor="admin")
         pause_claims.begin_resuming(tx, attempt.run.run_id, attempt.run.attempt)
@@ -86,3 +89,42 @@ async def test_10_an_approved_call_that_was_begun_is_made_again_and_not_asked_ag
         assert later.requested == []
     first, again = attempts.tools.calls
     assert first.effect_key == again.effect_key
+
+
+@pytest.mark.parametrize("again", ["approve", "deny"])
+async def test_17_a_call_whose_approver_may_not_approve_any_more_waits_under_its_own_name(
+    attempts: Attempts, again: str
+) -> None:
+    boss, other = [await ada(attempts.world, "admin", subject=f"user:{name}") for name in ("boss", "other")]
+    async with attempts.attempt(attempt_grant(**ASKS)) as attempt:
+        await approve_ahead(attempt, boss)
+        await attempts.world.db.write(lambda tx: api_keys.revoke(tx, "main", boss.key_id))
+        tool = attempt.begin("tool.call")
+        while (await attempt.pause())[0].status != "open":
+            await attempt.calls.quiet()
+        question = attempt.begin("interaction.request")  # joins it, as it is open again
+        (asked,) = await attempt.asked()
+        for _ in range(3):
+            attempt.held.changed()
+            await attempt.writing()
+            await attempt.log.settled()
+        pause, calls = await attempt.pause()
+        assert (pause.form, pause.status) == ("explicit", "open")
+        assert [(one.call_id, one.decision) for one in calls] == [
+            ("k1", "undecided"),
+            (asked.call_id, "undecided"),
+        ]
+        assert attempts.tools.calls == []
+        await attempt.decide(
+            other,
+            Action(call_id="k1", type="approve" if again == "approve" else "deny"),
+            Action(call_id=asked.call_id, type="answer", values={}),
+        )
+        if again == "approve":
+            assert (await attempt.runner.answer(tool)).result == 1
+        else:
+            with pytest.raises(DeniedError):
+                await attempt.runner.answer(tool)
+        assert (await attempt.runner.answer(question)).decision == "answered"
+        assert len(attempts.tools.calls) == (again == "approve")
+        assert (await approved(attempt)).decided_by == "user:other"

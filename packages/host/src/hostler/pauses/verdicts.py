@@ -65,16 +65,22 @@ def _settled(
 def _call(tx: Tx, pause: Pause, question: Question) -> PausedCall | None:
     """The call by its name. In the explicit form the runner chose the names, so that they prove nothing:
     there it is an approved call of the same tool with the same arguments that the host is to execute, or
-    has begun to.
+    has begun to; also one whose approval was undone, so that it is asked again, however that is decided. What
+    joined such a pause while it was open again has the name that the host gave it.
     """
     if pause.form == "implicit":
         return pause_calls.find(tx, pause, question.call_id)
+    own = [call for call in pause_calls.of_pause(tx, pause) if call.created_at == pause.created_at]
+    joined = pause_calls.find(tx, pause, question.call_id)
+    if joined is not None and joined.call_id not in {call.call_id for call in own}:
+        return joined
     if question.kind != "approval":
         return None
     wanted = args_hash(question.parameters)
-    for call in pause_calls.of_pause(tx, pause):
+    for call in own:
         same = call.asked.tool_name == question.tool_name and call.args_hash == wanted
-        approved = call.kind == "approval" and call.decision == "approved" and call.asked.executor == "host"
+        decided = call.decision == "approved" or (call.revision > 1 and not call.handed_over)
+        approved = call.kind == "approval" and decided and call.asked.executor == "host"
         begun = call.effect_key if call.execution == "reserved" else None
         if same and approved and call.execution in {"none", "reserved"} and begun == question.begun_under:
             return call
