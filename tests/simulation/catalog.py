@@ -43,6 +43,7 @@ from simulation.workloads import (
     models,
     operators,
     people,
+    rights,
     sealing,
     services,
     strangers,
@@ -77,6 +78,7 @@ PLANNERS = (
     erasures.plan,
     sealing.plan,
     ahead.plan,
+    rights.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -93,6 +95,7 @@ HANDLERS: dict[str, Handler] = {
     **strikes.ACTIONS,
     **erasures.ACTIONS,
     **sealing.ACTIONS,
+    **rights.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant, leases.attend]
 _OTHERS = [

@@ -149,6 +149,11 @@ class Life:
         """References to the keys that seal pauses now, the current one first."""
         self._facts: dict[Path, tuple[int, sqlite3.Connection]] = {}
         """Inode and connection of each database that was read."""
+        self.keys: dict[str, str] = {}
+        """The valid keys of people of the first workspace who decide, by their names."""
+        self.revoked: set[str] = set()
+        """Keys that are revoked, or about to be; their holders get others once they are in `renewed`."""
+        self.renewed: set[str] = set()
         self.logged = _Records()
         self.world.plugins.at_start.append(self._plugin_starts)
         self._lay_out(template)

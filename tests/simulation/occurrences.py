@@ -250,6 +250,7 @@ PEOPLE: dict[str, Count] = {
         "SELECT count(*) FROM pauses WHERE data_key IS NOT NULL AND status = 'resumed'"
     ),
     "keys of pauses changed": _noted("operated", what="change pause key"),
+    "keys of people revoked": _noted("revoked"),
     "calls approved ahead": _calls("similar_id IS NOT NULL"),
     "calls that joined an open pause": _sql(
         "SELECT count(*) FROM audit WHERE action = 'pause.call.undecided' AND body LIKE '%\"from\":null%'"

@@ -19,6 +19,17 @@ def write_word(life: Life) -> None:
     (life.folder / "h0/logs/told.log").write_text("it said amber 1")
 
 
+REVOKED = (
+    "UPDATE api_keys SET revoked_at = (SELECT min(created_at) FROM approval_rules) WHERE subject = 'clerk'"
+)
+
+
+def late_intents(life: Life) -> None:
+    """Let keys be revoked, and calls have been made long after they were approved."""
+    life.rows("UPDATE api_keys SET revoked_at = (SELECT max(created_at) FROM decision_votes)")
+    life.rows("UPDATE journal SET at = at + 60000 WHERE kind = 'intent'")
+
+
 LEFT = [
     # -- leftovers
     Tampering("leftovers.judge", "a lane that is held is left", one_of("runs", active_lane="'x'")),
@@ -67,6 +78,9 @@ LEFT = [
         "UPDATE audit SET body = json_set(body, '$.uses', 0) WHERE action = 'approval_rule.created'",
         "ERASED",
     ),
+    Tampering("decisions._revoked", "was approved ahead with a key that was revoked", REVOKED, "ERASED"),
+    Tampering("decisions._revoked", "after the key that approved it ahead was revoked", REVOKED, "ERASED"),
+    Tampering("decisions._revoked", "after the key that had approved it was revoked", late_intents, "ERASED"),
     Tampering("decisions._ahead", "is not like", one_of("approval_rules", tool_name="'x'"), "ERASED"),
     # -- erased
     Tampering("erased._done", "conversation talk was never deleted", drop_note("erased"), "ERASED"),

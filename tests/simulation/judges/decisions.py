@@ -21,7 +21,15 @@ VOTES_OF = {"denied": {"deny"}, "answered": {"result", "error", "answer", "happe
 
 def judge(life: Life) -> list[str]:
     """All of it."""
-    return [*_votes(life), *_permitted(life), *_told(life), *_kept(life), *_ahead(life), *_sealed(life)]
+    return [
+        *_votes(life),
+        *_permitted(life),
+        *_told(life),
+        *_kept(life),
+        *_ahead(life),
+        *_sealed(life),
+        *_revoked(life),
+    ]
 
 
 def _votes(life: Life) -> list[str]:
@@ -190,3 +198,40 @@ def _sealed(life: Life) -> list[str]:
         for pause, key, state in rows
         if life.plan.pause_key and (key is None or (state is not None and b"answers" in bytes(state)))
     ]
+
+
+def _revoked(life: Life) -> list[str]:
+    """No call begins that is approved by people whose key is revoked, alone or with too few others.
+
+    Times are those of one clock: where it is set nobody knows what was first.
+    """
+    if any(action.what == "clock" for action in life.plan.actions):
+        return []
+    revoked = dict(life.rows("SELECT key_id, revoked_at FROM api_keys WHERE revoked_at IS NOT NULL"))
+    keys = dict(life.rows("SELECT rule_id, key_id FROM approval_rules"))
+    ahead, found = {}, []
+    for rule, run, call, at in life.rows(
+        "SELECT target, json_extract(body, '$.run_id'), json_extract(body, '$.call_id'), created_at"
+        " FROM audit WHERE action = 'approval_rule.used' ORDER BY seq"
+    ):
+        ahead[run, call] = keys.get(rule)
+        if at > revoked.get(keys.get(rule), at):
+            found.append(f"call {call} of run {run} was approved ahead with a key that was revoked before")
+    for run, call, at in life.rows(
+        "SELECT run_id, json_extract(data, '$.call_id'), min(at) FROM journal"
+        " WHERE kind = 'intent' AND type = 'tool.call' GROUP BY 1, 2"
+    ):
+        approvals = life.rows(
+            "SELECT v.subject, v.key_id, coalesce(json_extract(c.asked, '$.rule.min_approvals'), 1)"
+            " FROM decision_votes v JOIN pause_calls c ON c.pause_id = v.pause_id AND c.call_id = v.call_id"
+            f" WHERE c.run_id = '{run}' AND c.call_id = '{call}' AND v.vote = 'approve'"
+            f" AND c.similar_id IS NULL AND v.created_at <= {at}"
+        )
+        valid = {subject for subject, key, _ in approvals if revoked.get(key, at) >= at}
+        if approvals and len(valid) < approvals[0][2]:
+            found.append(f"call {call} of run {run} was made after the key that had approved it was revoked")
+        if not approvals and at > revoked.get(ahead.get((run, call)), at):
+            found.append(
+                f"call {call} of run {run} was made after the key that approved it ahead was revoked"
+            )
+    return found

@@ -140,6 +140,8 @@ class Person:
         """Decide what comes, for as long as the life lasts."""
         await self._take_key()
         while not self.life.over:
+            if self.caller.key_id in self.life.revoked:
+                await self._get_another_key()
             host = await self._host()
             try:
                 while self.unanswered:
@@ -169,6 +171,16 @@ class Person:
         """Get a key of one's own: approvals count for as long as the key that gave them is valid."""
         key = await self.life.persist(self.prefer, self._make_key)
         self.caller = replace(self.caller, key_id=key.key_id)
+        if self.caller.workspace_id == WORKSPACE:
+            self.life.keys[self.caller.subject] = key.key_id
+
+    async def _get_another_key(self) -> None:
+        """Wait for another key: what was said with one that is revoked does not count any more."""
+        while self.caller.key_id not in self.life.renewed:
+            await wait(LOOK_SECONDS)
+        await self._take_key()
+        self.unanswered.clear()
+        self.said.clear()
 
     async def _make_key(self, host: Host) -> ApiKey:
         who = self.caller
@@ -276,7 +288,7 @@ class Person:
         answer = await host.ask(lambda h: h.pauses.act(self.caller, pause_id, request, idempotency_key=key))
         (action,) = request.actions
         self.life.outside.note(
-            "decided" if decides else "voted",
+            "decided" if decides and self.caller.key_id not in self.life.revoked else "voted",
             pause=pause_id,
             revision=request.revision,
             call=action.call_id,
