@@ -16,6 +16,7 @@ from hostler.http.endpoint import Endpoint, Router, endpoints_of
 from hostler.http.limits import MAX_RATE_BUCKETS
 from hostler.http.metrics import Metrics
 from hostler.http.middleware import HttpExchange, respond, respond_not_found
+from hostler.http.open_keys import OpenKeys, find_ended
 from hostler.http.route_table import ROUTE_MODULES
 from hostler.http.state import AppState
 from hostler.http.streams import Streams
@@ -64,6 +65,7 @@ def make_app(host: Host) -> App:
     state = AppState(
         host=host,
         keys=KeyRing(find_key(host.db), admin_key=settings.admin_key, workspace_id=settings.workspace),
+        open_keys=OpenKeys(find_ended(host.db)),
         rates=TokenBuckets(
             settings.requests_per_second,
             settings.requests_per_second,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ class EventStream:
     after: int = 0
     headers: Headers = field(default_factory=list)
     opening: Batches | None = None
+    while_valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Raises a HostlerError in its block when the stream has to end, since its reader's key has."""
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Send the stream; return its status."""

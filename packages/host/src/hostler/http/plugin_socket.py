@@ -11,6 +11,7 @@ from typing import Any
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.auth import require_right
 from hostler.http.middleware import admit
+from hostler.http.open_keys import ENDED
 from hostler.http.problems import PROBLEM_TYPE, encode_problem, problem_of, status_of
 from hostler.http.request import ApiRequest, headers_of
 from hostler.http.state import AppState
@@ -34,6 +35,11 @@ class SocketChannel:
         self._receive = receive
         self._send = send
         self._closed = False
+        self._refused = False
+
+    def refuse(self) -> None:
+        """Close with the code of a refusal, whoever closes: the token is no longer valid."""
+        self._refused = True
 
     async def _accept(self) -> None:
         if not self.accepted:
@@ -68,6 +74,8 @@ class SocketChannel:
         if self._closed or not self.accepted:
             return
         self._closed = True
+        if self._refused:
+            code, reason = _POLICY_VIOLATION, ENDED
         short = reason.encode()[:_MAX_CLOSE_REASON_BYTES].decode("utf-8", "ignore")
         try:
             await self._send({"type": "websocket.close", "code": code, "reason": short})
@@ -85,7 +93,8 @@ async def serve(state: AppState, path: str, scope: Scope, receive: Receive, send
             raise NotFoundError(f"there is no WebSocket at {path}; there is one at {PATH}")
         await admit(state, request)
         plugin = _plugin_of(request)
-        await state.host.supervisor.serve_remote(plugin, channel)
+        async with state.open_keys.held(request.holder, before=channel.refuse):
+            await state.host.supervisor.serve_remote(plugin, channel)
     except HostlerError as error:
         if not channel.accepted:
             await _deny(scope, send, error)

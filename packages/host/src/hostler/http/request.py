@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -86,6 +87,10 @@ class ApiRequest:
         """The address of the peer; no header can change it."""
         client = self.scope.get("client")
         return client[0] if client else "local"
+
+    def while_key_is_valid(self) -> AbstractAsyncContextManager[None]:
+        """Raise UnauthenticatedError in a block that takes long, when the caller's key ends."""
+        return self.state.open_keys.held(self.holder)
 
     def idempotency_key(self) -> str | None:
         """Return the Idempotency-Key, None if it is missing. InvalidArgumentError for an invalid one."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hostler.host.config import Settings
     from hostler.host.host import Host
 
+_KEYS_WORKER = "keys in use"
 _BACKLOG = 2048
 """Connections that wait in the kernel until they are accepted."""
 _ACCEPTED_AT_ONCE = 8
@@ -77,6 +78,8 @@ class HttpServer:
     async def start(self) -> None:
         """Start serving."""
         self._task = asyncio.create_task(self._server.serve(sockets=[self._listener]), name="http server")
+        state = self.app.state
+        state.host.workers.start(_KEYS_WORKER, state.open_keys.keep)
 
     async def wait(self) -> None:
         """Wait until the server has ended. Raises the error that ended it."""
@@ -90,6 +93,7 @@ class HttpServer:
         """
         await self.app.state.streams.finish(STREAM_FINISH_SECONDS)
         self.app.state.streams.close()
+        await self.app.state.host.workers.end(_KEYS_WORKER)
         self._server.should_exit = True
         if self._task is not None:
             await self._task

@@ -9,6 +9,7 @@ from hostler.domain.token_bucket import TokenBuckets
 from hostler.http.api_docs import ApiDocs
 from hostler.http.auth import KeyRing
 from hostler.http.metrics import Metrics
+from hostler.http.open_keys import OpenKeys
 from hostler.http.streams import Streams
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ class AppState:
 
     host: Host
     keys: KeyRing
+    open_keys: OpenKeys
     rates: TokenBuckets
     streams: Streams
     metrics: Metrics

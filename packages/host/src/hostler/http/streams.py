@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING
 
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.event_stream import Batches, EventStream
-from hostler.http.limits import STREAM_COMMENT_SECONDS, STREAM_PACE_SECONDS, STREAM_STUCK_SECONDS
+from hostler.http.limits import (
+    STREAM_COMMENT_SECONDS,
+    STREAM_FINISH_SECONDS,
+    STREAM_PACE_SECONDS,
+    STREAM_STUCK_SECONDS,
+)
 from hostler.http.problems import encode_problem, problem_of
 from hostler.http.responses import Headers
 from hostler.http.sse import COMMENT, EventChunk, chunks_of
@@ -122,7 +127,11 @@ class Streams:
         if scope["method"] != "HEAD" and not self._closing:
             now = asyncio.get_running_loop().time()
             stream = _Stream(answer.run_id, now, send, _connection_of(scope))
-            await self._serve(stream, answer, receive)
+            try:
+                async with answer.while_valid():
+                    await self._serve(stream, answer, receive)
+            except HostlerError as error:
+                await self._refuse(stream, error)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return 200
 
@@ -143,11 +152,18 @@ class Streams:
                 task.cancel()
             await asyncio.wait({pump, gone})
         if not pump.cancelled() and (error := pump.exception()) is not None:
-            if not isinstance(error, HostlerError):
-                raise error
-            await stream.write(
-                EventChunk.of(b"event: problem\ndata: %s\n\n" % encode_problem(problem_of(error)))
-            )
+            raise error
+
+    async def _refuse(self, stream: _Stream, error: HostlerError) -> None:
+        """Write why the stream ends, if its reader takes that soon; else break its connection off."""
+        try:
+            async with asyncio.timeout(STREAM_FINISH_SECONDS):
+                await stream.write(
+                    EventChunk.of(b"event: problem\ndata: %s\n\n" % encode_problem(problem_of(error)))
+                )
+        except TimeoutError:
+            if stream.connection is not None:
+                stream.connection.transport.abort()
 
     async def _pump(self, stream: _Stream, answer: EventStream) -> None:
         batches = answer.opening or answer.watch(answer.after)

@@ -141,7 +141,8 @@ async def post_event(
     request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
     if accepted.outcome == "deferred" and (wants_stream or query.wait is not None):
         timeout = MAX_ROUTE_SECONDS if query.wait is None else min(query.wait, MAX_WAIT_SECONDS)
-        accepted = await host.routed(request.workspace_id, accepted, timeout)
+        async with request.while_key_is_valid():
+            accepted = await host.routed(request.workspace_id, accepted, timeout)
     if accepted.run is None:
         return Json(accepted, 202)
     run_id = accepted.run.run_id
@@ -150,7 +151,9 @@ async def post_event(
         return await open_stream(request, run_id, query.last_event_id, headers)
     if query.wait is None:
         return Json(accepted, 202, headers)
-    run = await host.runs.wait(request.workspace_id, run_id, min(query.wait, MAX_WAIT_SECONDS), accepted=True)
+    async with request.while_key_is_valid():
+        seconds = min(query.wait, MAX_WAIT_SECONDS)
+        run = await host.runs.wait(request.workspace_id, run_id, seconds, accepted=True)
     return Json(run, 200 if run.status in _SETTLED else 202, headers)
 
 
@@ -196,7 +199,8 @@ async def get_event(request: ApiRequest, query: GetEventQuery) -> EventRecord:
         left = until - asyncio.get_running_loop().time()
         if not is_open or left <= 0:
             return msgspec.structs.replace(event_record(event), envelope=event.envelope)
-        await asyncio.sleep(min(left, POLL_SECONDS))
+        async with request.while_key_is_valid():
+            await asyncio.sleep(min(left, POLL_SECONDS))
 
 
 def event_record(event: StoredEvent) -> EventRecord:

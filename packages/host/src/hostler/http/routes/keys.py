@@ -120,6 +120,7 @@ async def revoke_key(request: ApiRequest) -> Empty:
         )
         raise NotFoundError(f"there is no key {key_id!r}{extra}")
     request.state.keys.forget(key_id)
+    request.state.open_keys.end(key_id)
     if key.plugin is not None and key.plugin not in expected:
         request.state.host.supervisor.forget_remote(key.plugin)
     return Empty()

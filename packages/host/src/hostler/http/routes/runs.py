@@ -252,7 +252,8 @@ async def open_stream(
             f"Last-Event-ID {after} is not the id of an event of this stream: its last is {run.sequence}"
         )
     watch = partial(host.runs.feed.watch, run_id)
-    stream = EventStream(request.state.streams.serve, run_id, watch, after, headers)
+    serve, valid = request.state.streams.serve, request.while_key_is_valid
+    stream = EventStream(serve, run_id, watch, after, headers, while_valid=valid)
     if run.status not in TERMINAL_STATUSES:
         return stream
     # The run has ended, so the first batch is there at once and shows whether the cursor is still valid.

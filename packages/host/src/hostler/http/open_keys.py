@@ -1,0 +1,165 @@
+"""The keys with which connections were opened that stay open: streams, waiting requests, remote plugins.
+
+A connection ends with its key: at once if that is revoked on this host or expires; within KEY_CACHE_SECONDS
+if it is revoked on another host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from hostler.domain.events import Caller
+from hostler.http.auth import ADMIN_KEY_ID, KeyHolder
+from hostler.http.limits import KEY_CACHE_SECONDS
+from hostler.http.problems import UnauthenticatedError
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import api_keys
+
+ENDED = "this key is no longer valid: it has expired, or was revoked"
+CLOCK_SECONDS = 0.01
+"""After an expiry; the clocks of host and database may be so far apart."""
+KEYS_AT_ONCE = 500
+"""Keys that are looked up in one transaction."""
+FindEnded = Callable[[Iterable[Caller]], Awaitable[set[str]]]
+"""Callers -> the ids of those keys that are revoked or expired."""
+
+
+def find_ended(db: Database) -> FindEnded:
+    """Return the lookup in the database."""
+
+    async def find(callers: Iterable[Caller]) -> set[str]:
+        ended: set[str] = set()
+        left = list(callers)
+        while left:
+            some, left = left[:KEYS_AT_ONCE], left[KEYS_AT_ONCE:]
+            ended |= await db.read(lambda tx, some=some: {one.key_id for one in some if _has_ended(tx, one)})  # type: ignore[misc]
+        return ended
+
+    return find
+
+
+def _has_ended(tx: Tx, caller: Caller) -> bool:
+    key = api_keys.find(tx, caller.workspace_id, caller.key_id)
+    if key is None or key.revoked_at is not None:
+        return True
+    return key.expires_at is not None and key.expires_at <= tx.now
+
+
+@dataclass(eq=False, slots=True)
+class _Use:
+    """One connection. `end` ends it."""
+
+    end: Callable[[], None]
+
+
+@dataclass(eq=False, slots=True)
+class _OpenKey:
+    holder: KeyHolder
+    uses: set[_Use] = field(default_factory=set)
+
+
+class OpenKeys:
+    """The keys in use by connections that stay open. `now`: UTC epoch seconds."""
+
+    def __init__(
+        self,
+        find: FindEnded,
+        *,
+        now: Callable[[], float] = time.time,
+        look_seconds: float = KEY_CACHE_SECONDS,
+    ) -> None:
+        self._find_ended = find
+        self._now = now
+        self._look_seconds = look_seconds
+        self._open: dict[str, _OpenKey] = {}
+        self._any = asyncio.Event()
+        """Set while a key is in use."""
+        self._new = asyncio.Event()
+        """Set when one that expires comes into use."""
+
+    @property
+    def count(self) -> int:
+        """The number of keys in use."""
+        return len(self._open)
+
+    @asynccontextmanager
+    async def held(
+        self, holder: KeyHolder | None, *, before: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[None]:
+        """Cancel the block when the key ends, and raise UnauthenticatedError. `before` is called first.
+
+        The administrator's key ends with the process; None is no key.
+        """
+        task = asyncio.current_task()
+        if holder is None or holder.caller.key_id == ADMIN_KEY_ID or task is None:
+            yield
+            return
+        ended = False
+
+        def end() -> None:
+            nonlocal ended
+            if not ended:
+                ended = True
+                before()
+                task.cancel()
+
+        with self._in_use(holder, _Use(end)):
+            try:
+                yield
+            except asyncio.CancelledError:
+                if not ended or task.uncancel() > 0:
+                    raise
+                raise UnauthenticatedError(ENDED) from None
+
+    def end(self, key_id: str) -> None:
+        """End the connections of a key."""
+        found = self._open.get(key_id)
+        for use in list(found.uses) if found is not None else ():
+            use.end()
+
+    async def keep(self, succeeded: Callable[[], None]) -> None:
+        """End the connections of keys that expire, or are revoked on another host. A worker of the host."""
+        while True:
+            await self._any.wait()
+            self._new.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds_to_next()):
+                    await self._new.wait()  # it may expire sooner than all others
+                    continue
+            for key_id in await self._find_ended([one.holder.caller for one in self._open.values()]):
+                self.end(key_id)
+            succeeded()
+
+    def _seconds_to_next(self) -> float:
+        """Return the seconds until the next key expires, or until the next look if that is sooner."""
+        left = [
+            one.holder.expires_at / 1000 - self._now()
+            for one in self._open.values()
+            if one.holder.expires_at is not None
+        ]
+        # one that should have expired has not, by the clock of the database: look again later
+        return min([self._look_seconds, *(seconds + CLOCK_SECONDS for seconds in left if seconds > 0)])
+
+    @contextmanager
+    def _in_use(self, holder: KeyHolder, use: _Use) -> Iterator[None]:
+        key_id = holder.caller.key_id
+        opened = self._open.get(key_id)
+        if opened is None:
+            opened = self._open[key_id] = _OpenKey(holder)
+            self._any.set()
+            if holder.expires_at is not None:
+                self._new.set()
+        opened.uses.add(use)
+        try:
+            yield
+        finally:
+            opened.uses.discard(use)
+            if not opened.uses:
+                del self._open[key_id]
+                if not self._open:
+                    self._any.clear()
