@@ -196,6 +196,29 @@ async def test_what_did_not_happen_may_be_made_under_another_key(world: DeskWorl
     assert made.effect_key == "e2"
 
 
+async def test_17_a_doubt_is_back_when_who_dispelled_it_may_not_say_so_any_more(world: DeskWorld) -> None:
+    await world.opens(call("k1", "in_doubt", effect_key="e1"))
+    await world.desk.resolve(world.rita, "p1", "k1", "not_happened")
+    await world.database.write(lambda tx: keys.revoke(tx, WORKSPACE, world.rita.key_id))
+    await world.database.write(lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
+    refused = await world.database.write(lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e2"))
+    assert isinstance(refused, pause_claims.ClaimRefused)
+    await world.database.write(
+        lambda tx: pause_claims.ask_again(tx, "r1", "k1", 1, "revoked", cause="its approver is gone"),
+    )
+    view = await world.seen()
+    (doubt,) = view.calls
+    assert view.status == "needs_review"
+    assert (doubt.decision, doubt.execution, doubt.review) == ("undecided", "in_doubt", "in_doubt")
+    assert doubt.expires_at is None
+    view = await world.desk.resolve(world.boss, "p1", "k1", "not_happened")
+    assert (view.calls[0].decision, view.calls[0].decided_by, view.calls[0].execution) == (
+        "approved",
+        "boss",
+        "none",
+    )
+
+
 async def test_an_approved_call_that_comes_into_doubt_keeps_its_approval(world: DeskWorld) -> None:
     await world.opens()
     await world.act(world.rita, approve())

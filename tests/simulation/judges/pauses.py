@@ -26,7 +26,7 @@ DECISIONS = {
     "approved": {"undecided"},
 }
 EXECUTIONS = {
-    "none": {"reserved"},
+    "none": {"reserved", "in_doubt"},
     "reserved": {"reserved", "succeeded", "failed", "in_doubt", "none"},
     "in_doubt": {"succeeded", "none"},
 }
@@ -173,6 +173,8 @@ class _Walk:
             self.found.append(
                 f"the execution of {which} goes from {body['from']} to {to}, and it was {call.execution}"
             )
+        if (call.execution, to) == ("none", "in_doubt") and call.decision != "undecided":
+            self.found.append(f"{which} is in doubt again, and it is {call.decision}")
         if to == "reserved" and call.decision != "approved":
             self.found.append(f"{which} is made, and it is {call.decision}")
         if to == "reserved" and call.decision == "approved" and body["args_hash"] != call.approved:

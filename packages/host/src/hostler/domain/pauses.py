@@ -71,6 +71,7 @@ EXECUTIONS: dict[tuple[Execution, Execution], str] = {
     ("reserved", "failed"): "the tool returned an error",
     ("reserved", "in_doubt"): "it is not known whether it was made",
     ("reserved", "none"): "certainly not made: the tool was not called",
+    ("none", "in_doubt"): "who said that it did not happen may not say so any more",
     ("in_doubt", "succeeded"): "a person says that it happened",
     ("in_doubt", "none"): "a person says that it did not happen: it may be made, under another key",
 }

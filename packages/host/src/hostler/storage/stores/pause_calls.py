@@ -163,7 +163,9 @@ def ask_again(
 ) -> None:
     """Undo an approval that is no longer valid: the call is undecided, at the next revision.
 
-    `tool`, if it has changed: what people see from now on, and what edited arguments have to fit.
+    A call that was in doubt is so again, unless its tool is gone: whoever said that it did not happen may not
+    say so any more. `tool`, if it has changed: what people see from now on, and what edited arguments have to
+    fit.
     """
     asked = call.asked
     if tool is not None:
@@ -181,10 +183,13 @@ def ask_again(
         review=review,
         revision=pause.revision + 1,
         asked=msgspec.json.encode(asked).decode(),
-        expires_at=expires_at(tx.now, asked.expires_in),
+        expires_at=None if call.kind == "in_doubt" else expires_at(tx.now, asked.expires_in),
     )
     if call.decision != "undecided":
         pause_facts.of_decision(tx, pause, call, to="undecided", cause=cause, actor=actor)
+    if call.kind == "in_doubt" and review is None:
+        nothing = DecisionData()
+        execute(tx, pause, call, "in_doubt", cause=cause, actor=actor, review="in_doubt", given=nothing)
 
 
 def _named(call: PausedCall) -> dict[str, str]:
