@@ -39,13 +39,14 @@ def judge(life: Life) -> list[str]:
 
 
 def _given_up(life: Life) -> list[str]:
-    """A run whose process is gone leaves `running` at once."""
+    """A run whose process is gone leaves `running` at once, or `claimed` if its host lost it before."""
     left = {
         (run, attempt): _time(at)
         for run, attempt, at in life.rows(
-            "SELECT run_id, attempt, min(at) FROM journal j WHERE kind = 'lifecycle' AND type <> 'claimed'"
-            " AND last_position > (SELECT last_position FROM journal r WHERE r.run_id = j.run_id"
-            "   AND r.attempt = j.attempt AND r.kind = 'lifecycle' AND r.type = 'running')"
+            "SELECT run_id, attempt, min(at) FROM journal j WHERE kind = 'lifecycle'"
+            " AND type NOT IN ('claimed', 'running')"
+            " AND last_position > (SELECT max(last_position) FROM journal r WHERE r.run_id = j.run_id"
+            "   AND r.attempt = j.attempt AND r.kind = 'lifecycle' AND r.type = 'claimed')"
             " GROUP BY run_id, attempt"
         )
     }

@@ -30,7 +30,7 @@ def judge(life: Life) -> list[str]:
             found.append(f"delivery {delivery} was sent with {len(bodies)} bodies")
         found += [f"delivery {delivery}: its signature is wrong" for one in tries if not one["signed"]]
         if not disturbed:
-            found += _one_sender(delivery, tries)
+            found += _one_sender(life, delivery, tries)
             found += _gone(delivery, tries)
     return found
 
@@ -82,17 +82,28 @@ def _outcomes(life: Life, posts: dict[str, list[dict[str, Any]]]) -> list[str]:
     return found
 
 
-def _one_sender(delivery: str, tries: list[dict[str, Any]]) -> list[str]:
-    """A try holds its delivery for longer than it takes, and each try has its own number."""
+def _one_sender(life: Life, delivery: str, tries: list[dict[str, Any]]) -> list[str]:
+    """A try holds its delivery for longer than it takes, and each try has its own number.
+
+    One whose host came to its end meanwhile holds it for the whole lease.
+    """
     found = []
     for first, second in pairwise(tries):
         over = first["ended"] is not None and first["ended"] <= second["at"]
         apart = second["at"] - first["at"]
-        if not over and apart < (TRY_SECONDS if first["by"] == second["by"] else SOON_SECONDS):
+        if not over and apart < (SOON_SECONDS if _cut_short(life, first) else TRY_SECONDS):
             found.append(f"delivery {delivery} was sent by {second['by']} while {first['by']} sent it")
         if first["attempt"] >= second["attempt"]:
             found.append(f"delivery {delivery}: try {second['attempt']} came after try {first['attempt']}")
     return found
+
+
+def _cut_short(life: Life, one: dict[str, Any]) -> bool:
+    host, _, _ = one["by"].partition(".")
+    return any(
+        kind == "happened" and data["who"] in (host, "all") and 0 <= at - one["at"] <= TRY_SECONDS
+        for at, kind, data in life.outside.notes
+    )
 
 
 def _gone(delivery: str, tries: list[dict[str, Any]]) -> list[str]:
