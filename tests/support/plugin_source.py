@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import gc
@@ -102,19 +103,22 @@ class Forks:
                     self._obey(self._hosts[descriptor])
 
     def _obey(self, host: socket.socket) -> None:
-        raw, files, _, _ = socket.recv_fds(host, 1000, MAX_FILES)
+        try:
+            raw, files, _, _ = socket.recv_fds(host, 1000, MAX_FILES)
+        except ConnectionError:  # it was killed
+            raw, files = b"", []
         if not raw:
             self._poller.unregister(host)
             self._hosts.pop(host.fileno()).close()
             self._reap_lost()
         elif (ended := json.loads(raw).get("ended")) is not None:
             del self._children[ended]
-            host.send(str(os.waitstatus_to_exitcode(os.waitpid(ended, 0)[1])).encode())
+            _answer(host, os.waitstatus_to_exitcode(os.waitpid(ended, 0)[1]))
         elif pid := os.fork():
             self._children[pid] = host
             for file in files:
                 os.close(file)
-            host.send(str(pid).encode())
+            _answer(host, pid)
         else:
             for other in (self._listening, *self._hosts.values()):
                 other.close()
@@ -126,6 +130,12 @@ class Forks:
         for pid, host in list(self._children.items()):
             if host.fileno() < 0 and os.waitpid(pid, os.WNOHANG)[0]:
                 del self._children[pid]
+
+
+def _answer(host: socket.socket, number: int) -> None:
+    """Tell a host, which may have been killed since it asked: then its end is read next."""
+    with contextlib.suppress(ConnectionError):
+        host.send(str(number).encode())
 
 
 def _load_shim() -> Any:
