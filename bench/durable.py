@@ -262,7 +262,7 @@ def _rows(ms: dict[str, float], recorded: int) -> list[Row]:
             "ms",
             beyond / ms["echo"],
             f"a bare asyncio pipe ({ms['echo']:.0f} ms)",
-            "at most 2",
+            "at most 1",
         ),
         row(
             "from a question to a parked run",
