@@ -24,13 +24,14 @@ def judge(life: Life) -> list[str]:
     posts = _posts(life)
     found = [*_missing(life), *_outcomes(life, posts)]
     disturbed = any(action.what.startswith(DISTURBING) for action in life.plan.actions)
+    happened = [(at, data["who"]) for at, kind, data in life.outside.notes if kind == "happened"]
     for delivery, tries in posts.items():
         bodies = {one["body"] for one in tries}
         if len(bodies) > 1:
             found.append(f"delivery {delivery} was sent with {len(bodies)} bodies")
         found += [f"delivery {delivery}: its signature is wrong" for one in tries if not one["signed"]]
         if not disturbed:
-            found += _one_sender(life, delivery, tries)
+            found += _one_sender(delivery, tries, happened)
             found += _gone(delivery, tries)
     return found
 
@@ -82,7 +83,7 @@ def _outcomes(life: Life, posts: dict[str, list[dict[str, Any]]]) -> list[str]:
     return found
 
 
-def _one_sender(life: Life, delivery: str, tries: list[dict[str, Any]]) -> list[str]:
+def _one_sender(delivery: str, tries: list[dict[str, Any]], happened: list[tuple[float, str]]) -> list[str]:
     """A try holds its delivery for longer than it takes, and each try has its own number.
 
     One whose host came to its end meanwhile holds it for the whole lease.
@@ -91,19 +92,16 @@ def _one_sender(life: Life, delivery: str, tries: list[dict[str, Any]]) -> list[
     for first, second in pairwise(tries):
         over = first["ended"] is not None and first["ended"] <= second["at"]
         apart = second["at"] - first["at"]
-        if not over and apart < (SOON_SECONDS if _cut_short(life, first) else TRY_SECONDS):
+        if not over and apart < (SOON_SECONDS if _cut_short(first, happened) else TRY_SECONDS):
             found.append(f"delivery {delivery} was sent by {second['by']} while {first['by']} sent it")
         if first["attempt"] >= second["attempt"]:
             found.append(f"delivery {delivery}: try {second['attempt']} came after try {first['attempt']}")
     return found
 
 
-def _cut_short(life: Life, one: dict[str, Any]) -> bool:
-    host, _, _ = one["by"].partition(".")
-    return any(
-        kind == "happened" and data["who"] in (host, "all") and 0 <= at - one["at"] <= TRY_SECONDS
-        for at, kind, data in life.outside.notes
-    )
+def _cut_short(one: dict[str, Any], happened: list[tuple[float, str]]) -> bool:
+    hosts = (one["by"].partition(".")[0], "all")
+    return any(who in hosts and 0 <= at - one["at"] <= TRY_SECONDS for at, who in happened)
 
 
 def _gone(delivery: str, tries: list[dict[str, Any]]) -> list[str]:
