@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,7 +15,10 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from hostler.domain.events import Caller
+from hostler.http.auth import KeyHolder
 from hostler.http.open_keys import OpenKeys
+from hostler.http.problems import UnauthenticatedError
 from hostler.http.streams import Streams
 from hostler.storage.stores import api_keys
 from support.http_host import Event, Served, iter_events, serving
@@ -125,6 +128,33 @@ async def test_a_remote_plugin_is_cut_off_when_its_token_is_revoked(
                 pass
             assert socket.close_code == 1008
             assert "no longer valid" in str(socket.close_reason)
+
+
+async def test_keys_that_come_and_go_put_off_no_look_at_others() -> None:
+    def holder(key_id: str, seconds: float | None = None) -> KeyHolder:
+        expires_at = None if seconds is None else int((time.time() + seconds) * 1000)
+        return KeyHolder(Caller("w", "s", key_id), expires_at=expires_at)
+
+    async def find_ended(callers: Iterable[Caller]) -> set[str]:
+        return {one.key_id for one in callers if one.key_id == "revoked"}
+
+    async def hold(key: KeyHolder) -> None:
+        async with keys.held(key):
+            await asyncio.Event().wait()
+
+    keys = OpenKeys(find_ended, look_seconds=0.1)
+    looking = asyncio.create_task(keys.keep(lambda: None))
+    holding = asyncio.create_task(hold(holder("revoked")))
+    number = 0
+    async with asyncio.timeout(100):
+        while not holding.done():
+            number += 1
+            async with keys.held(holder(f"k{number}", 60.0)), keys.held(holder(f"soon{number}", 0.09)):
+                await asyncio.sleep(0)
+    with pytest.raises(UnauthenticatedError):
+        holding.result()
+    assert number > 1
+    looking.cancel()
 
 
 async def test_a_reader_that_takes_nothing_is_broken_off(tmp_path: Path) -> None:

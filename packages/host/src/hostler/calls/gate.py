@@ -124,13 +124,7 @@ class Gate:
             call = CALLS.get(method)
             if call is None:
                 raise InvalidArgumentError(f"there is no host call {method[:100]!r}")
-            # a caller that does not own a run may not even learn that it ended
-            if run.run_id != params.run_id:
-                raise NotFoundError(f"run {params.run_id[:64]!r} is not a run of this connection")
-            if run.standing != "active":
-                raise CancelledCallError(_OVER[run.standing])
-            check_granted(run.grant, call, params)
-            check_arguments(params)
+            _check(run, call, params)
         except HostlerError as error:
             self.counts[method if method in CALLS else "unknown", error.code] += 1
             raise
@@ -140,11 +134,20 @@ class Gate:
 def is_granted(run: GatedRun, method: str, params: CallParams) -> bool:
     """Whether the run may make this call now: `Gate.admit` would take it. Counts nothing."""
     try:
-        check_granted(run.grant, CALLS[method], params)
-        check_arguments(params)
+        _check(run, CALLS[method], params)
     except HostlerError:
         return False
-    return run.standing == "active" and run.run_id == params.run_id
+    return True
+
+
+def _check(run: GatedRun, call: Call, params: CallParams) -> None:
+    # a caller that does not own a run may not even learn that it ended
+    if run.run_id != params.run_id:
+        raise NotFoundError(f"run {params.run_id[:64]!r} is not a run of this connection")
+    if run.standing != "active":
+        raise CancelledCallError(_OVER[run.standing])
+    check_granted(run.grant, call, params)
+    check_arguments(params)
 
 
 def _check_rate(run: GatedRun, now: float) -> None:

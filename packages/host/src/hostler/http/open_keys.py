@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -80,7 +81,9 @@ class OpenKeys:
         self._any = asyncio.Event()
         """Set while a key is in use."""
         self._new = asyncio.Event()
-        """Set when one that expires comes into use."""
+        """Set when one comes into use that expires before the next look."""
+        self._look_at = 0.0
+        """When the next look is due (UTC epoch seconds)."""
 
     @property
     def count(self) -> int:
@@ -124,26 +127,32 @@ class OpenKeys:
 
     async def keep(self, succeeded: Callable[[], None]) -> None:
         """End the connections of keys that expire, or are revoked on another host. A worker of the host."""
+        loop = asyncio.get_running_loop()
+        looked = loop.time()
         while True:
             await self._any.wait()
             self._new.clear()
+            # counted from the last look: keys that come and go all the time put it off no further
+            wait = min(self._seconds_to_expiry(), max(0.0, looked + self._look_seconds - loop.time()))
+            self._look_at = self._now() + wait
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds_to_next()):
-                    await self._new.wait()  # it may expire sooner than all others
+                async with asyncio.timeout(wait):
+                    await self._new.wait()
                     continue
+            looked = loop.time()
             for key_id in await self._find_ended([one.holder.caller for one in self._open.values()]):
                 self.end(key_id)
             succeeded()
 
-    def _seconds_to_next(self) -> float:
-        """Return the seconds until the next key expires, or until the next look if that is sooner."""
+    def _seconds_to_expiry(self) -> float:
+        """Return the seconds until the next key expires."""
         left = [
             one.holder.expires_at / 1000 - self._now()
             for one in self._open.values()
             if one.holder.expires_at is not None
         ]
-        # one that should have expired has not, by the clock of the database: look again later
-        return min([self._look_seconds, *(seconds + CLOCK_SECONDS for seconds in left if seconds > 0)])
+        # one that should have expired has not, by the clock of the database: that is for the next look
+        return min((seconds + CLOCK_SECONDS for seconds in left if seconds > 0), default=math.inf)
 
     @contextmanager
     def _in_use(self, holder: KeyHolder, use: _Use) -> Iterator[None]:
@@ -152,7 +161,7 @@ class OpenKeys:
         if opened is None:
             opened = self._open[key_id] = _OpenKey(holder)
             self._any.set()
-            if holder.expires_at is not None:
+            if holder.expires_at is not None and holder.expires_at / 1000 < self._look_at:
                 self._new.set()
         opened.uses.add(use)
         try:
