@@ -157,6 +157,24 @@ def test_a_data_directory_that_others_can_read_is_made_private(
     assert not caplog.records
 
 
+def test_a_folder_that_is_shared_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    project, shared = tmp_path / "project", tmp_path / "shared"
+    project.mkdir()
+    (project / "main.py").write_text("")
+    project.chmod(0o755)
+    shared.mkdir()
+    shared.chmod(0o1777)  # as /tmp
+    for folder, mode in ((project, 0o755), (shared, 0o1777)):
+        with pytest.raises(StorageError, match=f"mode {mode:o}.*holds other things: name a folder"):
+            DataDirLock(folder).acquire(me())
+        assert stat.S_IMODE(folder.stat().st_mode) == mode
+        assert not (folder / "lock").exists()
+    (project / "hostler.db").write_text("")
+    with DataDirLock(project) as lock:
+        lock.acquire(me())
+    assert stat.S_IMODE(project.stat().st_mode) == 0o700
+
+
 TRY_EACH = """
 import sys
 from pathlib import Path

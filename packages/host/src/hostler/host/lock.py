@@ -106,15 +106,25 @@ class DataDirLock:
         self.release()
 
 
+_OWN_FILES = ("hostler.db", "host_id", "database.json")
+"""By one of these a folder is known as a data directory. The lock alone may be what a refused start left."""
+
+
 def keep_private(data_dir: Path) -> None:
     """Take the rights on a data directory from everyone but its owner, and log that.
 
-    StorageError if it belongs to somebody else: others could read all facts.
+    StorageError if it belongs to somebody else, since others could read all facts; and if it is a folder that
+    others share (/tmp, a project): closing that would take away what is theirs.
     """
     found = data_dir.stat()
     mode = stat.S_IMODE(found.st_mode)
     if not mode & 0o077:
         return
+    if mode & stat.S_ISVTX or _is_of_others(data_dir):
+        raise StorageError(
+            f"the data directory {data_dir} can be used by others (mode {mode:o}) and holds other things: "
+            "name a folder of its own with --data, or take the rights of others away (chmod 700)"
+        )
     try:
         data_dir.chmod(mode & 0o700)
     except PermissionError as error:
@@ -125,6 +135,13 @@ def keep_private(data_dir: Path) -> None:
     _log.warning(
         "the data directory %s was open to others (mode %o): now it is its owner's alone", data_dir, mode
     )
+
+
+def _is_of_others(data_dir: Path) -> bool:
+    """Tell whether a folder has things in it and none by which a data directory is known."""
+    with os.scandir(data_dir) as entries:
+        has_things = any(entry.name != "lock" for entry in entries)
+    return has_things and not any((data_dir / name).exists() for name in _OWN_FILES)
 
 
 def _in_use(data_dir: Path, holder: Holder | None) -> str:
