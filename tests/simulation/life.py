@@ -173,7 +173,7 @@ class Life:
         common = SimulatedDisk(self.folder / "shared.db", clock=lambda: EPOCH + self.world.loop.time())
         for number in range(self.plan.hosts):
             data = self.folder / f"h{number}"
-            data.mkdir(parents=True)
+            data.mkdir(0o700, parents=True)
             if shared:  # a run of one host needs the files of its event at the other one
                 (self.folder / "blobs").mkdir(exist_ok=True)
                 (data / "blobs").symlink_to(self.folder / "blobs")
