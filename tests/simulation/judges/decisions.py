@@ -66,17 +66,20 @@ def _votes(life: Life) -> list[str]:
 
 def _permitted(life: Life) -> list[str]:
     """What reached the tools is what was approved, and only that."""
-    asked: dict[tuple[str, str], tuple[str, str, str, bool]] = {}
+    asked: dict[tuple[str, str], tuple[str, str, str]] = {}
+    later = defaultdict(set)
+    """Whether a later version of the tool was approved, by call of a run: both, if it began again."""
     most: Counter[tuple[str, str]] = Counter()
     for run, call, tool, decision, args, key, resolution, version in life.rows(
         "SELECT run_id, call_id, json_extract(asked, '$.tool_name'), decision, args_hash, effect_key,"
         " resolution, json_extract(asked, '$.pin.schema_digest')"
         " FROM pause_calls WHERE kind = 'approval' ORDER BY created_at"
     ):
-        known = asked[run, call] = (call, decision, args, version != sha256_of(FIRST_SCHEMA))
+        known = asked[run, call] = (call, decision, args)
         most[run, call] += resolution + 1 if decision == "approved" else 0
         if key is not None:  # of a run that began again: the call was asked once more, in another pause
             asked[run, key] = known
+        later[run, call, decision].add(version != sha256_of(FIRST_SCHEMA))
         if decision == "approved":  # of a runner that pauses its run itself: the call has another id
             asked[run, f"{tool} {args}"] = known
     changed = {(data["run"], data["call"]) for _, kind, data in life.outside.notes if kind == "later version"}
@@ -98,12 +101,12 @@ def _permitted(life: Life) -> list[str]:
             if effect.tool == "refund":
                 found.append(f"{which}, which nobody was asked")
             continue
-        call, decision, approved, later = match
+        call, decision, approved = match
         if decision != "approved":
             found.append(f"{which}, which is {decision}")
         if args != approved:
             found.append(f"{which} with {effect.text!r}, other arguments were approved")
-        if later != ((run, effect.call) in changed):
+        if ((run, effect.call) in changed) not in later[run, call, decision]:
             found.append(f"{which} in another version than was approved")
         keys[run, call].add(effect.key)
         if len(keys[run, call]) > most[run, call]:

@@ -100,8 +100,8 @@ def _one_sender(delivery: str, tries: list[dict[str, Any]], happened: list[tuple
 
 
 def _cut_short(one: dict[str, Any], happened: list[tuple[float, str]]) -> bool:
-    hosts = (one["by"].partition(".")[0], "all")
-    return any(who in hosts and 0 <= at - one["at"] <= TRY_SECONDS for at, who in happened)
+    host = one["by"].partition(".")[0]
+    return any(who == host and 0 <= at - one["at"] <= TRY_SECONDS for at, who in happened)
 
 
 def _gone(delivery: str, tries: list[dict[str, Any]]) -> list[str]:

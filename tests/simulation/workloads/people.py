@@ -48,6 +48,8 @@ INQUIRY_SECONDS = 4.0
 SOON_SECONDS = 70.0
 """Calls that expire within so long may be left to the clock. Later they are decided after all."""
 PATIENCE_SECONDS = 150.0
+NEVER = 1_000
+"""No pause comes by so many revisions."""
 SAID = {
     "approve": "approved",
     "deny": "denied",
@@ -324,7 +326,7 @@ class Person:
     async def _say_wrongly(self, host: Any, pause: PauseView, call: CallView) -> None:
         right = self._action(call)
         wrong = [
-            (pause.revision + 1, right, "a decision on a revision that does not exist"),
+            (pause.revision + NEVER, right, "a decision on a revision that does not exist"),
             (
                 pause.revision,
                 PauseAction(call_id=f"{call.call_id}x", type=right.type),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,44 @@ async def test_works_of_one_group_run_in_the_order_they_were_given(database: Sql
     await queued_behind(database, [note(n) for n in range(500)])
     assert seen == list(range(500))
     assert database.groups_committed - before == 1
+
+
+class Pinned:
+    """What a work has with it, for example bytes that nobody may remove."""
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("unhurried", "uncollected")
+async def test_what_works_have_with_them_is_let_go_at_once_if_one_of_their_group_fails(
+    database: SqlDatabase,
+) -> None:
+    """Without the garbage collector: errors hold frames, and those would hold the whole group."""
+    held: list[weakref.ref[Pinned]] = []
+
+    def work(*, fails: bool) -> Callable[[Tx], object]:
+        pinned = Pinned()
+        held.append(weakref.ref(pinned))
+
+        def do(_tx: Tx) -> Pinned:
+            if fails:
+                raise Guilty
+            return pinned
+
+        return do
+
+    done = await queued_behind(database, [work(fails=number % 4 == 1) for number in range(9)])
+    assert [type(answer) for answer in done] == [Guilty if n % 4 == 1 else Pinned for n in range(9)]
+    with pytest.raises(Guilty):
+        await database.read(work(fails=True))
+    del done
+    await asyncio.sleep(0)  # the call that resumed this test has the last answer
+    assert [ref() for ref in held] == [None] * 10
 
 
 @settings(

@@ -48,7 +48,7 @@ MAX_READ_ATTEMPTS = 5
 _CLOSED = "the database is closed: the host is shutting down"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Job:
     """One piece of work and the future of its caller; `failed` or `value` is set when it is settled."""
 
@@ -60,6 +60,20 @@ class Job:
     """Released when the job is settled, also if its caller was cancelled before."""
     value: Any = None
     failed: BaseException | None = None
+
+    def settle(self) -> None:
+        """Resume the caller, and let go of all that is the job's.
+
+        An error has the frames that it came through, and those have the jobs of its whole group: what these
+        pin (bytes of a file, say) would stay pinned until the garbage collector runs.
+        """
+        self.room.release()
+        if not self.future.done():  # else the caller was cancelled
+            if self.failed is None:
+                self.future.set_result(self.value)
+            else:
+                self.future.set_exception(self.failed)
+        del self.work, self.future, self.value, self.failed
 
 
 JobQueue: TypeAlias = "queue.SimpleQueue[Job | None]"
@@ -163,7 +177,10 @@ class SqlDatabase:
         self._put(jobs, Job(work, synced, loop, future, room))
         if self._writer.ended:  # the queue may have been emptied just before
             raise UnavailableError(_CLOSED)
-        return await future
+        try:
+            return await future
+        finally:
+            del future  # it has the error, which has this frame
 
     def _put(self, jobs: JobQueue, job: Job) -> None:
         """Hand a job to a thread."""
@@ -275,14 +292,12 @@ class Writer:
     def _commit(self, session: Session, first: Job) -> list[Job]:
         """Commit a group that begins with `first` and return it."""
         group = [first]
-        try:
-            self._attempt(session, group, grow=True)
-        except BaseException as error:  # noqa: BLE001  top of a worker: raised at the callers
-            session.rollback()
-            away = isinstance(error, ConnectionLostError) and not isinstance(error, CommitUnknownError)
-            if away:  # the jobs behind it would fail in the same way
-                group += self._queued()
-            self._separate(session, group, error)
+        if not self._succeeds(session, group, grow=True):
+            error = group[0].failed
+            if isinstance(error, ConnectionLostError) and not isinstance(error, CommitUnknownError):
+                group += self._queued()  # they would fail in the same way
+            del error  # it has this frame
+            self._separate(session, group)
         return group
 
     def _queued(self) -> list[Job]:
@@ -312,33 +327,32 @@ class Writer:
         session.commit()
         self.groups += 1
 
-    def _retry(self, session: Session, group: list[Job]) -> BaseException | None:
-        """Run `group` in its own transaction; if it fails, roll it back and return the error."""
+    def _succeeds(self, session: Session, group: list[Job], *, grow: bool = False) -> bool:
+        """Run `group` in its own transaction; if it fails, roll it back and note the error in its jobs."""
         try:
-            self._attempt(session, group, grow=False)
+            self._attempt(session, group, grow=grow)
         except BaseException as error:  # noqa: BLE001  top of a worker: raised at the callers
             session.rollback()
-            return error
-        return None
-
-    def _separate(self, session: Session, group: list[Job], error: BaseException) -> None:
-        """Run a group that failed with `error` in ever smaller parts, until only the failing jobs fail."""
-        for _ in range(MAX_CONTENTION_RETRIES):
-            if not isinstance(error, ContentionError):
-                break
-            repeated = self._retry(session, group)
-            if repeated is None:
-                return
-            error = repeated
-        if len(group) == 1 or isinstance(error, ConnectionLostError):
             for job in group:
                 job.failed = error
-            return
-        middle = len(group) // 2
-        for part in (group[:middle], group[middle:]):
-            failure = self._retry(session, part)
-            if failure is not None:
-                self._separate(session, part, failure)
+            return False
+        return True
+
+    def _separate(self, session: Session, group: list[Job]) -> None:
+        """Run a group that failed in ever smaller parts, until only the failing jobs fail."""
+        for _ in range(MAX_CONTENTION_RETRIES):
+            if not isinstance(group[0].failed, ContentionError):
+                break
+            if self._succeeds(session, group):
+                return
+        if isinstance(group[0].failed, ConnectionLostError):
+            for job in group[1:]:
+                job.failed = group[0].failed
+        elif len(group) > 1:
+            middle = len(group) // 2
+            for part in (group[:middle], group[middle:]):
+                if not self._succeeds(session, part):
+                    self._separate(session, part)
 
     def _refuse_rest(self) -> None:
         """Fail every queued job, since the thread ends."""
@@ -365,10 +379,4 @@ def settle(jobs: list[Job]) -> None:
 
 def _wake(jobs: list[Job]) -> None:
     for job in jobs:
-        job.room.release()
-        if job.future.done():  # the caller was cancelled
-            continue
-        if job.failed is None:
-            job.future.set_result(job.value)
-        else:
-            job.future.set_exception(job.failed)
+        job.settle()
