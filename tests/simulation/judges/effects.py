@@ -88,11 +88,14 @@ def _outcomes(life: Life) -> list[str]:
     rows = life.rows(
         "SELECT run_id, json_extract(data, '$.digest'), json_extract(data, '$.nth'),"
         " json_extract(data, '$.tool_name'), kind FROM journal JOIN runs USING (run_id)"
-        " WHERE kind IN ('intent', 'call') AND type = 'tool.call' AND status = 'completed'"
+        " WHERE type = 'tool.call' AND status = 'completed'"
+        " AND (kind IN ('intent', 'call')"
+        # repeated after the deadline
+        "  OR kind = 'refusal' AND json_extract(data, '$.error.code') = 'deadline_exceeded')"
         " AND runner_id LIKE '%/resumable' AND count = 1"
     )
     intended = {(run, call, nth): tool for run, call, nth, tool, kind in rows if kind == "intent"}
-    outcomes = Counter((run, call, nth) for run, call, nth, _, kind in rows if kind == "call")
+    outcomes = Counter((run, call, nth) for run, call, nth, _, kind in rows if kind != "intent")
     return [
         f"run {call[0]} completed, and its call of {tool} has {outcomes[call]} outcomes"
         for call, tool in intended.items()
