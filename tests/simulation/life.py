@@ -313,7 +313,7 @@ class Life:
             for host in self.hosts:
                 host.start()  # one that a fault was ending when the faults ended
             at_rest = all(task.done() for task in tasks) and not self.waiting()
-            if at_rest and all(host.up for host in self.hosts):
+            if at_rest and all(host.up and not host.stopping for host in self.hosts):
                 return
 
     def waiting(self) -> list[str]:

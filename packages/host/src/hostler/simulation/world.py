@@ -100,6 +100,11 @@ class SimulatedHost:
         """Whether it accepts requests, frozen or not."""
         return self.process is not None and self.process.alive and self.host is not None
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it was asked to end in order, and still lives."""
+        return self.up and self._stop.is_set()
+
     def start(self) -> None:
         """Start a process, unless one lives."""
         if self.process is not None and self.process.alive:
