@@ -185,7 +185,7 @@ async def attempts(
 
     async with preparing(database, folder) as host:
         models = host.world.services.models
-        host.preparer.catalog = lambda: replace(catalog(models), interactions=True)
+        host.preparer.catalog = lambda _: replace(catalog(models), interactions=True)
         made = AttemptServices(
             db=database,
             feed=Feed(nothing),

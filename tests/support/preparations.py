@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.domain.agents import AgentSpec, ResourcePolicy
+from hostler.domain.allowances import Allowances
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
 from hostler.pauses.explicit import ExplicitPauses
@@ -75,5 +76,7 @@ async def preparing(database: SqlDatabase, folder: Path) -> AsyncIterator[Prepar
     async with world_of(database, folder) as world:
         services = world.services
         pauses = ExplicitPauses(world.db, services.blobs, None)
-        preparer = Preparer(services, services.blobs, lambda: catalog(services.models), "1.0", pauses)
+        preparer = Preparer(
+            services, services.blobs, lambda _: catalog(services.models), Allowances("ws"), "1.0", pauses
+        )
         yield Preparations(world, preparer)

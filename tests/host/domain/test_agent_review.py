@@ -51,7 +51,12 @@ INVENTORY = Inventory(
     },
     models={"main": "llm", "spare": "llm", "judge": "rerank", "keyless": "llm"},
     unusable_models={"keyless": "api_key: env:KEY: the environment variable KEY is not set"},
-    tools=["shop.book", "shop.find", "exec", "skill.pdf"],
+    tools={
+        "shop.book": "plugin:acme/shop#book",
+        "shop.find": "plugin:acme/shop#find",
+        "exec": "exec:exec",
+        "skill.pdf": "skill:pdf",
+    },
     unusable_tools={"web.search": "it waits for `hostler tools approve`"},
     unlisted_tools={"files.": "MCP server 'files' is down"},
     skills=["pdf"],
@@ -336,7 +341,9 @@ def test_what_is_no_json_is_no_configuration() -> None:
 
 def test_a_flood_of_mistakes_is_bounded() -> None:
     inventory = Inventory(
-        plugins=INVENTORY.plugins, models={"main": "llm"}, tools=[f"tool.number-{n}" for n in range(2_000)]
+        plugins=INVENTORY.plugins,
+        models={"main": "llm"},
+        tools={f"tool.number-{n}": "mcp:tool" for n in range(2_000)},
     )
     names = [f"tool.nomber-{n}" for n in range(5_000)]
     spec = AgentSpec(

@@ -27,6 +27,7 @@ webhooks: [{name: hook, url: "https://a.example", secret: "env:S"}]
 retention: {events: 30}
 working_folders: {per: run}
 pause_key: ["env:KEY"]
+workspaces: [{name: tenant-a, models: [small]}]
 """,
     name="c.yaml",
 )
@@ -42,6 +43,7 @@ NAMES = {
     "retention": "policy",
     "working_folders": "policy",
     "pause_key": "policy",
+    "workspace": "tenant-a",
 }
 EMPTY = StoredConfig(ConfigFile())
 

@@ -25,6 +25,7 @@ ENTRIES: dict[str, tuple[dict[str, Any], str]] = {
     "models": ({"id": "m"}, "m"),
     "tools": ({"exec": {"seconds": 5}}, "exec:exec"),
     "skills": ({"path": "/s"}, "/s"),
+    "workspaces": ({"name": "w", "models": ["m"]}, "w"),
     "agents": ({"name": "a", "runner": "r"}, "a"),
     "webhooks": ({"name": "w", "url": "https://a", "secret": "env:S"}, "w"),
     "retention": ({"events": 3}, POLICY),

@@ -91,7 +91,7 @@ async def test_the_agents_and_tools_of_the_pages_are_right(tmp_path: Path) -> No
         inventory = dataclasses.replace(
             inventory,
             plugins={**shown, **inventory.plugins},
-            tools={*inventory.tools, *NAMED},
+            tools={**inventory.tools, **dict.fromkeys(NAMED, "files:files")},
             knowledge_bases=["house-rules"],
         )
         for key in ("hostler/local-agent", "hostler/guide", "acme/echo"):

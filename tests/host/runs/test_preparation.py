@@ -36,7 +36,7 @@ async def test_a_later_attempt_keeps_the_grant_of_the_first(database: SqlDatabas
         run = await host.open()
         first = await host.prepare(run)
         again = msgspec.structs.replace(run, attempt=2, base_attempt=2, grant_json=first.grant.encoded)
-        host.preparer.catalog = lambda: type(catalog(host.world.services.models))(models={})
+        host.preparer.catalog = lambda _: type(catalog(host.world.services.models))(models={})
         later = await host.prepare(again)
         assert list(later.grant.models) == ["gpt"]
         assert later.context.attempt == 2

@@ -42,7 +42,7 @@ PAGE = """<!doctype html><html><head><title>All &amp; sundry</title>
 
 @asynccontextmanager
 async def fetching(names: Names | None = None, **fields: Any) -> AsyncIterator[tuple[Web, Calling]]:
-    source = FetchTools("main", network=names)
+    source = FetchTools(network=names)
     entry = ToolEntry(fetch=msgspec.convert({"network": ["127.0.0.1"], **fields}, FetchEntry))
     source.check([entry])
     await source.configure([entry])
@@ -78,7 +78,6 @@ async def test_a_page_comes_as_its_text_marked_as_foreign() -> None:
         assert web.asked[0].headers["user-agent"].startswith("hostler/")
         [tool] = calling.tools.offered("main").values()
         assert tool.pin.effect == "pure"
-        assert calling.tools.offered("another") == {}
 
 
 async def test_a_long_text_comes_in_parts_and_json_as_it_is() -> None:
@@ -162,7 +161,7 @@ async def test_only_narrows_deadlines_hold_and_a_changed_tool_is_not_called() ->
 
 @pytest.mark.parametrize("field", ["only", "deny", "network"])
 def test_a_wrong_list_is_refused_when_it_is_configured(field: str) -> None:
-    source = FetchTools("main")
+    source = FetchTools()
     with pytest.raises(InvalidArgumentError, match="fetch 'fetch'"):
         source.check([ToolEntry(fetch=msgspec.convert({field: ["http://x"]}, FetchEntry))])
 

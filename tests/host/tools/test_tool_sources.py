@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hostler.domain.allowances import Allowances, WorkspaceEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
@@ -69,6 +70,25 @@ async def test_each_tool_is_asked_of_the_source_that_has_it() -> None:
         await tools.check("main", "c", {})
     with pytest.raises(ToolChangedError):
         await tools.call(invocation(ToolPin(tool_id="other:a", owner="o", schema_digest="0")))
+
+
+async def test_a_tool_that_its_workspace_may_use_no_more_is_not_called() -> None:
+    allowances = Allowances("home", [WorkspaceEntry(name="main", tools=["a", "b"])])
+    shelf = Shelf("exec:", "a", "b")
+    tools = ToolSources([shelf], allowances=allowances)
+    pin = pin_of(tools, "main", "a")
+    assert await tools.call(invocation(pin)) == 1
+    allowances.replace([WorkspaceEntry(name="main", tools=["b"])])
+    assert set(tools.offered("main")) == {"b"}
+    assert tools.refused("main") == []
+    assert set(tools.offered("home")) == {"a", "b"}
+    with pytest.raises(ToolChangedError, match="workspace 'main' may not use tool 'a'"):
+        await tools.call(invocation(pin))
+    with pytest.raises(NotFoundError):
+        await tools.check("main", "a", {"n": 1})
+    assert len(shelf.called) == 1
+    allowances.replace([WorkspaceEntry(name="main", tools=["a"])])
+    assert await tools.call(invocation(pin)) == 1
 
 
 async def test_a_name_that_two_sources_offer_is_nobodys_but_who_holds_the_tool_keeps_it() -> None:

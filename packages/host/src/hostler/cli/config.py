@@ -22,6 +22,7 @@ KINDS = (
     "models",
     "tools",
     "skills",
+    "workspaces",
     "agents",
     "webhooks",
     "retention",

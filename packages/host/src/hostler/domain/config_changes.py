@@ -11,7 +11,16 @@ from hostler.domain.config_mistakes import Severity
 from hostler_protocol._base import Strict
 
 Kind = Literal[
-    "plugin", "model", "agent", "retention", "webhook", "pause_key", "tool", "working_folders", "skill"
+    "plugin",
+    "model",
+    "agent",
+    "retention",
+    "webhook",
+    "pause_key",
+    "tool",
+    "working_folders",
+    "skill",
+    "workspace",
 ]
 ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]
 

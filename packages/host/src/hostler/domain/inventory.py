@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from hostler.domain.allowances import Allowance, Allowances
 from hostler.domain.config_mistakes import Mistake, nearest
 from hostler.domain.model_entries import ModelType
 from hostler.domain.name_patterns import matches
@@ -36,7 +37,8 @@ class Inventory:
     """By key, `author/name`."""
     models: Mapping[str, ModelType] = field(default_factory=dict)
     unusable_models: Mapping[str, str] = field(default_factory=dict)
-    tools: Collection[str] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
+    """Name -> id, or what of it is known: the kind and the source."""
     unusable_tools: Mapping[str, str] = field(default_factory=dict)
     unlisted_tools: Mapping[str, str] = field(default_factory=dict)
     """Sources whose tools are not known: prefix of their tools' names -> the reason, "" if not looked up."""
@@ -45,9 +47,18 @@ class Inventory:
     knowledge_bases: Collection[str] = ()
     unreadable: Callable[[str], str | None] = _readable
     """Return why the secret of a reference cannot be read now, or None if it can."""
+    allowances: Allowances | None = None
+    """What workspaces may use; None: everything."""
 
     def runner(self, runner_id: str) -> tuple[AgentRunnerManifest | None, Mistake | None]:
-        """Return the manifest of a runner, or the mistake in its id."""
+        """Return the manifest of a runner, or the mistake in naming it."""
+        manifest, mistake = self._known_runner(runner_id)
+        is_known = mistake is None or mistake.severity == "warning"
+        if is_known and (may := self._may) is not None and not may.runner(runner_id):
+            return None, Mistake("", may.refused("runner", runner_id))
+        return manifest, mistake
+
+    def _known_runner(self, runner_id: str) -> tuple[AgentRunnerManifest | None, Mistake | None]:
         try:
             plugin_key, name = split_runner_id(runner_id)
         except ValueError as error:
@@ -74,13 +85,20 @@ class Inventory:
     def model(self, model_id: str, expected: ModelType | None = None) -> Mistake | None:
         """Return the mistake in naming this model, or None. `expected`: the type that it must have."""
         known = self.models.get(model_id)
-        same = [name for name, kind in self.models.items() if expected in (None, kind)]
+        may = self._may
+        same = [
+            name
+            for name, kind in self.models.items()
+            if expected in (None, kind) and (may is None or may.model(name))
+        ]
         if known is None:
             what = _WORDS[expected or "llm"]
             return Mistake("", f"there is no {what} {model_id!r}{_listed(model_id, same, f'{what}s')}")
         if expected is not None and known != expected:
             text = f"{model_id!r} is a {_WORDS[known]}, a {_WORDS[expected]} is expected"
             return Mistake("", f"{text}{_listed(model_id, same, f'{_WORDS[expected]}s')}")
+        if may is not None and not may.model(model_id):
+            return Mistake("", may.refused("model", model_id))
         if model_id in self.unusable_models:
             why = self.unusable_models[model_id]
             return Mistake("", f"model {model_id!r} cannot be used now: {why}", "warning")
@@ -91,11 +109,14 @@ class Inventory:
 
         A pattern that begins with `*` names no source, and may match nothing.
         """
-        if pattern.startswith("*") or pattern in self.tools:
+        if pattern.startswith("*"):
             return None
         is_pattern = "*" in pattern
-        if is_pattern and any(matches(pattern, name) for name in self.tools):
-            return None
+        found = [name for name in self.tools if (matches(pattern, name) if is_pattern else name == pattern)]
+        if found:
+            may = self._may
+            allowed = may is None or any(may.tool(name, self.tools[name]) for name in found)
+            return None if may is None or allowed else Mistake("", may.refused("tool", pattern))
         for name, why in self.unusable_tools.items():
             if matches(pattern, name):
                 return Mistake("", f"tool {name!r} cannot be used now: {why}", "warning")
@@ -107,7 +128,9 @@ class Inventory:
         return self._no_tool(pattern)
 
     def _no_tool(self, pattern: str) -> Mistake:
-        names = [*self.tools, *self.unusable_tools]
+        may = self._may
+        names = [name for name, tool_id in self.tools.items() if may is None or may.tool(name, tool_id)]
+        names += self.unusable_tools
         if "*" not in pattern:
             return Mistake("", f"there is no tool {pattern!r}{_listed(pattern, names, 'tools')}")
         sources = {f"{name.partition('.')[0]}.*" for name in names if "." in name}
@@ -120,15 +143,22 @@ class Inventory:
             why = self.unusable_skills[name]
             return Mistake("", f"skill {name!r} cannot be used now: {why}", "warning")
         if name in self.skills:
-            return None
+            may = self._may
+            return None if may is None or may.skill(name) else Mistake("", may.refused("skill", name))
         return Mistake("", f"there is no skill {name!r}{_listed(name, self.skills, 'skills')}")
 
     def knowledge_base(self, kb_id: str) -> Mistake | None:
         """Return the mistake in naming this knowledge base, or None."""
         if kb_id in self.knowledge_bases:
-            return None
+            may = self._may
+            allowed = may is None or may.knowledge_base(kb_id)
+            return None if may is None or allowed else Mistake("", may.refused("knowledge base", kb_id))
         hint = _listed(kb_id, self.knowledge_bases, "knowledge bases")
         return Mistake("", f"there is no knowledge base {kb_id!r}{hint}")
+
+    @property
+    def _may(self) -> Allowance | None:
+        return None if self.allowances is None else self.allowances.of(self.workspace_id)
 
     def _runner_ids(self) -> list[str]:
         return [

@@ -9,6 +9,7 @@ from typing import Any
 
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
+from hostler.domain.allowances import Allowances
 from hostler.domain.config_changes import ConfigDiff, ConfigProblem
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory
@@ -65,6 +66,7 @@ class Configurator:
         skills: Skills | None = None,
         inventories: Inventories | None = None,
         model_providers: Mapping[str, Build] | None = None,
+        allowances: Allowances | None = None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -76,6 +78,7 @@ class Configurator:
         self._skills = skills
         self._inventories = inventories
         self._model_providers = model_providers
+        self._allowances = allowances or Allowances(workspace_id)
         self.reviewer = Reviewer(tools, skills, inventories)
         self._plugins: frozenset[str] = frozenset()
         """The plugins that entries gave to the supervisor."""
@@ -151,8 +154,7 @@ class Configurator:
 
     async def review_agent(self, spec: AgentSpec, workspace_id: str) -> list[Mistake]:
         """Return the mistakes of an agent before it is saved or run. Starts its plugin if that is unknown."""
-        inventory = await self.inventory([spec])
-        inventory = dataclasses.replace(inventory, workspace_id=workspace_id)
+        inventory = dataclasses.replace(await self.inventory([spec]), workspace_id=workspace_id)
         return await asyncio.to_thread(review_agent, spec, inventory)
 
     async def inventory(self, agents: Sequence[AgentSpec]) -> Inventory:
@@ -183,6 +185,9 @@ class Configurator:
         """Activate the stored configuration. An entry that does not work becomes one of the `problems`."""
         stored = await self._read()
         config = stored.config
+        self._allowances.replace(
+            stored.workspaces
+        )  # first: what is new is offered only to those who may use it
         models, wrong = usable_catalog(config.models, self._model_providers)
         await self._models.replace(models)
         problems = list(stored.problems)

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.allowances import WorkspaceEntry
 from hostler.domain.endpoints import parse_host_port
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.requirements import check_listed
@@ -78,6 +79,8 @@ class ConfigFile(Strict):
     """Tools in addition to those of plugins."""
     skills: list[str] = []
     """Folders with a SKILL.md, or folders of such folders."""
+    workspaces: list[WorkspaceEntry] = []
+    """What agents of single workspaces may use."""
     working_folders: WorkingFolderSettings | None = None
     """Settings of the folders of `exec` and `files`; None: unchanged, at first the defaults."""
 

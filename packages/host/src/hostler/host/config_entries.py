@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.allowances import WorkspaceEntry
 from hostler.domain.config_changes import Kind
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry
@@ -65,6 +66,7 @@ ENTRY_KINDS: Mapping[str, EntryKind] = {
         EntryKind("model", "models", ModelEntry, "id"),
         EntryKind("tool", "tools", ToolEntry),
         EntryKind("skill", "skills", SkillFolder, "path"),
+        EntryKind("workspace", "workspaces", WorkspaceEntry, "name"),
         EntryKind("agent", "agents", AgentSpec, "name"),
         EntryKind("webhook", "webhooks", Webhook, "name"),
         EntryKind("retention", "retention", Retention),
@@ -138,6 +140,7 @@ def entries_by_kind(
         "working_folders": {} if config.working_folders is None else {POLICY: config.working_folders},
         "skill": {path: SkillFolder(path=path) for path in config.skills},
         "tool": entries_by_key(config.tools),
+        "workspace": {entry.name: entry for entry in config.workspaces},
         "webhook": {webhook.name: webhook for webhook in config.webhooks},
         "agent": {spec.name: spec for spec in config.agents},
     }

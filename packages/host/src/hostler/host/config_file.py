@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
+from hostler.domain.allowances import workspace_mistakes
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
@@ -195,6 +196,7 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         "models": [model.id for model in config.models],
         "webhooks": [webhook.name for webhook in config.webhooks],
         "skills": config.skills,
+        "workspaces": [entry.name for entry in config.workspaces],
         "tools": [entry.key if entry_mistake(entry) is None else "" for entry in config.tools],
     }
     for section, names in by_name.items():
@@ -208,6 +210,11 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         ("webhooks", number, webhook_mistake(webhook)) for number, webhook in enumerate(config.webhooks)
     ]
     checked += [("tools", number, entry_mistake(entry)) for number, entry in enumerate(config.tools)]
+    checked += [
+        ("workspaces", number, mistake)
+        for number, entry in enumerate(config.workspaces)
+        for mistake in workspace_mistakes(entry)
+    ]
     for section, number, mistake in checked:
         place = source.place(section, number)
         if mistake is not None and (mistake.place or place not in reported):

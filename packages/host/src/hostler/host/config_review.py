@@ -186,6 +186,7 @@ def _named(config: ConfigFile) -> dict[Kind, Sequence[str]]:
         "model": [model.id for model in config.models],
         "webhook": [webhook.name for webhook in config.webhooks],
         "skill": config.skills,
+        "workspace": [entry.name for entry in config.workspaces],
     }
 
 
@@ -202,7 +203,10 @@ def _names(config: ConfigFile) -> dict[str, str]:
 def _resulting_config(
     config: ConfigFile, plugins: Mapping[str, PluginEntry], stored: StoredConfig, prune: bool
 ) -> tuple[ConfigFile, dict[str, Folder]]:
-    """Return models, tools and skills as they would be stored, and the plugins by identity. Blocks."""
+    """Return models, tools, skills and workspaces as they would be stored, and the plugins by identity.
+
+    Blocks.
+    """
     folders = {key: folder_of(entry) for key, entry in plugins.items()}
     if prune:
         return config, folders
@@ -212,12 +216,14 @@ def _resulting_config(
     models: dict[str, ModelEntry] = {model.id: model for model in (*stored.config.models, *config.models)}
     tools = {entry.key: entry for entry in stored.config.tools}
     tools |= {entry.key: entry for entry in config.tools if entry_mistake(entry) is None}
+    workspaces = {entry.name: entry for entry in (*stored.workspaces, *config.workspaces)}
     return (
         msgspec.structs.replace(
             config,
             models=list(models.values()),
             tools=list(tools.values()),
             skills=list(dict.fromkeys([*stored.config.skills, *config.skills])),
+            workspaces=list(workspaces.values()),
         ),
         kept | folders,
     )

@@ -61,6 +61,7 @@ class Host:
         self.tools, self.skills, self.mcp = parts.tools.sources, parts.tools.skills, parts.tools.mcp
         self.web = (parts.tools.fetch, parts.tools.openapi)
         self.filters, self.event_router = parts.filters, parts.event_router
+        self.allowances = parts.tools.allowances
         self.inventories, self.configurator = parts.inventories, parts.configurator
         self.diagnosis = parts.diagnosis
         self.runs, self.feed, self.gate = run_parts.reader, run_parts.reader.feed, run_parts.gate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hostler.domain.allowances import Allowances
 from hostler.domain.granted_resources import ResourceCatalog
 from hostler.egress import Network
 from hostler.host.apply_config import LiveModels
@@ -21,7 +22,7 @@ from hostler.tools.openapi.source import OpenApiTools
 from hostler.tools.pins import StoredPins
 from hostler.tools.plugin_tools import PluginTools
 from hostler.tools.skills.service import Skills
-from hostler.tools.sources import ToolSources
+from hostler.tools.sources import ToolSource, ToolSources
 from hostler.tools.workspaces.folders import WorkingFolders
 
 
@@ -39,28 +40,31 @@ class HostTools:
         network: Network,
     ) -> None:
         workspace, data_dir = settings.workspace, settings.data_dir
+        self.allowances = Allowances(workspace)
         self.skills = Skills(db, workspace)
         self.folders = WorkingFolders(data_dir / "workspaces")
         pins = StoredPins(db, workspace)
         mcp_context = McpContext(McpProcesses(data_dir, sandboxes.find), pins, workers, network=network)
         self.mcp = McpTools(workspace, mcp_context, running=not settings.passive)
         self.openapi = OpenApiTools(workspace, data_dir / "openapi", network=network)
-        self.fetch = FetchTools(workspace, network=network)
+        self.fetch = FetchTools(network=network)
         built_in = (ExecTools(self.folders, sandboxes.find), FilesTools(self.folders))
         self.configurable = (*built_in, self.mcp, self.fetch, self.openapi)
         plugin_tools = PluginTools(supervisor.catalog, supervisor.connection)
-        self.sources = ToolSources([plugin_tools, self.skills, *self.configurable], on_refused=pins.refuse)
+        sources: list[ToolSource] = [plugin_tools, self.skills, *self.configurable]
+        self.sources = ToolSources(sources, on_refused=pins.refuse, allowances=self.allowances)
 
     def catalog(
-        self, workspace_id: str, models: LiveModels, knowledge: KnowledgeService | None
+        self, models: LiveModels, knowledge: KnowledgeService | None, workspace_id: str
     ) -> ResourceCatalog:
         """Return all resources that runs of a workspace may be granted now."""
-        tools = self.sources.offered(workspace_id)
+        tools, may = self.sources.offered(workspace_id), self.allowances.of(workspace_id)
+        bases = knowledge.offered(workspace_id) if knowledge else {}
         return ResourceCatalog(
-            models={model.model_id: model.resource() for model in models.list()},
+            models={model.model_id: model.resource() for model in models.list() if may.model(model.model_id)},
             tools={name: tool.resource for name, tool in tools.items()},
             tool_pins={name: tool.pin for name, tool in tools.items()},
-            skills=self.skills.resources(),
-            knowledge_bases=knowledge.offered(workspace_id) if knowledge else {},
+            skills={name: skill for name, skill in self.skills.resources().items() if may.skill(name)},
+            knowledge_bases={kb_id: base for kb_id, base in bases.items() if may.knowledge_base(kb_id)},
             interactions=True,
         )

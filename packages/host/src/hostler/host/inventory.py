@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.allowances import Allowances
 from hostler.domain.inventory import Inventory, PluginFacts
 from hostler.domain.skills import skill_tool
 from hostler.domain.tool_entries import ToolEntry, tool_names
@@ -47,6 +48,7 @@ class Inventories:
     tools: ToolSources
     skills: Skills
     silent_sources: Callable[[], Mapping[str, str]]
+    allowances: Allowances
     running: bool = True
     """Whether the host keeps plugins and tool servers running; a passive host starts few of them."""
     knowledge: KnowledgeService | None = None
@@ -162,7 +164,10 @@ class Inventories:
         tools.add_plugins(plugins)
         self._add_entries(tools, config)
         usable = [name for name, problem in skills.items() if problem is None]
-        tools.names |= {skill_tool(name) for name in usable}
+        tools.names |= {skill_tool(name): f"skill:{name}" for name in usable}
+        allowances = self.allowances
+        if config is not self.config:
+            allowances = Allowances(self.workspace_id, config.workspaces)
         offered = {} if self.knowledge is None else self.knowledge.offered(self.workspace_id)
         return Inventory(
             workspace_id=workspace_id or self.workspace_id,
@@ -176,6 +181,7 @@ class Inventories:
             unusable_skills={name: problem for name, problem in skills.items() if problem is not None},
             knowledge_bases=list(offered),
             unreadable=unreadable_secret,
+            allowances=allowances,
         )
 
     def _unusable_models(self, config: ConfigFile) -> dict[str, str]:
@@ -213,14 +219,15 @@ class Inventories:
 class _Tools:
     """Collects the tools of an inventory."""
 
-    names: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)
+    """With the ids of the tools, or what of it is known: the kind and the source."""
     unusable: dict[str, str] = field(default_factory=dict)
     unlisted: dict[str, str] = field(default_factory=dict)
 
     def add_plugins(self, plugins: Mapping[str, Discovered]) -> None:
         for key, found in plugins.items():
             prefix = f"{key.partition('/')[2]}."
-            self.names |= {f"{prefix}{name}" for name in found.tools}
+            self.names |= {f"{prefix}{name}": f"plugin:{key}#{name}" for name in found.tools}
             if found.runners is None:
                 self.unlisted[prefix] = f"plugin {key!r}: {found.why}"
 
@@ -238,7 +245,7 @@ class _Tools:
         names = tool_names(entry)
         if names is None:
             names = [name for name in (*offered, *refused) if name.startswith(prefix)]
-        self.names |= {name for name in names if name in offered}
+        self.names |= {name: f"{entry.kind}:{entry.name}" for name in names if name in offered}
         self.unusable.update({name: refused[name] for name in names if name in refused})
         if not names:
             why = silent.get(
@@ -253,7 +260,7 @@ class _Tools:
         if names is None:
             self.unlisted[f"{entry.name}."] = f"{entry.kind} {entry.name!r} is not active yet"
         else:
-            self.names |= set(names)
+            self.names |= dict.fromkeys(names, f"{entry.kind}:{entry.name}")
 
 
 def _shipped(plugin_key: str) -> Folder:

@@ -90,6 +90,7 @@ class Installation:
             tools.sources,
             tools.skills,
             partial(silent_sources, tools.mcp, tools.openapi, workspace),
+            tools.allowances,
             not settings.passive,
             knowledge,
         )
@@ -104,6 +105,7 @@ class Installation:
             working_folders=tools.folders.configure,
             inventories=self.inventories,
             model_providers=machine.model_providers,
+            allowances=tools.allowances,
         )
         self.diagnosis = Diagnosis(
             workspace, self.configurator, self.inventories, self.event_router, tools.mcp, tools.openapi
@@ -210,8 +212,9 @@ def _attempt_services(  # noqa: PLR0917
         knowledge=inst.knowledge,
     )
     explicit_pauses = ExplicitPauses(inst.db, blobs, sources, inst.configurator.vault)
-    catalog = partial(inst.tools.catalog, settings.workspace, inst.models, inst.knowledge)
-    preparer = Preparer(services, blobs, catalog, VERSION, explicit_pauses)
+    catalog = partial(inst.tools.catalog, inst.models, inst.knowledge)
+    allowances = inst.tools.allowances
+    preparer = Preparer(services, blobs, catalog, allowances, VERSION, explicit_pauses)
     return AttemptServices(
         db=inst.db,
         feed=reader.feed,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hostler.domain.allowances import WorkspaceEntry, closed_entry
 from hostler.domain.config_changes import Change, ConfigProblem, Kind
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
@@ -50,6 +51,12 @@ class StoredConfig:
     plugin_keys: Mapping[str, str] = field(default_factory=dict)
     problems: Sequence[ConfigProblem] = ()
     """The entries that cannot be read, and why."""
+
+    @property
+    def workspaces(self) -> list[WorkspaceEntry]:
+        """What workspaces may use: nothing if their entry cannot be read."""
+        unreadable = [problem.name for problem in self.problems if problem.kind == "workspace"]
+        return [*self.config.workspaces, *map(closed_entry, unreadable)]
 
 
 class _Reader:
@@ -110,6 +117,7 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
         tools=reader.tools(),
         skills=[folder.path for folder in reader.all("skill", SkillFolder)],
         working_folders=reader.one("working_folders", WorkingFolderSettings),
+        workspaces=reader.all("workspace", WorkspaceEntry),
     )
     reader.agents()
     recorded = {plugin.path: plugin.plugin for plugin in plugins if plugin.plugin is not None}
@@ -143,6 +151,8 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
         settings.put(tx, ws, "skill", path, plain(SkillFolder(path=path)))
     if config.working_folders is not None:
         settings.put(tx, ws, "working_folders", POLICY, plain(config.working_folders))
+    for workspace in config.workspaces:
+        settings.put(tx, ws, "workspace", workspace.name, plain(workspace))
     if config.pause_key:
         settings.put(tx, ws, "pause_key", POLICY, {"keys": config.pause_key})
     for spec in config.agents:

@@ -17,6 +17,7 @@ from hostler.calls.cursors import Cursors
 from hostler.calls.history import history_cursors
 from hostler.calls.scope import CallScope, Meter, Services
 from hostler.domain.agents import Recovery
+from hostler.domain.allowances import Allowance, Allowances
 from hostler.domain.budgets import Account
 from hostler.domain.config_form import Configuration
 from hostler.domain.context import Position, build_context
@@ -26,6 +27,7 @@ from hostler.domain.grants import Grant, apis_of, resources_of
 from hostler.domain.outcomes import StreamState, Uploaded
 from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording
+from hostler.domain.secret_refs import is_reference
 from hostler.journal.fork import Inherited, forked_context, inherited_of
 from hostler.journal.resume import resumed_context
 from hostler.pauses.explicit import ExplicitPauses
@@ -43,7 +45,7 @@ from hostler_protocol.content import (
     ImageBase64Element,
     ModelMessage,
 )
-from hostler_protocol.errors import NotFoundError
+from hostler_protocol.errors import NotFoundError, UnauthorizedError
 from hostler_protocol.events import AgentRunContext, Input
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.limits import INLINE_BASE64_TO_ARTIFACT_BYTES
@@ -105,11 +107,12 @@ class PreparedAttempt(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Preparer:
-    """Prepares attempts. `catalog` returns the current resources of the workspace."""
+    """Prepares attempts. `catalog` returns the current resources of a workspace."""
 
     services: Services
     blobs: BlobFolder
-    catalog: Callable[[], ResourceCatalog]
+    catalog: Callable[[str], ResourceCatalog]
+    allowances: Allowances
     host_version: str
     explicit_pauses: ExplicitPauses
 
@@ -119,11 +122,14 @@ class Preparer:
         CallerError if configuration or runner are wrong; HostError if the run's event is gone.
         """
         manifest = _manifest(run, runners)
-        catalog = self.catalog()
+        may = self.allowances.of(run.workspace_id)
+        if run.grant_json is None and not may.runner(run.runner_id):
+            raise UnauthorizedError(may.refused("runner", run.runner_id))
+        catalog = self.catalog(run.workspace_id)
         brief = run.attempt == 1  # a later one may go on from a long recording
         facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog), brief=brief)
         origin, event, configuration, grant, known, past = facts
-        config = await _with_secrets(configuration)
+        config = await _with_secrets(configuration, may)
         inherited = await inherited_of(self.services.db, self.blobs, origin.source)
         recording, recorded = None, None
         if past.loaded is not None:
@@ -263,8 +269,14 @@ def _deadline(outer_deadline: int | None, grant: Grant) -> float | None:
     return min(known) if known else None
 
 
-async def _with_secrets(configuration: Configuration) -> dict[str, Any]:
-    """Return the configuration for the runner. InvalidArgumentError names a secret that is not found."""
+async def _with_secrets(configuration: Configuration, may: Allowance) -> dict[str, Any]:
+    """Return the configuration for the runner.
+
+    InvalidArgumentError names a secret that is not found, UnauthorizedError one that may not be used.
+    """
+    for reference in configuration.secrets.values():
+        if is_reference(reference) and not may.secret(reference):
+            raise UnauthorizedError(may.refused("secret", reference))
 
     def resolved() -> dict[str, str]:
         return {name: resolve_secret(ref) or "" for name, ref in configuration.secrets.items()}

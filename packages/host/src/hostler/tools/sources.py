@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+from hostler.domain.allowances import Allowances
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.schema import ToolSchema, check_argument_size, check_off_loop
@@ -67,6 +68,8 @@ class _Listing:
     offered: dict[str, OfferedTool] = field(default_factory=dict)
     refused: list[OfferedTool] = field(default_factory=list)
     by_id: dict[str, OfferedTool] = field(default_factory=dict)
+    withheld: dict[str, str] = field(default_factory=dict)
+    """By id why the workspace may not use a tool that exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +87,28 @@ OnRefused = Callable[[str, OfferedTool], Awaitable[None]]
 class ToolSources:
     """The `ToolService` of a host. A name that is offered twice is refused, since it is ambiguous."""
 
-    def __init__(self, sources: Sequence[ToolSource], on_refused: OnRefused | None = None) -> None:
+    def __init__(
+        self,
+        sources: Sequence[ToolSource],
+        on_refused: OnRefused | None = None,
+        allowances: Allowances | None = None,
+    ) -> None:
         prefixes = [source.id_prefix for source in sources]
         for prefix in prefixes:
             if sum(other.startswith(prefix) for other in prefixes) > 1:
                 raise ValueError(f"two sources of tools claim the ids that begin with {prefix!r}")
         self._sources = tuple(sources)
         self._on_refused = on_refused
+        self._allowances = allowances
         self._listings: OrderedDict[str, _Listing] = OrderedDict()
         self._schemas: OrderedDict[tuple[str, str], _CompiledSchema] = OrderedDict()
 
     # -- the list of tools ------------------------------------------------------------------------
 
     def revisions(self) -> tuple[int, ...]:
-        """Return the revisions of all sources; equal while nothing has changed."""
-        return tuple(source.revision for source in self._sources)
+        """Return the revisions of all sources and of what may be used; equal while nothing has changed."""
+        of_sources = (source.revision for source in self._sources)
+        return (0 if self._allowances is None else self._allowances.revision, *of_sources)
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
         """Return every tool that can be granted now, by name."""
@@ -128,6 +138,9 @@ class ToolSources:
 
     async def call(self, invocation: ToolInvocation) -> Any:
         """Call the tool through its source; see `ToolService.call`."""
+        why = self._listing(invocation.workspace_id).withheld.get(invocation.pin.tool_id)
+        if why is not None:  # it might when the run began
+            raise ToolChangedError(f"tool {invocation.tool_name!r} is not called: {why}")
         refused = self._refused(invocation)
         if refused is not None:
             await self._report_refused(invocation.workspace_id, refused)
@@ -188,11 +201,22 @@ class ToolSources:
         listing = self._listings.get(workspace_id)
         if listing is None or listing.revisions != revisions:
             tools = [tool for source in self._sources for tool in source.offered(workspace_id).values()]
-            listing = self._listings[workspace_id] = _list_tools(revisions, tools)
+            withheld = self._withheld(workspace_id, tools)
+            allowed = [tool for tool in tools if tool.pin.tool_id not in withheld]
+            listing = self._listings[workspace_id] = _list_tools(revisions, allowed, withheld)
             if len(self._listings) > MAX_CACHED_WORKSPACES:
                 self._listings.popitem(last=False)
         self._listings.move_to_end(workspace_id)
         return listing
+
+    def _withheld(self, workspace_id: str, tools: Sequence[OfferedTool]) -> dict[str, str]:
+        if self._allowances is None:
+            return {}
+        may = self._allowances.of(workspace_id)
+        ids = {tool.pin.tool_id: tool.name for tool in tools}
+        return {
+            tool_id: may.refused("tool", name) for tool_id, name in ids.items() if not may.tool(name, tool_id)
+        }
 
     def _schema(self, which: str, tool: OfferedTool, source: Mapping[str, Any]) -> ToolSchema:
         key = (which, tool.pin.tool_id)
@@ -210,11 +234,13 @@ class ToolSources:
         return compiled.schema
 
 
-def _list_tools(revisions: tuple[int, ...], tools: Sequence[OfferedTool]) -> _Listing:
+def _list_tools(
+    revisions: tuple[int, ...], tools: Sequence[OfferedTool], withheld: dict[str, str]
+) -> _Listing:
     named: dict[str, list[OfferedTool]] = {}
     for tool in tools:
         named.setdefault(tool.name, []).append(tool)
-    listing = _Listing(revisions, by_id={tool.pin.tool_id: tool for tool in tools})
+    listing = _Listing(revisions, by_id={tool.pin.tool_id: tool for tool in tools}, withheld=withheld)
     for name, found in sorted(named.items()):
         if len(found) > 1:
             owners = " and ".join(tool.pin.owner for tool in found)

@@ -146,13 +146,22 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
 
 
 def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec) -> None:
-    """Raise UnauthorizedError for references to secrets of the installation without the right `installation`.
+    """Raise UnauthorizedError for references to secrets that the workspace or the key may not use.
+
+    If the configuration lists the secrets of the workspace, nobody writes others into its agents. Otherwise
+    references need the right `installation`.
 
     Stored references may stay if runner and configuration are unchanged: another runner, or another address
     next to the reference, could obtain the secret. The type of a form item is ignored, since a plugin may
     change it later.
     """
+    may = request.state.host.allowances.of(request.workspace_id)
     names = reference_names(spec.config)
+    if may.lists_secrets:
+        refused = [spec.config[name] for name in names if not may.secret(spec.config[name])]
+        if refused and (before is None or before.spec != spec):
+            raise UnauthorizedError(may.refused("secret", refused[0][:300]))
+        return
     if not names or has_right(request.caller, "installation"):
         return
     if before is not None and (before.spec.runner, before.spec.config) == (spec.runner, spec.config):

@@ -26,8 +26,9 @@ class ModelRecord(Strict):
 
 @endpoint("GET", "/v1/models", right="models:read", tag="models")
 async def list_models(request: ApiRequest) -> Listing[ModelRecord]:
-    """List the configured models by id, including those that cannot be used, and why."""
+    """List the configured models that the workspace may use, including those that do not work, and why."""
     host = request.state.host
+    may = host.allowances.of(request.workspace_id)
     records = [
         _record(model.entry, list(model.operations), model.context_window) for model in host.models.list()
     ]
@@ -41,7 +42,8 @@ async def list_models(request: ApiRequest) -> Listing[ModelRecord]:
             for entry in stored
             if entry.id in problems
         ]
-    return Listing(items=sorted(records, key=lambda record: record.model_id))
+    allowed = [record for record in records if may.model(record.model_id)]
+    return Listing(items=sorted(allowed, key=lambda record: record.model_id))
 
 
 def _record(

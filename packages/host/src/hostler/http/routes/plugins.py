@@ -102,14 +102,20 @@ async def restart_plugin(request: ApiRequest) -> PluginRecord:
 
 @endpoint("GET", "/v1/runners", right="plugins:read", tag="plugins")
 async def list_runners(request: ApiRequest) -> Listing[AgentRunnerManifest]:
-    """List the known runners, with their forms, capabilities and permissions."""
-    return Listing(items=request.state.host.supervisor.catalog.all())
+    """List the known runners that the workspace may use, with their forms, capabilities and permissions."""
+    host = request.state.host
+    may = host.allowances.of(request.workspace_id)
+    return Listing(items=[runner for runner in host.supervisor.catalog.all() if may.runner(runner.id)])
 
 
 @endpoint("GET", "/v1/runners/{runner_id}", right="plugins:read", tag="plugins")
 async def get_runner(request: ApiRequest) -> AgentRunnerManifest:
     """Get one runner; its plugin is started if the runner is unknown. Slashes of the id are written `%2F`."""
-    return await request.state.host.supervisor.manifest(request.parameters["runner_id"])
+    host, runner_id = request.state.host, request.parameters["runner_id"]
+    may = host.allowances.of(request.workspace_id)
+    if not may.runner(runner_id):
+        raise NotFoundError(may.refused("runner", runner_id))
+    return await host.supervisor.manifest(runner_id)
 
 
 def _status(request: ApiRequest) -> PluginStatus:

@@ -47,15 +47,15 @@ class ConfirmSkill(Strict):
 
 @endpoint("GET", "/v1/skills", right="plugins:read", tag="skills")
 async def list_skills(request: ApiRequest) -> Listing[SkillRecord]:
-    """List the skills by name, after reading their folders again."""
-    return Listing(items=[_record(status) for status in await request.state.host.skills.look()])
+    """List the skills that the workspace may use by name, after reading their folders again."""
+    return Listing(items=[_record(status) for status in await _allowed(request)])
 
 
 @endpoint("GET", "/v1/skills/{skill}", right="plugins:read", tag="skills")
 async def get_skill(request: ApiRequest) -> SkillRecord:
     """Get one skill, after reading its folder again."""
     name = request.parameters["skill"]
-    for status in await request.state.host.skills.look():
+    for status in await _allowed(request):
         if status.name == name:
             return _record(status)
     raise NotFoundError(f"there is no skill {name!r}")
@@ -66,6 +66,11 @@ async def confirm_skill(request: ApiRequest, body: ConfirmSkill) -> SkillRecord:
     """Confirm the current files of a skill, so that it may be used. 409 if the digest is not theirs."""
     name, actor = request.parameters["skill"], request.caller.subject
     return _record(await request.state.host.skills.confirm(name, body.digest, actor))
+
+
+async def _allowed(request: ApiRequest) -> list[SkillStatus]:
+    may = request.state.host.allowances.of(request.workspace_id)
+    return [status for status in await request.state.host.skills.look() if may.skill(status.name)]
 
 
 def _record(status: SkillStatus) -> SkillRecord:

@@ -101,9 +101,8 @@ class FetchTools:
 
     id_prefix = "fetch:"
 
-    def __init__(self, workspace_id: str, *, network: Network | None = None) -> None:
+    def __init__(self, *, network: Network | None = None) -> None:
         self.revision = 0
-        self._workspace = workspace_id
         self._network = network
         self._tools: dict[str, _Tool] = {}
         self._offered: dict[str, OfferedTool] = {}
@@ -137,7 +136,7 @@ class FetchTools:
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
         """Return the tools by their ids."""
-        return self._offered if workspace_id == self._workspace else {}
+        return self._offered
 
     # -- calls ------------------------------------------------------------------------------------
 

@@ -111,9 +111,7 @@ class McpTools:
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
         """Return every tool of every server, by id; those that wait for approval have a problem."""
-        if workspace_id != self._workspace or self.revision < 0:
-            return {}
-        return self._offered
+        return self._offered if self.revision >= 0 else {}
 
     def servers(self, workspace_id: str) -> list[McpServerStatus]:
         """Return the status of each server, sorted by name."""
@@ -186,7 +184,7 @@ class McpTools:
     def _server_of(self, invocation: ToolInvocation) -> tuple[McpServer, str]:
         owner, _, tool = invocation.pin.tool_id.partition("#")
         server = self._servers.get(owner.removeprefix(self.id_prefix))
-        if server is None or invocation.workspace_id != self._workspace:
+        if server is None:
             raise ToolChangedError(f"tool {invocation.tool_name!r} is gone: its server is not configured now")
         return server, tool
 

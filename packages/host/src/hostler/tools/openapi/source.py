@@ -128,7 +128,7 @@ class OpenApiTools:
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
         """Return every operation that is a tool, by id."""
-        return self._offered if workspace_id == self._workspace else {}
+        return self._offered
 
     def documents(self, workspace_id: str) -> list[OpenApiStatus]:
         """Return the status of each document, sorted by name."""

@@ -1,0 +1,159 @@
+"""What agents of a workspace may use: the entries of `workspaces` in the configuration.
+
+The installation's own workspace may use everything, unless it has an entry. Any other one without an entry
+may use everything but the tools that reach the operator's machine and accounts.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+
+from hostler.domain.config_mistakes import Mistake
+from hostler.domain.name_patterns import matches
+from hostler.domain.secret_refs import is_reference
+from hostler_protocol._base import Strict
+from hostler_protocol.ids import split_runner_id
+
+EVERY_OTHER = "*"
+"""The name of the entry for all workspaces without an entry, other than the installation's own."""
+MAX_ALLOWED = 1_000
+"""Names and patterns in one list of an entry."""
+TOOLS_OF_ALL = ("plugin:", "skill:", "files:")
+"""Kinds of tools, by prefix of their ids, that a workspace may use without being allowed to: they do what its
+own files and the plugins' sandboxes permit. `exec` runs commands, the others use the operator's network and
+accounts."""
+
+
+class WorkspaceEntry(Strict):
+    """What agents of a workspace may use, as names and patterns with `*`; null: no bound of its own.
+
+    `name`: the workspace, or `*` for all that have no entry, except the installation's own. `runners` are ids
+    (`plugin:author/name/*`); `plugins` (`author/name`) bounds runners and tools. `secrets` are references
+    (`env:TENANT_*`, `file:/srv/tenant/*`).
+    """
+
+    name: str
+    plugins: list[str] | None = None
+    runners: list[str] | None = None
+    models: list[str] | None = None
+    tools: list[str] | None = None
+    skills: list[str] | None = None
+    knowledge_bases: list[str] | None = None
+    secrets: list[str] | None = None
+
+
+LISTS = tuple(name for name in WorkspaceEntry.__struct_fields__ if name != "name")
+
+
+def closed_entry(name: str) -> WorkspaceEntry:
+    """Return the entry of a workspace that may use nothing."""
+    return WorkspaceEntry(name=name, **{field: [] for field in LISTS})
+
+
+class Allowance:
+    """What agents of one workspace may use."""
+
+    def __init__(self, workspace_id: str, entry: WorkspaceEntry | None, *, own: bool) -> None:
+        self.workspace_id = workspace_id
+        self._entry = entry or WorkspaceEntry(name=workspace_id)
+        self._own = own
+
+    def runner(self, runner_id: str) -> bool:
+        """Whether agents may name this runner; an id that is malformed is none."""
+        try:
+            plugin_key, _ = split_runner_id(runner_id)
+        except ValueError:
+            return False
+        return _listed(self._entry.plugins, plugin_key) and _listed(self._entry.runners, runner_id)
+
+    def model(self, model_id: str) -> bool:
+        """Whether runs may be granted this model."""
+        return _listed(self._entry.models, model_id)
+
+    def tool(self, name: str, tool_id: str) -> bool:
+        """Whether runs may be granted this tool. `tool_id`: its identity, like `plugin:author/name#tool`."""
+        kind, _, rest = tool_id.partition(":")
+        if kind == "plugin" and not _listed(self._entry.plugins, rest.partition("#")[0]):
+            return False
+        if kind == "skill" and not self.skill(rest):
+            return False
+        if self._entry.tools is None:
+            return self._own or tool_id.startswith(TOOLS_OF_ALL)
+        return kind == "skill" or _listed(self._entry.tools, name)
+
+    def skill(self, name: str) -> bool:
+        """Whether runs may be granted this skill, and with it its tool."""
+        return _listed(self._entry.skills, name)
+
+    def knowledge_base(self, kb_id: str) -> bool:
+        """Whether runs may be granted this knowledge base."""
+        return _listed(self._entry.knowledge_bases, kb_id)
+
+    @property
+    def lists_secrets(self) -> bool:
+        """Whether the entry says which references may be resolved: those, and no others."""
+        return self._entry.secrets is not None
+
+    def secret(self, reference: str) -> bool:
+        """Whether this reference may be resolved in the configuration of an agent.
+
+        A path has to be written as it is, without `..` and `~`: a pattern would match what it does not mean.
+        """
+        kind, _, path = reference.partition(":")
+        if self.lists_secrets and kind == "file" and posixpath.join("/", posixpath.normpath(path)) != path:
+            return False
+        return _listed(self._entry.secrets, reference)
+
+    def refused(self, kind: str, name: str) -> str:
+        """Return the sentence about something that may not be used, with what to do about it."""
+        field = f"{kind.replace(' ', '_')}s"
+        return (
+            f"workspace {self.workspace_id!r} may not use {kind} {name!r}: the operator can allow it with "
+            f"{field!r} of its entry in `workspaces`"
+        )
+
+
+class Allowances:
+    """The allowances of all workspaces; replaced when the configuration changes."""
+
+    def __init__(self, own_workspace: str, entries: Iterable[WorkspaceEntry] = ()) -> None:
+        self._own = own_workspace
+        self._entries: dict[str, WorkspaceEntry] = {}
+        self.revision = 0
+        """Increases with each change."""
+        self.replace(entries)
+
+    def replace(self, entries: Iterable[WorkspaceEntry]) -> None:
+        """Use other entries from now on."""
+        new = {entry.name: entry for entry in entries}
+        if new != self._entries:
+            self._entries = new
+            self.revision += 1
+
+    def of(self, workspace_id: str) -> Allowance:
+        """Return what agents of a workspace may use."""
+        own = workspace_id == self._own
+        entry = self._entries.get(workspace_id)
+        if entry is None and not own:
+            entry = self._entries.get(EVERY_OTHER)
+        return Allowance(workspace_id, entry, own=own)
+
+
+def workspace_mistakes(entry: WorkspaceEntry) -> list[Mistake]:
+    """Return the mistakes of an entry."""
+    found = []
+    for field in LISTS:
+        names: Sequence[str] = getattr(entry, field) or ()
+        if len(names) > MAX_ALLOWED:
+            found.append(Mistake(field, f"has {len(names):,} names; at most {MAX_ALLOWED:,} are allowed"))
+        found += [Mistake(f"{field}[{number}]", "is empty") for number, name in enumerate(names) if not name]
+    for number, pattern in enumerate(entry.secrets or ()):
+        if pattern and pattern != EVERY_OTHER and not is_reference(pattern):
+            text = "expected a reference: env:NAME or file:PATH, perhaps with *"
+            found.append(Mistake(f"secrets[{number}]", text))
+    return found
+
+
+def _listed(allowed: Sequence[str] | None, name: str) -> bool:
+    return allowed is None or any(matches(pattern, name) for pattern in allowed)

@@ -1,0 +1,230 @@
+"""What a workspace may use: what its agents name, are granted and run with, whoever writes them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hostler.domain.agents import AgentSpec
+from hostler.domain.model_entries import ModelEntry
+from hostler.domain.tool_entries import ExecEntry, ToolEntry
+from hostler.host.config import ConfigFile
+from hostler.storage.stores import agents, settings
+from support.http_host import OTHER, WORKSPACE, Served, serving
+from support.trust import trusted
+
+BOUND_SECONDS = 110.0
+RUNNER = "plugin:test/teller/default"
+MANIFEST = """
+plugin: {author: test, name: teller, version: 1.0.0}
+runners: [{name: default, entry: "teller:Teller"}]
+tools: ["teller:add"]
+"""
+TELLER = '''
+"""Tells what it was given."""
+
+import json
+
+from hostler_sdk import Runner, message, tool
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class Teller(Runner):
+    """Tells what it was given."""
+
+    config = [{"name": "key", "type": "secret"}]
+    permissions = {"models": ["invoke"], "tools": ["call"]}
+
+    async def run(self, ctx):
+        models = sorted(model.model_id for model in ctx.resources.models)
+        tools = sorted(tool.tool_name for tool in ctx.resources.tools)
+        yield message(json.dumps({"models": models, "tools": tools, "key": ctx.config.get("key")}))
+'''
+EVERYTHING: dict[str, Any] = {"allowed_tool_names": ["*"], "allowed_model_ids": ["small", "big"]}
+
+
+class Tenant:
+    """Somebody with all rights in one workspace."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def put(self, **fields: Any) -> httpx.Response:
+        spec = {"name": "mine", "runner": RUNNER, **fields}
+        return await self._client.put("/v1/agents/mine", json=spec)
+
+    async def list(self, what: str) -> list[dict[str, Any]]:
+        return list((await self._client.get(f"/v1/{what}")).json()["items"])
+
+    async def run(self) -> dict[str, Any]:
+        body = {"event_type": "message.received", "input": {"text": "hi"}, "agent": "mine"}
+        answer = await self._client.post("/v1/events", json=body, params={"wait": 60})
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def told(self) -> dict[str, Any]:
+        """What a run of its agent was given."""
+        run = await self.run()
+        assert run["status"] == "completed", run
+        return dict(json.loads(run["output"]["text"]))
+
+    async def why(self) -> str:
+        """Why a run of its agent failed."""
+        run = await self.run()
+        assert run["status"] == "failed", run
+        journal = (await self._client.get(f"/v1/runs/{run['run_id']}/journal")).json()["items"]
+        return str(next(e["data"]["error"] for e in journal if e["type"] == "run.failed"))
+
+
+class Shared:
+    """A host that several workspaces share: two models, a plugin with a tool, `exec`."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+
+    async def allow(self, **lists: list[str]) -> httpx.Response:
+        return await self.served.client.put(f"/v1/config/workspaces/{OTHER}", json={"name": OTHER, **lists})
+
+    @contextlib.asynccontextmanager
+    async def tenant(self, workspace: str = OTHER) -> AsyncIterator[Tenant]:
+        async with self.served.as_key(await self.served.key(workspace)) as client:
+            yield Tenant(client)
+
+    async def store(self, **fields: Any) -> None:
+        """Store an agent of the tenant as it may have been before the operator changed anything."""
+        spec = AgentSpec(name="mine", runner=RUNNER, **fields)
+        await self.served.host.db.write(lambda tx: agents.apply(tx, OTHER, spec))
+        self.served.host.event_router.changed(OTHER)
+
+
+@contextlib.asynccontextmanager
+async def sharing(tmp_path: Path) -> AsyncIterator[Shared]:
+    folder = tmp_path / "teller"
+    folder.mkdir()
+    (folder / "teller.py").write_text(TELLER)
+    (folder / "hostler.yaml").write_text(MANIFEST)
+    models = [
+        ModelEntry(id=name, base_url="https://models.example/v1", api_key="x") for name in ("small", "big")
+    ]
+    config = ConfigFile(
+        plugins=[trusted(folder)],
+        models=models,
+        tools=[ToolEntry(exec=ExecEntry())],
+        agents=[AgentSpec(name="first", runner=RUNNER)],
+    )
+    async with asyncio.timeout(BOUND_SECONDS), serving(tmp_path / "data", agent=False) as served:
+        await served.host.apply(config, actor="test")
+        yield Shared(served)
+
+
+async def test_nobody_else_grants_himself_the_tools_of_the_operators_machine(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as host, host.tenant() as tenant, host.tenant(WORKSPACE) as own:
+        for policy in ({"allowed_tool_names": ["exec"]}, {"allowed_tool_names": ["exe*"]}):
+            answer = await tenant.put(resource_policy=policy)
+            assert answer.status_code == 400, answer.text
+            assert "workspace 'other' may not use tool" in answer.text
+        for agent in (tenant, own):
+            assert (await agent.put(resource_policy=EVERYTHING)).status_code == 200
+        assert await tenant.told() == {"models": ["big", "small"], "tools": ["teller.add"], "key": None}
+        assert (await own.told())["tools"] == ["exec", "teller.add"]
+        assert [one["name"] for one in await tenant.list("tools")] == ["teller.add"]
+        assert [one["name"] for one in await own.list("tools")] == ["exec", "teller.add"]
+
+
+async def test_an_entry_says_what_agents_may_name_and_are_given(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as host, host.tenant() as tenant:
+        assert (await tenant.put(resource_policy=EVERYTHING)).status_code == 200
+        answer = await host.allow(models=["sm*"], tools=["exec"])
+        assert answer.status_code == 200, answer.text
+        assert await tenant.told() == {"models": ["small"], "tools": ["exec"], "key": None}
+        assert [one["model_id"] for one in await tenant.list("models")] == ["small"]
+        assert [one["name"] for one in await tenant.list("tools")] == ["exec"]
+        answer = await tenant.put(resource_policy={"allowed_model_ids": ["big"]})
+        assert answer.status_code == 400
+        assert "workspace 'other' may not use model 'big'" in answer.text
+        answer = await tenant.put(resource_policy={"allowed_model_ids": ["bigg"]})
+        assert "'big'" not in answer.text, "names of what it may not use are not told"
+
+        gone = await host.served.client.delete(f"/v1/config/workspaces/{OTHER}")
+        assert gone.status_code == 200, gone.text
+        assert (await tenant.told())["models"] == ["big", "small"]
+
+
+async def test_a_runner_that_may_not_be_used_runs_nothing(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as host, host.tenant() as tenant:
+        assert (await tenant.put()).status_code == 200
+        for lists in ({"plugins": ["acme/*"]}, {"runners": ["plugin:test/teller/other"]}):
+            assert (await host.allow(**lists)).status_code == 200
+            assert await tenant.list("runners") == []
+            assert RUNNER in await tenant.why()
+            answer = await tenant.put(priority=3)
+            assert answer.status_code == 400
+            assert f"workspace 'other' may not use runner '{RUNNER}'" in answer.text
+        assert (await host.allow(runners=["plugin:test/*"])).status_code == 200
+        assert (await tenant.told())["tools"] == []
+
+
+async def test_references_of_a_workspace_stay_within_its_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "key").write_text("their key")
+    (tmp_path / "ours").write_text("canary-of-the-host")
+    monkeypatch.setenv("THEIRS_KEY", "their variable")
+    monkeypatch.setenv("OURS_KEY", "canary-of-the-host")
+    wrong = ["env:OURS_KEY", f"file:{tmp_path}/ours", f"file:{theirs}/../ours", "env:THEIRS"]
+    async with sharing(tmp_path) as host, host.tenant() as tenant:
+        assert (await host.allow(secrets=["env:THEIRS_*", f"file:{theirs}/*"])).status_code == 200
+        for reference, value in (("env:THEIRS_KEY", "their variable"), (f"file:{theirs}/key", "their key")):
+            answer = await tenant.put(config={"key": reference})
+            assert answer.status_code == 200, answer.text
+            assert (await tenant.told())["key"] == value
+        for reference in wrong:
+            answer = await tenant.put(config={"key": reference})
+            assert answer.status_code == 403, answer.text
+            assert "workspace 'other' may not use secret" in answer.json()["detail"]
+            await host.store(config={"key": reference})
+            assert "may not use secret" in await tenant.why()
+
+
+async def test_an_entry_that_cannot_be_read_allows_nothing(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as host, host.tenant() as tenant:
+        assert (await tenant.put()).status_code == 200
+        db, configurator = host.served.host.db, host.served.host.configurator
+        of_later = {"name": OTHER, "models": ["small"], "list_of_a_later_version": []}
+        await db.write(lambda tx: settings.put(tx, WORKSPACE, "workspace", OTHER, of_later))
+        await configurator.load()
+        assert [(one.kind, one.name) for one in configurator.problems] == [("workspace", OTHER)]
+        assert RUNNER in await tenant.why()
+        assert await tenant.list("models") == []
+        assert (await host.allow(models=["small"])).status_code == 200
+        assert (await tenant.told())["models"] == []
+
+
+async def test_mistakes_of_entries_are_told_at_once(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as host:
+        answer = await host.allow(secrets=["THEIRS_KEY"], models=[""])
+        assert answer.status_code == 400
+        told = answer.json()["detail"]
+        assert "models[0]" in told
+        assert "secrets[0]" in told
+        twice = {"workspaces": [{"name": "a"}, {"name": "a", "models": []}, {"name": "b", "tols": []}]}
+        answer = await host.served.client.post("/v1/config", json=twice)
+        assert answer.status_code == 400, answer.text
+        told = answer.json()["detail"]
+        assert "'a' is used twice" in told
+        assert "tols" in told
+        assert "tools" in told
