@@ -27,7 +27,7 @@ LEFT_BYTES = 512 * 1024
 """Enough for some events, not for all that their runs have to say."""
 SMALL_DISK = [
     *("unshare", "--user", "--map-root-user", "--mount", "sh", "-c"),
-    f'mount -t tmpfs -o size={DISK_BYTES} tmpfs "$0" && exec "$@"',
+    f'mount -t tmpfs -o size={DISK_BYTES},mode=700 tmpfs "$0" && exec "$@"',
 ]
 """Followed by the folder, and the command that sees a small disk there."""
 

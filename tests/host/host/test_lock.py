@@ -164,8 +164,9 @@ def test_a_folder_that_is_shared_is_refused_and_left_as_it_is(tmp_path: Path) ->
     project.chmod(0o755)
     shared.mkdir()
     shared.chmod(0o1777)  # as /tmp
-    for folder, mode in ((project, 0o755), (shared, 0o1777)):
-        with pytest.raises(StorageError, match=f"mode {mode:o}.*holds other things: name a folder"):
+    of_all = "is a place for everyone's files"
+    for folder, mode, why in ((project, 0o755, "holds other things"), (shared, 0o1777, of_all)):
+        with pytest.raises(StorageError, match=f"mode {mode:o}.*{why}: name a folder"):
             DataDirLock(folder).acquire(me())
         assert stat.S_IMODE(folder.stat().st_mode) == mode
         assert not (folder / "lock").exists()

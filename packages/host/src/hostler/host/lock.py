@@ -120,9 +120,10 @@ def keep_private(data_dir: Path) -> None:
     mode = stat.S_IMODE(found.st_mode)
     if not mode & 0o077:
         return
-    if mode & stat.S_ISVTX or _is_of_others(data_dir):
+    if (for_all := bool(mode & stat.S_ISVTX)) or _is_of_others(data_dir):
+        why = "is a place for everyone's files" if for_all else "holds other things"
         raise StorageError(
-            f"the data directory {data_dir} can be used by others (mode {mode:o}) and holds other things: "
+            f"the data directory {data_dir} can be used by others (mode {mode:o}) and {why}: "
             "name a folder of its own with --data, or take the rights of others away (chmod 700)"
         )
     try:
