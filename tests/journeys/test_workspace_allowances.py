@@ -162,6 +162,25 @@ async def test_an_entry_says_what_agents_may_name_and_are_given(tmp_path: Path) 
         assert (await tenant.told())["models"] == ["big", "small"]
 
 
+async def test_bounds_of_the_own_workspace_are_not_those_of_others(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as host, host.tenant() as tenant, host.tenant(WORKSPACE) as own:
+        mine = {"name": WORKSPACE, "tools": ["teller.*"], "models": ["big"]}
+        answer = await host.served.client.put(f"/v1/config/workspaces/{WORKSPACE}", json=mine)
+        assert answer.status_code == 200, answer.text
+        assert (await host.allow(tools=["exec"])).status_code == 200
+        policy = {"allowed_tool_names": ["exec"], "allowed_model_ids": ["small"]}
+        assert (await tenant.put(resource_policy=policy)).status_code == 200
+        assert await tenant.told() == {"models": ["small"], "tools": ["exec"], "key": None}
+        answer = await own.put(resource_policy=policy)
+        assert answer.status_code == 400
+        assert "workspace 'default' may not use tool 'exec'" in answer.text
+        assert "workspace 'default' may not use model 'small'" in answer.text
+        assert (await own.put(resource_policy=EVERYTHING)).status_code == 400
+        open_policy = {"allowed_tool_names": ["*"], "allowed_model_ids": ["big"]}
+        assert (await own.put(resource_policy=open_policy)).status_code == 200
+        assert await own.told() == {"models": ["big"], "tools": ["teller.add"], "key": None}
+
+
 async def test_a_runner_that_may_not_be_used_runs_nothing(tmp_path: Path) -> None:
     async with sharing(tmp_path) as host, host.tenant() as tenant:
         assert (await tenant.put()).status_code == 200
@@ -192,6 +211,9 @@ async def test_references_of_a_workspace_stay_within_its_list(
             answer = await tenant.put(config={"key": reference})
             assert answer.status_code == 200, answer.text
             assert (await tenant.told())["key"] == value
+        answer = await tenant.put(config={"key": "env:sk-the-secret-itself"})
+        assert answer.status_code == 403
+        assert "sk-the-secret" not in answer.text
         for reference in wrong:
             answer = await tenant.put(config={"key": reference})
             assert answer.status_code == 403, answer.text

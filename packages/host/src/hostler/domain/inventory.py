@@ -48,14 +48,14 @@ class Inventory:
     unreadable: Callable[[str], str | None] = _readable
     """Return why the secret of a reference cannot be read now, or None if it can."""
     allowances: Allowances | None = None
-    """What workspaces may use; None: everything."""
+    """What workspaces may use; None: this one may use everything."""
 
     def runner(self, runner_id: str) -> tuple[AgentRunnerManifest | None, Mistake | None]:
         """Return the manifest of a runner, or the mistake in naming it."""
         manifest, mistake = self._known_runner(runner_id)
         is_known = mistake is None or mistake.severity == "warning"
-        if is_known and (may := self._may) is not None and not may.runner(runner_id):
-            return None, Mistake("", may.refused("runner", runner_id))
+        if is_known and not self._may.runner(runner_id):
+            return None, Mistake("", self._may.refused("runner", runner_id))
         return manifest, mistake
 
     def _known_runner(self, runner_id: str) -> tuple[AgentRunnerManifest | None, Mistake | None]:
@@ -86,18 +86,14 @@ class Inventory:
         """Return the mistake in naming this model, or None. `expected`: the type that it must have."""
         known = self.models.get(model_id)
         may = self._may
-        same = [
-            name
-            for name, kind in self.models.items()
-            if expected in (None, kind) and (may is None or may.model(name))
-        ]
+        same = [name for name, kind in self.models.items() if expected in (None, kind) and may.model(name)]
         if known is None:
             what = _WORDS[expected or "llm"]
             return Mistake("", f"there is no {what} {model_id!r}{_listed(model_id, same, f'{what}s')}")
         if expected is not None and known != expected:
             text = f"{model_id!r} is a {_WORDS[known]}, a {_WORDS[expected]} is expected"
             return Mistake("", f"{text}{_listed(model_id, same, f'{_WORDS[expected]}s')}")
-        if may is not None and not may.model(model_id):
+        if not may.model(model_id):
             return Mistake("", may.refused("model", model_id))
         if model_id in self.unusable_models:
             why = self.unusable_models[model_id]
@@ -115,8 +111,8 @@ class Inventory:
         found = [name for name in self.tools if (matches(pattern, name) if is_pattern else name == pattern)]
         if found:
             may = self._may
-            allowed = may is None or any(may.tool(name, self.tools[name]) for name in found)
-            return None if may is None or allowed else Mistake("", may.refused("tool", pattern))
+            allowed = any(may.tool(name, self.tools[name]) for name in found)
+            return None if allowed else Mistake("", may.refused("tool", pattern))
         for name, why in self.unusable_tools.items():
             if matches(pattern, name):
                 return Mistake("", f"tool {name!r} cannot be used now: {why}", "warning")
@@ -129,7 +125,7 @@ class Inventory:
 
     def _no_tool(self, pattern: str) -> Mistake:
         may = self._may
-        names = [name for name, tool_id in self.tools.items() if may is None or may.tool(name, tool_id)]
+        names = [name for name, tool_id in self.tools.items() if may.tool(name, tool_id)]
         names += self.unusable_tools
         if "*" not in pattern:
             return Mistake("", f"there is no tool {pattern!r}{_listed(pattern, names, 'tools')}")
@@ -143,22 +139,20 @@ class Inventory:
             why = self.unusable_skills[name]
             return Mistake("", f"skill {name!r} cannot be used now: {why}", "warning")
         if name in self.skills:
-            may = self._may
-            return None if may is None or may.skill(name) else Mistake("", may.refused("skill", name))
+            return None if self._may.skill(name) else Mistake("", self._may.refused("skill", name))
         return Mistake("", f"there is no skill {name!r}{_listed(name, self.skills, 'skills')}")
 
     def knowledge_base(self, kb_id: str) -> Mistake | None:
         """Return the mistake in naming this knowledge base, or None."""
         if kb_id in self.knowledge_bases:
-            may = self._may
-            allowed = may is None or may.knowledge_base(kb_id)
-            return None if may is None or allowed else Mistake("", may.refused("knowledge base", kb_id))
+            allowed = self._may.knowledge_base(kb_id)
+            return None if allowed else Mistake("", self._may.refused("knowledge base", kb_id))
         hint = _listed(kb_id, self.knowledge_bases, "knowledge bases")
         return Mistake("", f"there is no knowledge base {kb_id!r}{hint}")
 
     @property
-    def _may(self) -> Allowance | None:
-        return None if self.allowances is None else self.allowances.of(self.workspace_id)
+    def _may(self) -> Allowance:
+        return (self.allowances or Allowances(self.workspace_id)).of(self.workspace_id)
 
     def _runner_ids(self) -> list[str]:
         return [

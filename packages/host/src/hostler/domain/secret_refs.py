@@ -50,6 +50,12 @@ def unset_variable(name: str) -> str:
     return "env: the environment variable that this names is not set; is it a name, or the secret itself?"
 
 
+def shown_reference(reference: str) -> str:
+    """Return a reference for a message. A name of a variable that may be a secret itself is not shown."""
+    kind, _, name = reference.partition(":")
+    return reference if kind != "env" or _ORDINARY.fullmatch(name) else "env:..."
+
+
 def looks_like_reference(value: str) -> bool:
     """Whether a text that is used as the secret itself was probably meant to be a reference."""
     return not is_reference(value) and _LIKE_A_REFERENCE.match(value) is not None

@@ -185,9 +185,8 @@ class Configurator:
         """Activate the stored configuration. An entry that does not work becomes one of the `problems`."""
         stored = await self._read()
         config = stored.config
-        self._allowances.replace(
-            stored.workspaces
-        )  # first: what is new is offered only to those who may use it
+        # first: what is new is offered only to those who may use it
+        self._allowances.replace(stored.workspaces)
         models, wrong = usable_catalog(config.models, self._model_providers)
         await self._models.replace(models)
         problems = list(stored.problems)

@@ -202,7 +202,8 @@ class Inventories:
         return await asyncio.to_thread(self.skills.names, paths)
 
     def _add_entries(self, tools: _Tools, config: ConfigFile) -> None:
-        offered = self.tools.offered(self.workspace_id)
+        # all that there is: the bounds of each workspace come later
+        offered = {*self.tools.offered(self.workspace_id), *self.tools.withheld(self.workspace_id)}
         refused = {tool.name: tool.problem or "" for tool in self.tools.refused(self.workspace_id)}
         silent = self.silent_sources()
         active = {entry.key: entry for entry in self.config.tools}

@@ -20,6 +20,7 @@ from types import TracebackType
 
 import msgspec
 
+from hostler.host.data_directory import NOTE_NAME, own_database
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import ConflictError, StorageError, UnavailableError
 
@@ -106,7 +107,7 @@ class DataDirLock:
         self.release()
 
 
-_OWN_FILES = ("hostler.db", "host_id", "database.json")
+_OWN_FILES = (own_database(Path()).name, NOTE_NAME, "host_id")
 """By one of these a folder is known as a data directory. The lock alone may be what a refused start left."""
 
 

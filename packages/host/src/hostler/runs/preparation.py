@@ -27,7 +27,7 @@ from hostler.domain.grants import Grant, apis_of, resources_of
 from hostler.domain.outcomes import StreamState, Uploaded
 from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording
-from hostler.domain.secret_refs import is_reference
+from hostler.domain.secret_refs import is_reference, shown_reference
 from hostler.journal.fork import Inherited, forked_context, inherited_of
 from hostler.journal.resume import resumed_context
 from hostler.pauses.explicit import ExplicitPauses
@@ -276,7 +276,7 @@ async def _with_secrets(configuration: Configuration, may: Allowance) -> dict[st
     """
     for reference in configuration.secrets.values():
         if is_reference(reference) and not may.secret(reference):
-            raise UnauthorizedError(may.refused("secret", reference))
+            raise UnauthorizedError(may.refused("secret", shown_reference(reference)))
 
     def resolved() -> dict[str, str]:
         return {name: resolve_secret(ref) or "" for name, ref in configuration.secrets.items()}

@@ -7,7 +7,7 @@ tool, arguments fit the tool's schema before it is called, and its result fits t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -68,8 +68,8 @@ class _Listing:
     offered: dict[str, OfferedTool] = field(default_factory=dict)
     refused: list[OfferedTool] = field(default_factory=list)
     by_id: dict[str, OfferedTool] = field(default_factory=dict)
-    withheld: dict[str, str] = field(default_factory=dict)
-    """By id why the workspace may not use a tool that exists."""
+    withheld: dict[str, OfferedTool] = field(default_factory=dict)
+    """By id the tools that exist, and that the workspace may not use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,10 @@ class ToolSources:
         """Return the tools that no run may get now, with the reason in `problem`."""
         return self._listing(workspace_id).refused
 
+    def withheld(self, workspace_id: str) -> Collection[str]:
+        """Return the names of tools that exist, and that the workspace may not use."""
+        return {tool.name for tool in self._listing(workspace_id).withheld.values()}
+
     async def detail(self, workspace_id: str, tool_name: str) -> ToolDetail:
         """Return the tool's full description. Raises NotFoundError."""
         tool = self._get(workspace_id, tool_name)
@@ -138,9 +142,7 @@ class ToolSources:
 
     async def call(self, invocation: ToolInvocation) -> Any:
         """Call the tool through its source; see `ToolService.call`."""
-        why = self._listing(invocation.workspace_id).withheld.get(invocation.pin.tool_id)
-        if why is not None:  # it might when the run began
-            raise ToolChangedError(f"tool {invocation.tool_name!r} is not called: {why}")
+        self._check_allowed(invocation)
         refused = self._refused(invocation)
         if refused is not None:
             await self._report_refused(invocation.workspace_id, refused)
@@ -162,6 +164,13 @@ class ToolSources:
             if invocation.pin.tool_id.startswith(source.id_prefix):
                 return source
         raise ToolChangedError(f"tool {invocation.tool_name!r} is of a kind that this host has no more")
+
+    def _check_allowed(self, invocation: ToolInvocation) -> None:
+        """Raise ToolChangedError if the workspace may no longer use the tool: it might when the run began."""
+        workspace_id, tool_id = invocation.workspace_id, invocation.pin.tool_id
+        if self._allowances is not None and tool_id in self._listing(workspace_id).withheld:
+            why = self._allowances.of(workspace_id).refused("tool", invocation.tool_name)
+            raise ToolChangedError(f"tool {invocation.tool_name!r} is not called: {why}")
 
     def _refused(self, invocation: ToolInvocation) -> OfferedTool | None:
         """Return the pinned tool if it may not be called. A second tool of the same name is no reason."""
@@ -209,14 +218,11 @@ class ToolSources:
         self._listings.move_to_end(workspace_id)
         return listing
 
-    def _withheld(self, workspace_id: str, tools: Sequence[OfferedTool]) -> dict[str, str]:
+    def _withheld(self, workspace_id: str, tools: Sequence[OfferedTool]) -> dict[str, OfferedTool]:
         if self._allowances is None:
             return {}
         may = self._allowances.of(workspace_id)
-        ids = {tool.pin.tool_id: tool.name for tool in tools}
-        return {
-            tool_id: may.refused("tool", name) for tool_id, name in ids.items() if not may.tool(name, tool_id)
-        }
+        return {tool.pin.tool_id: tool for tool in tools if not may.tool(tool.name, tool.pin.tool_id)}
 
     def _schema(self, which: str, tool: OfferedTool, source: Mapping[str, Any]) -> ToolSchema:
         key = (which, tool.pin.tool_id)
@@ -235,7 +241,7 @@ class ToolSources:
 
 
 def _list_tools(
-    revisions: tuple[int, ...], tools: Sequence[OfferedTool], withheld: dict[str, str]
+    revisions: tuple[int, ...], tools: Sequence[OfferedTool], withheld: dict[str, OfferedTool]
 ) -> _Listing:
     named: dict[str, list[OfferedTool]] = {}
     for tool in tools:

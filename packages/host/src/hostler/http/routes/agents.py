@@ -8,7 +8,7 @@ from dataclasses import replace
 from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
-from hostler.domain.secret_refs import reference_names
+from hostler.domain.secret_refs import reference_names, shown_reference
 from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import PageQuery, list_cursors, listing
@@ -160,7 +160,7 @@ def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec
     if may.lists_secrets:
         refused = [spec.config[name] for name in names if not may.secret(spec.config[name])]
         if refused and (before is None or before.spec != spec):
-            raise UnauthorizedError(may.refused("secret", refused[0][:300]))
+            raise UnauthorizedError(may.refused("secret", shown_reference(refused[0][:300])))
         return
     if not names or has_right(request.caller, "installation"):
         return
