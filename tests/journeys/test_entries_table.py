@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from hostler.host.config_entries import ENTRY_KINDS
 from support.command_line import ECHO, CommandLine
 from support.skills import make_skill
 
@@ -102,6 +103,23 @@ def cases(work: Path) -> list[Case]:
             ("keep_days=3",),
             ("keep_days=4",),
             {"keep_days": 4.0},
+        ),
+        Case(
+            "workspaces",
+            "tenant",
+            {"name": "tenant", "models": ["small"]},
+            ('models=["small"]',),
+            ('tools=["exec"]',),
+            {"name": "tenant", "models": ["small"], "tools": ["exec"]},
+        ),
+        Case(
+            "pause_key",
+            "policy",
+            ["env:K"],
+            ('keys=["env:K"]',),
+            ('keys=["env:L","env:K"]',),
+            ["env:L", "env:K"],
+            lambda keys: {"keys": keys},
         ),
     ]
 
@@ -244,8 +262,9 @@ def check_all(hostler: CommandLine, found: list[Case]) -> None:
 
 @pytest.mark.parametrize("way", ["file", "http", "shell", "shell without a server"])
 def test_every_kind_by_every_way(hostler: CommandLine, way: str) -> None:
-    hostler.variables["S"] = "secret"
+    hostler.variables |= {"S": "secret", "K": "ab" * 32, "L": "cd" * 32}
     found = cases(hostler.cwd)
+    assert {case.kind for case in found} == set(ENTRY_KINDS)
     if way == "shell without a server":
         walk(FromShell(hostler), found[:1])
         for case in found[1:]:
@@ -262,3 +281,10 @@ def test_every_kind_by_every_way(hostler: CommandLine, way: str) -> None:
             check_all(hostler, found)
     with hostler.serving():
         check_all(hostler, found)
+
+
+def test_a_mistake_of_an_entry_is_told_once(hostler: CommandLine) -> None:
+    """The command finds it, and so does the host."""
+    refused = hostler("config", "set", "workspaces", "tenant", 'secrets=["A_KEY"]')
+    assert refused.status == 2
+    assert refused.err.count("expected a reference") == 1

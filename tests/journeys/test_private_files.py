@@ -47,6 +47,15 @@ def test_what_commands_write_is_private(hostler: CommandLine) -> None:
         assert readable_by_others(folder) == []
 
 
+def test_a_place_for_everyone_is_refused_without_bad_advice(hostler: CommandLine) -> None:
+    hostler.data.mkdir(exist_ok=True)
+    hostler.data.chmod(0o1777)
+    refused = hostler("config", "set", "models", "small", "api_key=x")
+    assert refused.status == 1
+    assert refused.error.endswith("a place for everyone's files: name a folder of its own with --data")
+    assert stat.S_IMODE(hostler.data.stat().st_mode) == 0o1777
+
+
 def test_the_demo_is_private_and_its_plugins_work(hostler: CommandLine) -> None:
     carelessly(hostler, "demo", "--play", "--port", "0", "--data", hostler.data)
     assert (hostler.data / "logs").exists()

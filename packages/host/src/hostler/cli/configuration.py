@@ -77,7 +77,8 @@ async def send_config(
     except InvalidArgumentError as error:
         if not isinstance(error.details.get("errors"), list):
             raise
-        raise source.error(_mistakes(error, source)) from None
+        found_there = [one for one in _mistakes(error, source) if one not in source.mistakes]
+        raise source.error(found_there) from None
     if source.mistakes:
         raise source.error()
     return msgspec.convert(found, ConfigDiff)

@@ -123,9 +123,11 @@ def keep_private(data_dir: Path) -> None:
         return
     if (for_all := bool(mode & stat.S_ISVTX)) or _is_of_others(data_dir):
         why = "is a place for everyone's files" if for_all else "holds other things"
+        # closing the first kind would take it away from everyone
+        instead = "" if for_all else ", or take the rights of others away (chmod 700)"
         raise StorageError(
             f"the data directory {data_dir} can be used by others (mode {mode:o}) and {why}: "
-            "name a folder of its own with --data, or take the rights of others away (chmod 700)"
+            f"name a folder of its own with --data{instead}"
         )
     try:
         data_dir.chmod(mode & 0o700)
