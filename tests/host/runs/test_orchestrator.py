@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hashlib
 import json
 import time
 from collections.abc import AsyncIterator
@@ -15,7 +17,13 @@ import pytest
 
 from hostler.runs.orchestrator import Accepted
 from hostler.storage.stores import events, runs
-from hostler_protocol.errors import ConflictError, NotFoundError, RateLimitedError, UnavailableError
+from hostler_protocol.errors import (
+    ConflictError,
+    NotFoundError,
+    RateLimitedError,
+    StorageError,
+    UnavailableError,
+)
 from support.stepping import WORKSPACE, Latch, Stage, stage, within
 
 SECONDS = 110.0
@@ -59,6 +67,23 @@ async def test_what_becomes_of_an_event(tmp_path: Path, database_url: str) -> No
         assert (await host.ended(first.run.run_id)).record.status == "completed"
         assert (await host.ended(waits.run.run_id)).said == ["second"]
         assert (await outcome(host, "e1")).outcome == "started"
+
+
+async def test_an_event_that_is_known_with_another_body_leaves_no_bytes(
+    tmp_path: Path, database_url: str
+) -> None:
+    def content(data: bytes) -> dict[str, Any]:
+        file = base64.b64encode(data).decode()
+        return {"contents": [{"type": "text", "text": "[]"}, {"type": "file_base64", "file_base64": file}]}
+
+    async with at_work(tmp_path, database_url) as host:
+        await host.run([], event_id="e", input=content(b"first"))
+        with pytest.raises(ConflictError, match="another body"):
+            await host.send([], event_id="e", input=content(b"second"))
+        assert (await host.send([], event_id="e", input=content(b"first"))).duplicate
+        await host.host.blobs.size(hashlib.sha256(b"first").hexdigest())
+        with pytest.raises(StorageError):
+            await host.host.blobs.size(hashlib.sha256(b"second").hexdigest())
 
 
 async def test_the_same_event_a_hundred_times_at_once_is_one_run(tmp_path: Path, database_url: str) -> None:

@@ -68,8 +68,7 @@ def _gone(life: Life) -> list[str]:
     words = set()
     for erased in _erased(life):
         before, later = _accepted(life, erased)
-        state_goes = erased["what"] == "conversation"  # with a person it stays, and is in contexts of others
-        words |= {word for message in before for word in _words_of(message, state=state_goes)}
+        words |= {word for message in before for word in _words_of(message, _lasting(life, erased, message))}
         if not later:
             words.add(erased["id"])
     return [f"{where} has {word!r}, which was deleted" for where, word in sorted(set(_search(life, words)))]
@@ -87,9 +86,17 @@ def _refused(life: Life) -> set[str]:
     return {data["event"] for _, kind, data in life.outside.notes if kind == "refused"}
 
 
-def _words_of(message: dict[str, Any], *, state: bool) -> set[str]:
-    """Return the words of a message's steps, with those that become state of its conversation or not."""
-    steps = [step for step in message["steps"] if state or step[0] not in ("set", "scopes")]
+def _lasting(life: Life, erased: dict[str, Any], message: dict[str, Any]) -> tuple[str, ...]:
+    """Return the steps of a message whose words may stay: state that contexts of other runs have."""
+    if erased["what"] == "actor":
+        return ("set", "scopes")
+    talks = {other["conversation"] for other in _messages(life, {"id": message.get("actor")})}
+    return ("scopes",) if len(talks) > 1 else ()  # they write state about the person too
+
+
+def _words_of(message: dict[str, Any], lasting: tuple[str, ...]) -> set[str]:
+    """Return the words of a message's steps other than these."""
+    steps = [step for step in message["steps"] if step[0] not in lasting]
     return set(re.findall(r'"([a-z]+ \d+)"', json.dumps(steps)))
 
 

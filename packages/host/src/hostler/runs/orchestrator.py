@@ -154,6 +154,8 @@ class Orchestrator:
         if isinstance(resolution, Binding):
             run = _new_run(event, resolution, parent_run_id, deadline_at, not_before)
             await self._dispatcher.check_room()
+        if inline:
+            await self._check_body(event)
         stored = [(content, await self._blobs.put(content.data)) for content in inline]
         opening = Opening(event, resolution, run, stored, self._can_steer, not_before)
         return await self._pending(open_event, opening)
@@ -261,6 +263,12 @@ class Orchestrator:
             outcome=record.outcome,
             run=None if run is None else RunBrief(run_id=run.run_id, status=run.status),
         )
+
+    async def _check_body(self, event: Event) -> None:
+        """Raise ConflictError if the event is known with another body: it leaves no bytes behind then."""
+        known = await self._db.read(lambda tx: events.find(tx, event.workspace_id, event.event_id))
+        if known is not None and known.request_digest != event.request_digest:
+            await self._answer_duplicate(known, same_body=False)
 
     async def _refused(self, event: Event, error: HostlerError) -> Pending:
         """Raise the error of an agent that is gone or disabled; a repeated event still gets its answer."""
