@@ -99,13 +99,17 @@ class Ended:
 
 
 class _Records(logging.Handler):
-    """Keeps what the hosts log."""
+    """Keeps what the hosts log, as text: errors would keep what the hosts have let go of."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        record.msg, record.args = record.getMessage(), None
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            record.exc_text = repr(record.exc_info[1])
+        record.exc_info = None
         self.records.append(record)
 
 

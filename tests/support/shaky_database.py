@@ -39,11 +39,11 @@ class Shaky:
         if self.refusals:
             self.refusals -= 1
             raise (StorageError if self._retryable else ConstraintError)("the disk is full")
-        done = await self._inner.write(work, synced=synced)
         if self.unheard:
+            await self._inner.write(work, synced=synced)
             self.unheard -= 1
             raise CommitUnknownError("nobody knows")
-        return done
+        return await self._inner.write(work, synced=synced)
 
     async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
         return await self._inner.read(work)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -227,6 +229,43 @@ async def test_what_may_have_been_committed_is_not_written_again(database: SqlDa
     assert made.answers == [("delta", FencedError)]
     assert [str(fence) for fence in made.fences] == ["this attempt was superseded: nobody knows"]
     assert await made.numbers() == [1]
+
+
+class Pinned:
+    """What an item has with it, for example bytes that nobody may remove."""
+
+
+@pytest.mark.parametrize("unheard", [True, False], ids=["commit unknown", "refused"])
+async def test_what_items_have_with_them_is_let_go_at_once_if_they_fail(
+    database: SqlDatabase, unheard: bool
+) -> None:
+    """Without the garbage collector, and while the errors still exist."""
+    shaky = Shaky(database, unheard=1) if unheard else Shaky(database, refusals=1, retryable=False)
+    made = await attempt(database, shaky)
+    held: list[weakref.ref[Pinned]] = []
+
+    async def effect() -> None:
+        pinned = Pinned()
+        held.append(weakref.ref(pinned))
+
+        def work(tx: Tx) -> tuple[NewEntry, Any]:
+            return remember(tx)[0], pinned
+
+        await made.log.write(work)
+
+    gc.disable()
+    try:
+        calls = [asyncio.create_task(effect()) for _ in range(3)]
+        await asyncio.sleep(0)
+        pumping = asyncio.create_task(made.log.pump(made.fences.append))
+        await asyncio.wait([pumping, *calls])
+        assert isinstance(pumping.exception(), StorageError)
+        assert {type(call.exception()) for call in calls} == {FencedError if unheard else ConstraintError}
+        calls.clear()
+        await asyncio.sleep(0)
+        assert [ref() for ref in held] == [None] * 3
+    finally:
+        gc.enable()
 
 
 async def test_what_must_be_on_disk_first_is_and_what_depends_on_the_entry_comes_with_it(

@@ -45,11 +45,10 @@ def _erased(life: Life) -> list[dict[str, Any]]:
 def _messages(life: Life, erased: dict[str, Any]) -> list[dict[str, Any]]:
     """Messages of a conversation or a person."""
     return [
-        action.data
-        for action in life.plan.actions
-        if action.what == "message"
-        and action.data.get("workspace", WORKSPACE) == WORKSPACE
-        and erased["id"] in (action.data["conversation"], action.data.get("actor"))
+        message
+        for message in _sent(life)
+        if message.get("workspace", WORKSPACE) == WORKSPACE
+        and erased["id"] in (message["conversation"], message.get("actor"))
     ]
 
 
@@ -136,12 +135,26 @@ def _left(life: Life) -> list[str]:
     left = files & known if faulty(life) else files
     found = []
     for erased in _erased(life):
-        for message in _accepted(life, erased)[0]:
-            for name, size in (rest for kind, *rest in message["steps"] if kind == "file"):
-                content = (hashlib.sha256(name.encode()).digest() * (size // 32 + 1))[:size]
-                if hashlib.sha256(content).hexdigest() in left:
-                    found.append(f"the bytes of {name} are left")
+        deleted = _accepted(life, erased)[0]
+        others = {sha for one in _sent(life) if one not in deleted for sha in _files_of(one)}
+        for sha, name in (file for message in deleted for file in _files_of(message).items()):
+            if sha in left - others:  # a file of one byte may have the byte of another one
+                found.append(f"the bytes of {name} are left")
     return found
+
+
+def _sent(life: Life) -> list[dict[str, Any]]:
+    return [action.data for action in life.plan.actions if action.what == "message"]
+
+
+def _files_of(message: dict[str, Any]) -> dict[str, str]:
+    """Return the files that a message has made, name by digest."""
+    return {
+        hashlib.sha256((hashlib.sha256(name.encode()).digest() * (size // 32 + 1))[:size]).hexdigest(): name
+        for kind, *rest in message["steps"]
+        if kind == "file"
+        for name, size in [rest]
+    }
 
 
 def _kept(life: Life) -> list[str]:

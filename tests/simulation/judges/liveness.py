@@ -18,8 +18,8 @@ def judge(life: Life) -> list[str]:
         if "was destroyed but it is pending" not in context.get("message", ""):
             found.append(f"nobody handled: {context.get('message')}: {type(error).__name__}: {error}")
     found += [
-        f"logged with a traceback: {record.getMessage()}: {record.exc_info[1]!r}"
+        f"logged with a traceback: {record.getMessage()}: {record.exc_text}"
         for record in life.logged.records
-        if record.exc_info and record.exc_info[1] is not None
+        if record.exc_text
     ]
     return found

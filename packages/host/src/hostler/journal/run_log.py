@@ -103,7 +103,8 @@ class RunLog:
         """
         if self._lost is not None or self._sealed:
             if item.done is not None:
-                item.done(None, self._lost or CancelledCallError("this attempt of the run has ended"))
+                ended = CancelledCallError("this attempt of the run has ended")
+                item.done(None, ended if self._lost is None else _again(self._lost))
             return
         self._sealed = item.last
         self._queue.append(item)
@@ -128,17 +129,13 @@ class RunLog:
 
     async def commit(self, item: Item) -> Any:
         """Queue an item and return its answer once it is durable; its own `done` is called as well."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        resolve, called = _resolving(future), item.done
-
-        def done(answer: Any, error: HostlerError | None) -> None:
-            if called is not None:
-                called(answer, error)
-            resolve(answer, error)
-
-        item.done = done
+        future = _future_of(item)
         self.add(item)
-        return await future
+        del item
+        try:
+            return await future
+        finally:
+            del future  # its error has this frame: a cycle, which would keep what the item has in hand
 
     @property
     def is_writing(self) -> bool:
@@ -177,11 +174,11 @@ class RunLog:
     def abandon(self, error: HostlerError) -> None:
         """Write nothing more: queued items fail with `error`."""
         if self._lost is None:
-            self._lost = error
+            self._lost = _again(error)
         queued, self._queue = list(self._queue), deque()
         for item in queued:
             if item.done is not None:
-                item.done(None, self._lost)
+                item.done(None, _again(self._lost))
         self._written = self._added
         self._wake()
         self._changed.set()
@@ -224,9 +221,7 @@ class RunLog:
         pause = FIRST_RETRY_SECONDS
         while True:
             try:
-                for item in batch:
-                    if item.before is not None:
-                        await item.before()
+                await _prepare(batch)
                 answers = await self.db.write(
                     lambda tx: self._store(tx, batch), synced=any(item.synced for item in batch)
                 )
@@ -250,9 +245,7 @@ class RunLog:
                 on_fenced(error)
                 return
         self.feed.publish(self.run_id, [result for item in batch for result in item.published])
-        for item, answer in zip(batch, answers, strict=True):
-            if item.done is not None:
-                item.done(answer, None)
+        _answer(batch, answers)
         self._written += len(batch)
         self._wake()
 
@@ -281,8 +274,21 @@ class RunLog:
     def _fail(self, batch: list[Item], error: HostlerError) -> None:
         for item in batch:
             if item.done is not None:
-                item.done(None, error)
+                item.done(None, _again(error))
+        batch.clear()  # an error that is raised on has frames that have the batch
         self.abandon(error)
+
+
+async def _prepare(batch: list[Item]) -> None:
+    for item in batch:
+        if item.before is not None:
+            await item.before()
+
+
+def _answer(batch: list[Item], answers: list[Any]) -> None:
+    for item, answer in zip(batch, answers, strict=True):
+        if item.done is not None:
+            item.done(answer, None)
 
 
 def check_lease(tx: Tx, member: Membership) -> None:
@@ -302,8 +308,21 @@ def _unfenced(outcome: Appended | Moved | Fenced) -> None:
         raise FencedError(f"the run is {outcome.status}, attempt {outcome.attempt}")
 
 
-def _resolving(future: asyncio.Future[Any]) -> Callable[[Any, HostlerError | None], None]:
+def _again(error: HostlerError) -> HostlerError:
+    """Return a new error that says the same: one that was raised has the frames of all that it passed."""
+    copied = type(error).__new__(type(error), *error.args)
+    copied.__dict__.update(error.__dict__)
+    return copied
+
+
+def _future_of(item: Item) -> asyncio.Future[Any]:
+    """Return a future of an item's answer; the item's own `done` is called before it is resolved."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    called = item.done
+
     def done(answer: Any, error: HostlerError | None) -> None:
+        if called is not None:
+            called(answer, error)
         if future.done():
             return  # the waiter was cancelled
         if error is None:
@@ -311,4 +330,5 @@ def _resolving(future: asyncio.Future[Any]) -> Callable[[Any, HostlerError | Non
         else:
             future.set_exception(error)
 
-    return done
+    item.done = done
+    return future
