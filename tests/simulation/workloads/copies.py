@@ -111,7 +111,10 @@ async def replay(life: Life, action: Action) -> None:
     # order than their outcomes have in the journal (docs/decisions/going-on-from-the-journal.md)
     at_once = f"SELECT 1 FROM journal WHERE run_id = '{run}' AND kind = 'context' AND data LIKE '%together%'"
     resumed = f"SELECT 1 FROM journal WHERE run_id = '{run}' AND kind = 'attempt' AND type = 'resumed'"
-    if status != "completed" or "/actor/" not in runner or (life.rows(at_once) and life.rows(resumed)):
+    # a runner that gives calls up does so by its own clock, before or after the answers of others
+    gave_up = f"SELECT 1 FROM journal WHERE run_id = '{run}' AND kind = 'result' AND data LIKE '%gave up%'"
+    other_order = life.rows(at_once) and (life.rows(resumed) or life.rows(gave_up))
+    if status != "completed" or "/actor/" not in runner or other_order:
         return
     folder = life.folder / f"replay {action.data['number']}"
     before = len(life.outside.effects)
