@@ -132,7 +132,7 @@ def test_apply_shows_what_it_would_change_and_export_gives_it_back(
 def test_secrets_that_are_written_out_are_not_shown(hostler: CommandLine, conf: Path) -> None:
     config(conf, models=[{"id": "m", "base_url": "http://127.0.0.1:9/v1", "api_key": "very-secret"}])
     shown = hostler("apply", conf)
-    assert "api_key: ***" in shown.out
+    assert 'api_key: "***"' in shown.out
     assert "very-secret" not in shown.out + shown.err
     assert hostler("models", "list", "--json").json[0]["model_id"] == "m"
     config(conf, models=[{"id": "n", "base_url": "http://127.0.0.1:9/v1", "api_key": "env:KEY_OF_N"}])

@@ -129,7 +129,10 @@ def test_a_comparison_names_what_changes() -> None:
         {"a": ExecEntry(), "b": ExecEntry(seconds=1), "d": ExecEntry()},
     )
     for prune, gone in ((True, "removed"), (False, "kept")):
-        changes = {change.name: change.change for change in compare("tool", old, new, prune=prune)}
+        changes = {
+            change.name: change.change
+            for change in compare("tool", old, new, prune=prune, shown=lambda one: one)
+        }
         assert changes == {"a": "unchanged", "b": "changed", "d": "added", "c": gone}
     assert sparse(ExecEntry(seconds=1, environment={"A": "b"})) == {"seconds": 1, "environment": {"A": "b"}}
 

@@ -57,7 +57,9 @@ def changes(
     problems: Sequence[ConfigProblem] = (),
     prune: bool = False,
 ) -> list[Change]:
-    return changes_of(StoredConfig(stored, {}, problems), before, config, after, prune=prune)
+    return changes_of(
+        StoredConfig(stored, {}, problems), before, config, after, prune=prune, shown=lambda one: one
+    )
 
 
 def told(found: Sequence[Change]) -> set[tuple[str, str, str]]:
@@ -200,7 +202,7 @@ def test_entries_are_found_by_name_and_plugins_by_path_too() -> None:
     assert STORED.get(ENTRY_KINDS["plugins"], "acme/echo") is ECHO
     assert STORED.get(ENTRY_KINDS["plugins"], "/plugins/echo") is ECHO
     for name in ("acme/echo", "/plugins/echo"):
-        removal = STORED.removal(ENTRY_KINDS["plugins"], name)
+        removal = STORED.removal(ENTRY_KINDS["plugins"], name, lambda one: one)
         assert (removal.name, removal.change, removal.before) == (ECHO.path, "removed", {"path": ECHO.path})
 
 
@@ -220,7 +222,9 @@ def test_an_entry_that_is_not_found_is_explained(
 
 
 def test_an_entry_that_cannot_be_read_can_be_removed() -> None:
-    removal = STORED.removal(ENTRY_KINDS["models"], "old")
+    removal = STORED.removal(ENTRY_KINDS["models"], "old", lambda one: one)
     assert (removal.name, removal.change, removal.before) == ("old", "removed", None)
     with pytest.raises(NotFoundError, match="none is stored"):
-        Entries(entries_by_kind(ConfigFile(), {}), []).removal(ENTRY_KINDS["models"], "small")
+        Entries(entries_by_kind(ConfigFile(), {}), []).removal(
+            ENTRY_KINDS["models"], "small", lambda one: one
+        )

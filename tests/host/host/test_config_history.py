@@ -91,7 +91,7 @@ def audited(tx: Tx) -> list[str]:
 async def apply(database: Database, config: ConfigFile, plugins: Plugins, *, prune: bool) -> list[Change]:
     """Apply a configuration; return its effective changes, which are exactly what is audited."""
     stored = await database.read(lambda tx: read_config(tx, WORKSPACE))
-    changes = changes_of(stored, plugins_of(stored), config, plugins, prune=prune)
+    changes = changes_of(stored, plugins_of(stored), config, plugins, prune=prune, shown=lambda one: one)
     effective = ConfigDiff(changes=changes, applied=True).effective
     before = await database.read(audited)
     new = NewConfig(config, plugins, changes)

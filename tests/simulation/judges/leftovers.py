@@ -36,7 +36,7 @@ AT_ZERO = (
 FILES = re.compile(
     r"^((shared|backup [\d.]+)\.db(-wal|-shm)?|(blobs|(copy|replay) [\d.]+)/.*|"
     r"[\w-]+/(hostler\.yaml|hostler\.db(-wal|-shm)?|host_id|lock|maintenance\.lock|"
-    r"database\.json|audit-heads\.json|plugins/runners\.json|openapi/[0-9a-f]{64}|logs/.*|blobs/.*))$"
+    r"database\.json|audit-heads\.json|plugins/(runners|forms)\.json|openapi/[0-9a-f]{64}|logs/.*|blobs/.*))$"
 )
 """What may be in the folder of a life."""
 ENDED = "('completed', 'failed', 'cancelled', 'timeout')"

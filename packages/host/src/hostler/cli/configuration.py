@@ -122,40 +122,19 @@ def changed_fields(change: Change) -> list[str]:
     """Return a line for each field of an entry that was added, changed or removed."""
     before, after = _flat(change.before or {}), _flat(change.after or {})
     if change.change == "added":
-        return [f"{name}: {_shown(name, after[name])}" for name in after if name not in _KEYS]
+        return [f"{name}: {after[name]}" for name in after if name not in _KEYS]
     if change.change == "removed":
         return []
     lines = []
     for name in sorted({*before, *after}):
         old, new = before.get(name, "(default)"), after.get(name, "(default)")
         if old != new:
-            lines.append(f"{name}: {_shown(name, old)} → {_shown(name, new)}")
+            lines.append(f"{name}: {old} → {new}")
     return lines
 
 
 _KEYS = {"name", "id", "path"}
 """The fields that identify an entry; its headline shows them."""
-
-
-def _shown(name: str, value: str) -> str:
-    """Return the value of a field for a terminal; a secret in plain text is hidden."""
-    from hostler.domain.config_form import HIDDEN
-    from hostler.domain.secret_refs import SECRET_PREFIXES
-
-    if name == "api_key" and not value.strip('"').startswith((*SECRET_PREFIXES, "(default)")):
-        return HIDDEN
-    return value
-
-
-def without_secrets(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry for a terminal; an API key in plain text is hidden."""
-    from hostler.domain.config_form import HIDDEN
-    from hostler.domain.secret_refs import SECRET_PREFIXES
-
-    key = entry.get("api_key")
-    if isinstance(key, str) and not key.startswith(SECRET_PREFIXES):
-        return {**entry, "api_key": HIDDEN}
-    return entry
 
 
 def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -178,7 +157,11 @@ def export(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the configuration as one file for `hostler apply`. Secrets stay references."""
+    """Write the configuration as one file for `hostler apply`.
+
+    References stay; a secret that is written out is `***`, which stands for
+    the stored one where the file came from.
+    """
     import msgspec
     import yaml
 

@@ -109,19 +109,17 @@ def put_entry(server: Server, field: str, name: str, fields: Mapping[str, Any], 
 
 
 def show_entry(server: Server, field: str, name: str, *, as_json: bool) -> None:
-    """Show an entry as in a configuration file; secrets in plain text are hidden."""
+    """Show an entry as in a configuration file."""
     write_record(server.get(route("config", field, name)), _show_record, as_json=as_json)
 
 
 def _show_record(record: dict[str, Any]) -> None:
     import yaml
 
-    from hostler.cli.configuration import without_secrets
-
     write_fields((("kind", record["kind"]), ("name", record["name"]), ("problem", record["problem"])))
     if record["entry"] is not None:
         out().print()
-        text = yaml.safe_dump(without_secrets(record["entry"]), sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(record["entry"], sort_keys=False, allow_unicode=True)
         out().print(text.rstrip(), markup=False, soft_wrap=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -69,25 +69,41 @@ class ConfigDiff(Strict):
         return [change for change in self.changes if change.change in {"added", "changed", "removed"}]
 
 
+Shown = Callable[[msgspec.Struct], msgspec.Struct]
+"""Return an entry as it may be read."""
+
+
 def compare(
-    kind: Kind, before: Mapping[str, msgspec.Struct], after: Mapping[str, msgspec.Struct], *, prune: bool
+    kind: Kind,
+    before: Mapping[str, msgspec.Struct],
+    after: Mapping[str, msgspec.Struct],
+    *,
+    prune: bool,
+    shown: Shown,
 ) -> list[Change]:
     """Compare stored entries with those of a file, by name."""
     changes: list[Change] = []
     for name, new in after.items():
         old = before.get(name)
         if old is None:
-            changes.append(Change(kind=kind, name=name, change="added", after=sparse(new)))
+            changes.append(Change(kind=kind, name=name, change="added", after=sparse(shown(new))))
         elif old == new:
             changes.append(Change(kind=kind, name=name, change="unchanged"))
         else:
             changes.append(
-                Change(kind=kind, name=name, change="changed", before=sparse(old), after=sparse(new))
+                Change(
+                    kind=kind,
+                    name=name,
+                    change="changed",
+                    before=sparse(shown(old)),
+                    after=sparse(shown(new)),
+                )
             )
     for name, old in before.items():
         if name not in after:
             change: ChangeType = "removed" if prune else "kept"
-            changes.append(Change(kind=kind, name=name, change=change, before=sparse(old) if prune else None))
+            gone = sparse(shown(old)) if prune else None
+            changes.append(Change(kind=kind, name=name, change=change, before=gone))
     return changes
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
@@ -15,11 +17,12 @@ from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory
 from hostler.domain.tool_entries import ToolKind
 from hostler.domain.working_folders import WorkingFolderSettings
+from hostler.domain.written_secrets import complete_agent, complete_model, without_secrets
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_diff import Entries, changes_of, must_be_named, must_be_new, refuse_too_many
 from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read_entry, with_entry
 from hostler.host.config_file import ConfigSource
-from hostler.host.config_review import Reviewer
+from hostler.host.config_review import Reviewer, names_in
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
 from hostler.host.plugin_entries import add_shipped_runner, folder_of, identify_stored, stored_by_name
 from hostler.host.stored_config import NewConfig, StoredConfig, read_config, write_config
@@ -30,6 +33,8 @@ from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database
 from hostler.tools.skills.service import Skills
 from hostler_protocol.errors import InvalidArgumentError
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class LiveModels:
@@ -97,6 +102,22 @@ class Configurator:
         """Return the stored configuration as a file."""
         return (await self._read()).config
 
+    def shown(self, entry: S) -> S:
+        """Return an entry, or a whole configuration, as it may be read: without secrets written out in it."""
+        if isinstance(entry, ConfigFile):
+            return msgspec.structs.replace(
+                entry,
+                models=[self.shown(model) for model in entry.models],
+                agents=[self.shown(spec) for spec in entry.agents],
+            )
+        return without_secrets(entry, self._supervisor.catalog.form_of)
+
+    def complete_agent(
+        self, spec: AgentSpec, stored: AgentSpec | None, *, same_config: bool
+    ) -> tuple[AgentSpec, list[Mistake]]:
+        """Return an agent with its stored secrets, and the mistakes. See `written_secrets.complete_agent`."""
+        return complete_agent(spec, stored, self._supervisor.catalog.form_of, same_config=same_config)
+
     async def entries(self) -> Entries:
         """Return the stored entries, and those that cannot be read."""
         return await asyncio.to_thread(_entries, await self._read())
@@ -122,12 +143,13 @@ class Configurator:
         async with self._applying:
             try:
                 stored = await self._read()
+                config, source = self._with_stored_secrets(config, stored.config, source)
                 review = await self.reviewer.review(
                     config, stored, source, dry_run=dry_run, prune=prune, seconds=discovery_seconds
                 )
                 review.refuse()
                 known = await asyncio.to_thread(stored_by_name, stored)
-                changes = changes_of(stored, known, config, review.plugins, prune=prune)
+                changes = changes_of(stored, known, config, review.plugins, prune=prune, shown=self.shown)
                 refuse_too_many(changes)
                 if dry_run:
                     return ConfigDiff(changes=changes, applied=False, problems=review.problems)
@@ -170,11 +192,34 @@ class Configurator:
     async def remove(self, kind: EntryKind, name: str, *, actor: str) -> ConfigDiff:
         """Remove one entry; a plugin may also be named by its path. NotFoundError."""
         async with self._applying:
-            change = (await self.entries()).removal(kind, name)
+            change = (await self.entries()).removal(kind, name, self.shown)
             new = NewConfig(ConfigFile(), {}, [change])
             await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
             await self._activate()
             return ConfigDiff(changes=[change], applied=True, problems=list(self.problems))
+
+    def _with_stored_secrets(
+        self, config: ConfigFile, stored: ConfigFile, source: ConfigSource | None
+    ) -> tuple[ConfigFile, ConfigSource | None]:
+        """Fill in the stored secrets of entries that were read without them, and add the mistakes."""
+        models, specs = {model.id: model for model in stored.models}, {one.name: one for one in stored.agents}
+        new_models = [complete_model(model, models.get(model.id)) for model in config.models]
+        new_agents = [
+            self.complete_agent(spec, specs.get(spec.name), same_config=False) for spec in config.agents
+        ]
+        whole = source or ConfigSource(names=names_in(config))
+        mistakes = [
+            mistake.within(whole.place(section, number))
+            for section, done in (("models", new_models), ("agents", new_agents))
+            for number, (_, own) in enumerate(done)
+            for mistake in own
+        ]
+        config = msgspec.structs.replace(
+            config, models=[model for model, _ in new_models], agents=[spec for spec, _ in new_agents]
+        )
+        if not mistakes:
+            return config, source
+        return config, dataclasses.replace(whole, mistakes=(*whole.mistakes, *mistakes))
 
     async def _read(self) -> StoredConfig:
         return await self._db.read(lambda tx: read_config(tx, self._workspace))

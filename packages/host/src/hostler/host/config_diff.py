@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hostler.domain.config_changes import Change, ChangeType, ConfigProblem, Kind, compare, sparse
+from hostler.domain.config_changes import Change, ChangeType, ConfigProblem, Kind, Shown, compare, sparse
 from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES
 from hostler.domain.webhooks import MAX_WEBHOOKS
@@ -41,13 +41,13 @@ class Entries:
         hint = did_you_mean(name, entries) if entries else "none is stored"
         raise NotFoundError(f"the configuration has no {kind.kind} {name!r}: {hint}")
 
-    def removal(self, kind: EntryKind, name: str) -> Change:
+    def removal(self, kind: EntryKind, name: str, shown: Shown) -> Change:
         """Return the change that removes an entry. NotFoundError."""
         if any((problem.kind, problem.name) == (kind.kind, name) for problem in self.unreadable):
             return Change(kind=kind.kind, name=name, change="removed")
         entry = self.get(kind, name)
         stored_as = entry.path if isinstance(entry, PluginEntry) else name
-        return Change(kind=kind.kind, name=stored_as, change="removed", before=sparse(entry))
+        return Change(kind=kind.kind, name=stored_as, change="removed", before=sparse(shown(entry)))
 
 
 def changes_of(
@@ -57,14 +57,18 @@ def changes_of(
     plugins: Mapping[str, PluginEntry],
     *,
     prune: bool,
+    shown: Shown,
 ) -> list[Change]:
-    """Return the changes of applying `config`. `known`, `plugins`: the stored and new plugins by identity."""
+    """Return the changes of applying `config`. `known`, `plugins`: the stored and new plugins by identity.
+
+    `shown`: what of an entry may be read.
+    """
     paths = {entry.path for entry in plugins.values()}
     known = {key: entry for key, entry in known.items() if key in plugins or entry.path not in paths}
     before, after = entries_by_kind(stored.config, known), entries_by_kind(config, plugins)
     changes: list[Change] = []
     for kind in before:
-        changes += compare(kind, before[kind], after[kind], prune=prune)
+        changes += compare(kind, before[kind], after[kind], prune=prune, shown=shown)
     changes = [_by_path(change, plugins, known) for change in changes]
     for problem in stored.problems:  # entries that cannot be read can still be removed
         if problem.name not in after[problem.kind]:

@@ -93,7 +93,7 @@ class Reviewer:
 
         `seconds`: how long new plugins get to report what they offer.
         """
-        review = Review(source or ConfigSource(names=_names(config)))
+        review = Review(source or ConfigSource(names=names_in(config)))
         if source is None:
             review.mistakes += entry_mistakes(config, review.source)
         plugins, mistakes = await asyncio.to_thread(identify, config, stored)
@@ -190,7 +190,7 @@ def _named(config: ConfigFile) -> dict[Kind, Sequence[str]]:
     }
 
 
-def _names(config: ConfigFile) -> dict[str, str]:
+def names_in(config: ConfigFile) -> dict[str, str]:
     """Return the names of entries by place, for a configuration that was not read from a file."""
     named: dict[Kind, Sequence[str]] = {**_named(config), "agent": [spec.name for spec in config.agents]}
     return {

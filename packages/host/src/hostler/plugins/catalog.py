@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -13,6 +14,7 @@ from hostler_protocol.ids import PluginIdentity, split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolManifest
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 MAX_RUNNERS = 1000
 """Runners of one plugin."""
@@ -61,15 +63,43 @@ def _resumable(runners: Mapping[str, AgentRunnerManifest]) -> list[str]:
     return sorted(name for name, manifest in runners.items() if manifest.capabilities.resumable)
 
 
-def _remembered(memory: Path | None) -> dict[str, list[str]]:
-    if memory is None:
-        return {}
+def _forms(runners: Mapping[str, AgentRunnerManifest]) -> dict[str, dict[str, str]]:
+    return {
+        name: {item.name: item.kind for item in manifest.config_schema} for name, manifest in runners.items()
+    }
+
+
+class _Memory(Generic[T]):
+    """A fact about each plugin, by its key, in a file; in memory only without one."""
+
+    def __init__(self, file: Path | None, fact: type[T]) -> None:
+        self._file = file
+        self.facts: dict[str, T] = {} if file is None else _read(file, dict[str, fact])  # type: ignore[valid-type]
+
+    def put(self, plugin_key: str, fact: T) -> None:
+        self._replace({**self.facts, plugin_key: fact})
+
+    def drop(self, plugin_key: str) -> None:
+        self._replace({key: fact for key, fact in self.facts.items() if key != plugin_key})
+
+    def _replace(self, facts: dict[str, T]) -> None:
+        if facts == self.facts:
+            return
+        self.facts = facts
+        if self._file is not None:
+            try:
+                _write(self._file, msgspec.json.encode(facts))
+            except OSError as error:  # only the next start misses it
+                _log.warning("%s cannot be written: %s", self._file, error)
+
+
+def _read(file: Path, expected: type[dict[str, T]]) -> dict[str, T]:
     try:
-        return msgspec.json.decode(memory.read_bytes(), type=dict[str, list[str]])
+        return msgspec.json.decode(file.read_bytes(), type=expected)
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.DecodeError) as error:
-        _log.warning("%s cannot be read: %s", memory, error)
+        _log.warning("%s cannot be read: %s", file, error)
         return {}
 
 
@@ -83,13 +113,15 @@ def _write(path: Path, data: bytes) -> None:
 class PluginCatalog:
     """Manifests of the runners and tools of all plugins, including those not running.
 
-    `memory` is a file with the runners that were resumable when last seen: a host settles the runs of its
-    predecessor at its start, without waiting for a slow plugin.
+    `memory` is a folder with what is remembered of plugins that did not start yet. `runners.json`: the
+    runners that were resumable, since a host settles the runs of its predecessor at its start, without
+    waiting for a slow plugin. `forms.json`: the kinds of the items of their forms, since those say what is a
+    secret.
     """
 
     def __init__(self, memory: Path | None = None) -> None:
-        self._memory = memory
-        self._resumable = _remembered(memory)
+        self._resumable = _Memory(None if memory is None else memory / "runners.json", list[str])
+        self._forms = _Memory(None if memory is None else memory / "forms.json", dict[str, dict[str, str]])
         self._plugins: dict[str, dict[str, AgentRunnerManifest]] = {}
         self._tools: dict[str, dict[str, ToolManifest]] = {}
         self.revision = 0
@@ -105,14 +137,16 @@ class PluginCatalog:
         self._plugins[plugin_key] = dict(runners)
         self._tools[plugin_key] = dict(tools or {})
         self.revision += 1
-        self._remember({**self._resumable, plugin_key: _resumable(runners)})
+        self._resumable.put(plugin_key, _resumable(runners))
+        self._forms.put(plugin_key, _forms(runners))
 
     def forget(self, plugin_key: str) -> None:
         """Remove a plugin's runners and tools."""
         self._plugins.pop(plugin_key, None)
         self._tools.pop(plugin_key, None)
         self.revision += 1
-        self._remember({key: names for key, names in self._resumable.items() if key != plugin_key})
+        self._resumable.drop(plugin_key)
+        self._forms.drop(plugin_key)
 
     def knows(self, plugin_key: str) -> bool:
         """Whether the plugin was seen since it was last forgotten."""
@@ -139,17 +173,15 @@ class PluginCatalog:
         if plugin_key in self._plugins:
             found = self._plugins[plugin_key].get(name)
             return found is not None and found.capabilities.resumable
-        return name in self._resumable.get(plugin_key, ())
+        return name in self._resumable.facts.get(plugin_key, ())
 
-    def _remember(self, resumable: dict[str, list[str]]) -> None:
-        if resumable == self._resumable:
-            return
-        self._resumable = resumable
-        if self._memory is not None:
-            try:
-                _write(self._memory, msgspec.json.encode(resumable))
-            except OSError as error:  # only the next start misses it
-                _log.warning("%s cannot be written: %s", self._memory, error)
+    def form_of(self, runner_id: str) -> Mapping[str, str] | None:
+        """Return the kinds of a runner's form items by name, as last seen, or None."""
+        try:
+            plugin_key, name = split_runner_id(runner_id)
+        except ValueError:
+            return None
+        return self._forms.facts.get(plugin_key, {}).get(name)
 
     def of_plugin(self, plugin_key: str) -> dict[str, AgentRunnerManifest]:
         """Return the runners of one plugin by name."""

@@ -87,7 +87,7 @@ class Supervisor:
         sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
         start: StartPlugin = start_plugin,
     ) -> None:
-        self.catalog = PluginCatalog(data_dir / "plugins" / "runners.json")
+        self.catalog = PluginCatalog(data_dir / "plugins")
         self._context = PluginContext(
             log_folder=data_dir / "logs" / "plugins",
             register=Register(data_dir / "plugins" / "processes"),

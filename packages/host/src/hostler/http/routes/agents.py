@@ -21,7 +21,8 @@ from hostler_protocol.errors import ConflictError, NotFoundError, UnauthorizedEr
 
 
 class AgentRecord(Strict):
-    """One version of an agent. `spec` is its entry in a configuration file, with all fields.
+    """One version of an agent. `spec` is its entry in a configuration file, with all fields, and with `***`
+    in place of a secret that is written out in its `config`. Written back, that stands for the stored secret.
 
     `problems`: errors and warnings of the current version; null in the list of versions.
     """
@@ -45,7 +46,7 @@ async def list_agents(request: ApiRequest, query: PageQuery) -> Listing[AgentRec
     return listing(
         rows,
         query.size,
-        lambda agent: agent_record(agent, problems[agent.name]),
+        lambda agent: agent_record(request, agent, problems[agent.name]),
         lambda agent: agent.name,
         cursors,
     )
@@ -97,7 +98,9 @@ async def list_agent_versions(request: ApiRequest, query: PageQuery) -> Listing[
         )
 
     rows = await request.state.host.db.read(read)
-    return listing(rows, query.size, agent_record, lambda agent: agent.version, cursors)
+    return listing(
+        rows, query.size, lambda agent: agent_record(request, agent), lambda agent: agent.version, cursors
+    )
 
 
 @endpoint("DELETE", "/v1/agents/{name}", right="agents:write", tag="agents")
@@ -123,11 +126,17 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
     An agent that is already stored like this is never refused.
     """
     host, workspace, actor = request.state.host, request.workspace_id, request.caller.subject
-    spec = body.get()
-    known = await host.db.read(lambda tx: agents.readable(tx, workspace, spec.name))
+    name = body.get().name
+    known = await host.db.read(lambda tx: agents.readable(tx, workspace, name))
+    spec, hidden = host.configurator.complete_agent(
+        body.get(),
+        None if known is None else known.spec,
+        # an address next to it may obtain a secret that the caller does not know
+        same_config=not has_right(request.caller, "installation"),
+    )
     _check_references(request, known, spec)
-    if body.mistakes or known is None or known.spec != spec:
-        mistakes = [*body.mistakes, *await host.configurator.review_agent(spec, workspace)]
+    if hidden or body.mistakes or known is None or known.spec != spec:
+        mistakes = [*body.mistakes, *hidden, *await host.configurator.review_agent(spec, workspace)]
         if any(mistake.severity == "error" for mistake in mistakes):
             raise ConfigurationError(mistakes)
 
@@ -182,11 +191,17 @@ async def _problems(request: ApiRequest, rows: Sequence[Agent]) -> dict[str, lis
 
 
 async def _with_problems(request: ApiRequest, agent: Agent) -> AgentRecord:
-    return agent_record(agent, (await _problems(request, [agent]))[agent.name])
+    return agent_record(request, agent, (await _problems(request, [agent]))[agent.name])
 
 
-def agent_record(agent: Agent, problems: list[ConfigProblem] | None = None) -> AgentRecord:
+def agent_record(
+    request: ApiRequest, agent: Agent, problems: list[ConfigProblem] | None = None
+) -> AgentRecord:
     """Return a stored agent as the API shows it."""
     return AgentRecord(
-        agent_id=agent.agent_id, name=agent.name, version=agent.version, spec=agent.spec, problems=problems
+        agent_id=agent.agent_id,
+        name=agent.name,
+        version=agent.version,
+        spec=request.state.host.configurator.shown(agent.spec),
+        problems=problems,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.config_changes import ConfigDiff, ConfigProblem, Kind, sparse
+from hostler.domain.config_changes import ConfigDiff, ConfigProblem, Kind, Shown, sparse
 from hostler.host.config import ConfigFile
 from hostler.host.config_diff import Entries
 from hostler.host.config_entries import EntryKind, entry_kind, relative_paths
@@ -32,7 +32,8 @@ class ApplyQuery(Strict):
 
 class EntryRecord(Strict):
     """One entry. `kind` is its key in a configuration file; `entry` is its content as in a file, without
-    default values; null if it cannot be read. `problem`: why it has no effect.
+    default values, and with `***` in place of a secret that is written out; null if it cannot be read.
+    `problem`: why it has no effect.
     """
 
     kind: str
@@ -64,8 +65,12 @@ async def list_problems(request: ApiRequest) -> Listing[ConfigProblem]:
 
 @endpoint("GET", "/v1/config", right="installation", tag="configuration")
 async def export_config(request: ApiRequest) -> ConfigFile:
-    """Export the current configuration. Secrets are references, as they were configured."""
-    return await request.state.host.export()
+    """Export the current configuration. A secret that is written out in it is `***`.
+
+    Applied again where it came from, that stands for the stored secret.
+    """
+    host = request.state.host
+    return host.configurator.shown(await host.export())
 
 
 @endpoint("GET", "/v1/config/{kind}", right="installation", tag="configuration")
@@ -77,7 +82,8 @@ async def list_entries(request: ApiRequest) -> Listing[EntryRecord]:
     entries, problems = await _entries_and_problems(request)
     unreadable = (entry.name for entry in entries.unreadable if entry.kind == kind.kind)
     names = sorted({*entries.readable[kind.kind], *unreadable})
-    return Listing(items=[_record(kind, name, entries, problems) for name in names])
+    shown = request.state.host.configurator.shown
+    return Listing(items=[_record(kind, name, entries, problems, shown) for name in names])
 
 
 @endpoint("POST", "/v1/config/{kind}", right="installation", tag="configuration", status=201)
@@ -94,7 +100,8 @@ async def get_entry(request: ApiRequest) -> EntryRecord:
     entry of a kind with a single entry `policy`.
     """
     kind, name = entry_kind(request.parameters["kind"]), request.parameters["name"]
-    return _record(kind, name, *await _entries_and_problems(request))
+    entries, problems = await _entries_and_problems(request)
+    return _record(kind, name, entries, problems, request.state.host.configurator.shown)
 
 
 @endpoint("PUT", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
@@ -125,7 +132,7 @@ async def _entries_and_problems(request: ApiRequest) -> tuple[Entries, Problems]
     return entries, problems
 
 
-def _record(kind: EntryKind, name: str, entries: Entries, problems: Problems) -> EntryRecord:
+def _record(kind: EntryKind, name: str, entries: Entries, problems: Problems, shown: Shown) -> EntryRecord:
     unreadable = {(entry.kind, entry.name) for entry in entries.unreadable}
-    entry = None if (kind.kind, name) in unreadable else sparse(entries.get(kind, name))
+    entry = None if (kind.kind, name) in unreadable else sparse(shown(entries.get(kind, name)))
     return EntryRecord(kind=kind.field, name=name, entry=entry, problem=problems.get((kind.kind, name)))

@@ -1,0 +1,92 @@
+"""Secrets that are written out in entries: they can be written, never read.
+
+Whoever reads an entry gets HIDDEN in their place. Written back, HIDDEN stands for the stored secret, so that
+the rest of an entry can be changed by those who do not know it. It stands for nothing else: not in a new
+entry, and not where the secret would go to another place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from hostler.domain.agents import AgentSpec
+from hostler.domain.config_form import HIDDEN
+from hostler.domain.config_mistakes import Mistake, key_place
+from hostler.domain.model_entries import ModelEntry
+from hostler.domain.secret_refs import is_reference
+
+Forms = Callable[[str], Mapping[str, str] | None]
+"""Return the kinds of the items in a runner's form by name, or None if the runner was never seen."""
+T = TypeVar("T")
+
+_NONE_STORED = f"{HIDDEN!r} stands for a stored secret, and none is stored here: write the secret"
+_ELSEWHERE = f"{HIDDEN!r} stands for the secret that is stored for {{}}: write it again, or the one for this"
+
+
+def without_secrets(entry: T, forms: Forms) -> T:
+    """Return an entry of any kind as it may be read: without the secrets that are written out in it."""
+    if isinstance(entry, ModelEntry) and _is_secret(entry.api_key):
+        return msgspec.structs.replace(entry, api_key=HIDDEN)
+    if isinstance(entry, AgentSpec) and (names := _secrets(entry.config, forms(entry.runner))):
+        return msgspec.structs.replace(entry, config={**entry.config, **dict.fromkeys(names, HIDDEN)})
+    return entry
+
+
+def complete_model(entry: ModelEntry, stored: ModelEntry | None) -> tuple[ModelEntry, list[Mistake]]:
+    """Return a model with its stored secret where HIDDEN stands for it, and the mistakes."""
+    if entry.api_key != HIDDEN:
+        return entry, []
+    if stored is None or not _is_secret(stored.api_key):
+        return entry, [Mistake("api_key", _NONE_STORED)]
+    if (entry.provider, entry.base_url) != (stored.provider, stored.base_url):
+        return entry, [Mistake("api_key", _ELSEWHERE.format("another provider or base_url"))]
+    return msgspec.structs.replace(entry, api_key=stored.api_key), []
+
+
+def complete_agent(
+    spec: AgentSpec, stored: AgentSpec | None, forms: Forms, *, same_config: bool = False
+) -> tuple[AgentSpec, list[Mistake]]:
+    """Return an agent with its stored secrets where HIDDEN stands for them, and the mistakes.
+
+    `same_config`: they stay only if nothing else of the configuration changes. Another address next to a
+    secret could obtain it.
+    """
+    marked = [name for name, value in spec.config.items() if value == HIDDEN]
+    if not marked:
+        return spec, []
+    before = {} if stored is None else stored.config
+    hidden = _secrets(before, None if stored is None else forms(stored.runner))
+    form = forms(spec.runner) or {}
+    kept = {name: before[name] for name in marked if name in hidden}
+    mistakes = [
+        Mistake(key_place("config", name), _NONE_STORED)
+        for name in marked
+        if name not in kept and form.get(name, "secret") == "secret"
+    ]
+    after = {**spec.config, **kept}
+    if kept and stored is not None:
+        where = ""
+        if spec.runner != stored.runner:
+            where = "another runner"
+        elif same_config and after != before:
+            where = "a config that is otherwise the same"
+        mistakes += [Mistake(key_place("config", name), _ELSEWHERE.format(where)) for name in kept if where]
+    return msgspec.structs.replace(spec, config=after), mistakes
+
+
+def _secrets(config: Mapping[str, Any], form: Mapping[str, str] | None) -> list[str]:
+    """Return the keys of the secrets in a configuration.
+
+    Text that no item of the form describes may be one: the form is not known, or is of another version.
+    """
+    kinds = form or {}
+    return [
+        name for name, value in config.items() if _is_secret(value) and kinds.get(name, "secret") == "secret"
+    ]
+
+
+def _is_secret(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and not is_reference(value)
