@@ -143,6 +143,27 @@ def test_what_a_resumed_attempt_took_back_is_not_on_the_tape() -> None:
     assert tape.results[1].data["chunk"]["content"] == "said"
 
 
+def test_a_refused_call_that_a_resumed_attempt_made_again_is_one_step() -> None:
+    """Refusals have no names, and none of them is answered from the journal."""
+
+    def refuse(journal: Journal, *names: str) -> None:
+        for name in names:
+            error = {"code": "not_found", "message": f"{name} is not among the resources of this run"}
+            journal.add("refusal", "tool.call", {"method": "tool.call", "error": error})
+
+    journal = Journal()
+    refuse(journal, "see", "see", "take")
+    journal.delta("x")
+    journal.attempt = 2
+    refuse(journal, "take", "see")  # at once, so in any order; and it was lost before it made the third
+    journal.attempt = 3
+    refuse(journal, "see", "see", "take")
+    journal.add("attempt", "resumed", {"attempt": 3, "frontier": 1})
+    refuse(journal, "see", "look")
+    calls = [call.error.message.split()[0] for call in journal.tape().calls if call.error is not None]
+    assert calls == ["see", "see", "take", "see", "look"]
+
+
 def test_a_restarted_attempt_has_nothing_of_the_one_before() -> None:
     journal = Journal().call("state.get", "a").delta("lost")
     journal.attempt = 2

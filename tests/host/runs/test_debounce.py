@@ -17,7 +17,7 @@ from hostler.domain.place import Place
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.runs.orchestrator import Accepted
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.stores import agents, events, pauses, runs, transcripts
 from hostler.storage.stores import debounce as gathering
 from hostler.storage.stores.hosts import Membership
@@ -143,6 +143,47 @@ async def test_a_turn_too_large_for_one_more_begins_without_it(tmp_path: Path, m
         assert second.run is not None
         assert first.run.run_id != second.run.run_id
         assert (await _over(made, first)).status == "completed"
+
+
+async def test_a_message_joins_one_turn_although_the_clock_was_set_back(
+    tmp_path: Path, database_url: str
+) -> None:
+    """The first of two turns, which was due, waits again."""
+    async with (
+        within(),
+        stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
+    ):
+        await _agent(made, 60.0, on_busy="queue")
+        latch = tmp_path / "latch"
+        busy = await _say(made, f"wait {latch}", "bob")
+        assert busy.run is not None
+        await _make_due(made, busy)
+        while (await made.host.runs.record(WORKSPACE, busy.run.run_id)).status != "running":
+            await asyncio.sleep(0.02)
+        first = await _say(made, "one")
+        await _make_due(made, first)
+        second = await _say(made, "two")
+        await _change(made, f"not_before = {int(time.time() * 1000) + 60_000}", "status = 'queued'")
+        third = await _say(made, "three")
+        assert first.run is not None
+        assert second.run is not None
+        assert third.run is not None
+        assert first.run.run_id != second.run.run_id == third.run.run_id
+        await _change(made, "not_before = 1", "status = 'queued'")
+        latch.touch()
+        assert json.loads((await made.ended(first.run.run_id)).said[0]) == ["one"]
+        assert json.loads((await made.ended(second.run.run_id)).said[0]) == ["two\nthree"]
+
+
+async def _make_due(made: Stage, accepted: Accepted) -> None:
+    assert accepted.run is not None
+    await _change(made, "not_before = 1", f"run_id = '{accepted.run.run_id}'")
+    made.host.dispatcher.look()
+
+
+async def _change(made: Stage, what: str, where: str) -> None:
+    change = Query("change", *[f"UPDATE runs SET {what} WHERE {where}"] * 2)
+    await made.host.db.write(lambda tx: tx.run(change))
 
 
 async def test_an_event_with_a_delay_begins_later_and_stands_in_nobodys_way(

@@ -167,6 +167,26 @@ class _Reading:
     calls: list[tuple[int, TapedCall]] = field(default_factory=list)
     results: list[tuple[int, TapedResult]] = field(default_factory=list)
     result_positions: list[int] = field(default_factory=list)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Refusals without names, by method and message."""
+    repeatable: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Those of earlier attempts that the current one has not repeated."""
+    attempt: int = 0
+
+    def take_call(self, entry: TapeEntry) -> None:
+        """Take a call, unless it is a refused one that an attempt made again on its way to the frontier."""
+        call = _call_of(entry)
+        if call is None:
+            return
+        if call.name is None and call.error is not None:
+            if entry.attempt != self.attempt:
+                self.attempt, self.repeatable = entry.attempt, self.refused.copy()
+            refusal = (call.method, call.error.message)
+            if self.repeatable[refusal]:
+                self.repeatable[refusal] -= 1
+                return
+            self.refused[refusal] += 1
+        self.calls.append((entry.position, call))
 
 
 def decode_tape(text: bytes) -> TapeFile:
@@ -197,8 +217,7 @@ def read_tape(file: TapeFile) -> Tape:
     reading = _Reading()
     for entry in kept:
         if entry.kind in ("call", "refusal", "intent"):
-            if (call := _call_of(entry)) is not None:
-                reading.calls.append((entry.position, call))
+            reading.take_call(entry)
         elif entry.kind == "result" and entry.type not in HOST_ONLY_RESULTS:
             _take_result(reading, entry)
     numbers = {position: number for number, position in enumerate(sorted(_positions(reading)), 1)}

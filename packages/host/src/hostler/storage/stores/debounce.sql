@@ -2,12 +2,16 @@
 
 -- name: join
 -- Adds a message to a run that waits for more of the same person. No row: there is no such run, or it is full.
+-- After the clock was set back several may wait for more again: it joins the last one only.
 UPDATE runs SET event_id = :event_id, gathered = gathered + 1, gathered_bytes = gathered_bytes + :size,
     not_before = CASE WHEN gathered + 1 >= :most THEN cast(:now AS bigint)
                       WHEN cast(:not_before AS bigint) > gather_until THEN gather_until
                       ELSE cast(:not_before AS bigint) END
-WHERE workspace_id = :workspace_id AND lane = :lane AND status = 'queued' AND attempt = 1
-  AND gathering = :gathering AND not_before > :now AND cancel_reason IS NULL
+WHERE workspace_id = :workspace_id AND run_id = (
+    SELECT run_id FROM runs
+    WHERE workspace_id = :workspace_id AND lane = :lane AND status = 'queued' AND attempt = 1
+      AND gathering = :gathering AND not_before > :now AND cancel_reason IS NULL
+    ORDER BY ordinal DESC LIMIT 1)
   AND gathered < :most AND gathered_bytes + :size <= :most_bytes
 RETURNING run_id, gathered, not_before
 
