@@ -72,6 +72,15 @@ def serve(
             envvar="HOSTLER_PUBLIC_URL",
         ),
     ] = None,
+    trusted_proxies: Annotated[
+        str,
+        typer.Option(
+            "--trusted-proxies",
+            metavar="ADDRESSES",
+            help="Proxies whose X-Forwarded-For is believed: addresses and networks, with commas between.",
+            envvar="HOSTLER_TRUSTED_PROXIES",
+        ),
+    ] = "",
     log_level: Annotated[Level, typer.Option("--log-level", help="The least level to log.")] = "info",
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Lines for people or for programs.")
@@ -88,6 +97,7 @@ def serve(
     from hostler.host.config import Settings
     from hostler.http.admin_key import find_admin_key
     from hostler.http.descriptors import connections_within, raise_open_files
+    from hostler.http.proxies import TrustedProxies
 
     if prune and config is None:
         fail("--prune needs --config FILE: it removes the entries that FILE does not name", USAGE)
@@ -112,8 +122,10 @@ def serve(
             max_runs_per_plugin=max_runs_per_plugin,
             hold_seconds=hold_seconds,
             lease_seconds=lease_seconds,
+            trusted_proxies=tuple(one for one in trusted_proxies.split(",") if one.strip()),
             public_url=_origin(public_url) or _own_url(host, port),
         )
+        TrustedProxies(settings.trusted_proxies)  # refused before anything starts
         asyncio.run(_serve(settings, new_key=key.key if key.made else None, with_parent=with_parent))
 
 

@@ -98,6 +98,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8420
     admin_key: str | None = None
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies whose X-Forwarded-For is believed."""
     workspace: str = DEFAULT_WORKSPACE
     max_active_runs: int = 256
     """Runs executed at once by this process; others wait in the queue."""

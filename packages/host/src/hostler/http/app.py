@@ -17,6 +17,7 @@ from hostler.http.limits import MAX_RATE_BUCKETS
 from hostler.http.metrics import Metrics
 from hostler.http.middleware import HttpExchange, respond, respond_not_found
 from hostler.http.open_keys import OpenKeys, find_ended
+from hostler.http.proxies import TrustedProxies
 from hostler.http.route_table import ROUTE_MODULES
 from hostler.http.state import AppState
 from hostler.http.streams import Streams
@@ -75,5 +76,6 @@ def make_app(host: Host) -> App:
         streams=Streams(),
         metrics=Metrics(),
         docs=ApiDocs(lambda: openapi.document(ENDPOINTS, VERSION)),
+        proxies=TrustedProxies(settings.trusted_proxies),
     )
     return App(state, ENDPOINTS)

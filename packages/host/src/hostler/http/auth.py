@@ -26,6 +26,7 @@ from hostler.http.limits import (
     MAX_TOKEN_CHARS,
 )
 from hostler.http.problems import UnauthenticatedError
+from hostler.http.proxies import rate_key
 from hostler.storage.port import Database
 from hostler.storage.stores import api_keys
 from hostler_protocol.errors import RateLimitedError, UnauthorizedError
@@ -185,14 +186,14 @@ class KeyRing:
         return holder
 
     async def _look_up(self, token: str, digest: str, address: str) -> KeyHolder:
-        generation = self._generation
-        if self._failures.wait(address):
+        generation, origin = self._generation, rate_key(address)
+        if self._failures.wait(origin):
             async with self._suspect:  # a valid key waits for a few lookups, and is not refused
                 holder = await self._find(token)
         else:
             holder = await self._find(token)
         if holder is None:
-            wait = self._failures.take(address)
+            wait = self._failures.take(origin)
             if wait:
                 raise RateLimitedError("too many invalid keys from this address", wait)
             raise UnauthenticatedError("this key is not valid: it is unknown, expired or revoked")

@@ -84,9 +84,11 @@ class ApiRequest:
 
     @property
     def address(self) -> str:
-        """The address of the peer; no header can change it."""
+        """The address of the client: the peer, unless that is a trusted proxy, which names it."""
         client = self.scope.get("client")
-        return client[0] if client else "local"
+        if not client:
+            return "local"
+        return self.state.proxies.client_of(client[0], self.headers.get("x-forwarded-for"))
 
     def while_key_is_valid(self) -> AbstractAsyncContextManager[None]:
         """Raise UnauthenticatedError in a block that takes long, when the caller's key ends."""

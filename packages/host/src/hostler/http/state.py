@@ -10,6 +10,7 @@ from hostler.http.api_docs import ApiDocs
 from hostler.http.auth import KeyRing
 from hostler.http.metrics import Metrics
 from hostler.http.open_keys import OpenKeys
+from hostler.http.proxies import TrustedProxies
 from hostler.http.streams import Streams
 
 if TYPE_CHECKING:
@@ -27,3 +28,4 @@ class AppState:
     streams: Streams
     metrics: Metrics
     docs: ApiDocs
+    proxies: TrustedProxies

@@ -43,6 +43,7 @@ from hostler.http.auth import failed_authentications
 from hostler.http.limits import MAX_TOKEN_CHARS
 from hostler.http.middleware import HttpExchange, send_problem
 from hostler.http.problems import MethodNotAllowedError, UnauthenticatedError
+from hostler.http.proxies import rate_key
 from hostler.http.request import ApiRequest, check_headers, check_json_type, headers_of, read_body
 from hostler.http.responses import COMMON_HEADERS, Empty, Headers, RawBody
 from hostler.http.state import AppState
@@ -138,7 +139,7 @@ class AssetGateway:
 
     async def _refused(self, request: ApiRequest, refused: AssetRefusedError) -> HostlerError:
         """Audit a refused token; return the error for the client."""
-        wait = self._failures.take(request.address)
+        wait = self._failures.take(rate_key(request.address))
         if wait:
             return RateLimitedError("too many invalid run tokens from this address", wait)
         workspace = refused.workspace_id or self._host.settings.workspace
