@@ -1,22 +1,25 @@
 """Runs one Python program in a sandbox and writes what came of it as JSON.
 
-`python sandbox_look.py MECHANISM FOLDER READABLE` reads the program from its input. FOLDER is the program's
-own, READABLE a folder that it may read.
+`python sandbox_look.py MECHANISM FOLDER READABLE [unix-sockets] [plugin-limits]` reads the program from its
+input. FOLDER is the program's own, READABLE a folder that it may read.
 """
 
 import asyncio
+import dataclasses
 import json
 import os
 import sys
 from pathlib import Path
 
+from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.sandbox.port import MIB, SandboxLimits, SandboxSpec
 from hostler.sandbox.probe import find_sandbox
 
 LIMITS = SandboxLimits(memory_bytes=512 * MIB, processes=64, seconds=60.0, output_bytes=200_000)
+AS_PLUGIN = dataclasses.replace(PLUGIN_LIMITS, seconds=60.0, output_bytes=200_000)
 
 
-async def main(mechanism: str, folder: Path, readable: Path) -> None:
+async def main(mechanism: str, folder: Path, readable: Path, *options: str) -> None:
     """Run it."""
     sandbox = await find_sandbox(None if mechanism == "any" else mechanism)  # type: ignore[arg-type]
     spec = SandboxSpec(
@@ -26,7 +29,8 @@ async def main(mechanism: str, folder: Path, readable: Path) -> None:
         {"PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])},
         read_only=(readable,),
         writable=(folder,),
-        limits=LIMITS,
+        unix_sockets="unix-sockets" in options,
+        limits=AS_PLUGIN if "plugin-limits" in options else LIMITS,
     )
     made = await sandbox.run(spec)
     said = {"output": made.stdout.decode(), "errors": made.stderr.decode("utf-8", "replace")}
@@ -34,4 +38,4 @@ async def main(mechanism: str, folder: Path, readable: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:]))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY, combinations
+from support.hostile_runs import combinations
+from support.sandbox_programs import look
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
-BOUND_SECONDS = 120.0
 on_each = pytest.mark.parametrize(("mechanism", "user"), combinations() if sys.platform == "linux" else [])
 
 
@@ -26,38 +22,12 @@ def folder() -> Iterator[Path]:
     """A folder outside of /tmp, since a sandbox has a /tmp of its own."""
     made = Path(tempfile.mkdtemp(prefix="access-", dir="/var/tmp"))
     made.chmod(0o755)
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
-
-
-def look(mechanism: str, user: str, folder: Path, program: str) -> Any:
-    """What the program printed as JSON, in a sandbox that a host of this user made."""
-    own, readable = folder / "own", folder / "readable"
-    for path in (own, readable):
-        path.mkdir()
+    readable = made / "readable"
+    readable.mkdir(mode=0o700)
     (readable / "tool").write_text("#!/bin/sh\nexit 0\n")
     (readable / "tool").chmod(0o700)
-    readable.chmod(0o700)
-    command = [sys.executable, str(HERE / "sandbox_look.py"), mechanism, str(own), str(readable)]
-    if user == "ordinary" and os.geteuid() == 0:
-        for path in [folder, *folder.rglob("*")]:
-            os.chown(path, ORDINARY_UID, ORDINARY_UID)
-        needed = [sys.prefix, sys.base_prefix, str(REPOSITORY)]
-        command = [sys.executable, str(HERE / "as_user.py"), str(ORDINARY_UID), *needed, "--", *command]
-    ended = subprocess.run(
-        command,
-        input=f"import json, os, shutil, subprocess, sys\n{program}",
-        capture_output=True,
-        text=True,
-        cwd="/",
-        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
-        timeout=BOUND_SECONDS,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    said = json.loads(ended.stdout)
-    assert said["status"] == 0, said["errors"]
-    return json.loads(said["output"])
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
 
 
 @on_each

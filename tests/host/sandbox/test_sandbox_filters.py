@@ -6,9 +6,10 @@ import struct
 
 import pytest
 
+from hostler.sandbox.allowed_syscalls import ALLOWED
 from hostler.sandbox.bpf import ALLOW, ERRNO, KILL, NOTIFY
 from hostler.sandbox.syscall_filter import FilterOptions, filter_program, traced_calls
-from hostler.sandbox.syscalls import MACHINES, number
+from hostler.sandbox.syscalls import MACHINES, names, number
 
 LARGE = 1 << 28
 OPTIONS = FilterOptions(traces=True, large_bytes=LARGE)
@@ -86,6 +87,48 @@ def test_refusals_are_said_by_who_listens_or_by_the_kernel(machine: str) -> None
     assert decide(machine, "prctl", 4, 0) == ERRNO
     assert decide(machine, "prctl", 4, 1) == ALLOW
     assert decide(machine, "prctl", 38, 1) == ALLOW
+
+
+@on_each
+def test_calls_that_no_list_names_are_answered_as_by_a_kernel_that_lacks_them(machine: str) -> None:
+    everything = {name: number(name, machine) for name in ALLOWED}
+    allowed = {call for call in everything.values() if call is not None}
+    decided = {call: decide(machine, call, notify=False) for call in range(2000)}
+    assert {call for call in allowed if decided[call] != ALLOW} == {number("socketpair", machine)}
+    open_with_arguments = {number(name, machine) for name in ("clone", "ioctl", "personality", "prctl")}
+    open_with_arguments |= {
+        number(name, machine) for name in ("prlimit64", "sched_setattr", "sched_setparam")
+    }
+    open_with_arguments |= {
+        number(name, machine) for name in ("sched_setscheduler", "setpriority", "ioprio_set")
+    }
+    assert {call for call, action in decided.items() if action == ALLOW} <= allowed | open_with_arguments
+    for call in {*range(2000), 0x3FFFFFFF} - set(names(machine)):
+        assert decide(machine, call) == ERRNO | ENOSYS, call
+    for name in ("file_setattr", "statmount", "lsm_set_self_attr", "cachestat", "setxattrat"):
+        assert decide(machine, name) == ERRNO | ENOSYS, name
+
+
+@on_each
+def test_unix_sockets_are_for_sandboxes_that_see_none_of_others(machine: str) -> None:
+    own = FilterOptions(unix_sockets=True)
+    for kind in (1, 2, 5, 1 | 0o2000000):
+        assert decide(machine, "socket", 1, kind, 0, options=own) == ALLOW
+        assert decide(machine, "socketpair", 1, kind, 0, options=own) == ALLOW
+        assert decide(machine, "socket", 1, kind, 0) == NOTIFY
+    assert decide(machine, "socket", 2, 1, 0, options=own) == NOTIFY
+    assert decide(machine, "socketpair", 1, 1, 0) == decide(machine, "socketpair", 1, 5, 0) == ALLOW
+    assert decide(machine, "socketpair", 1, 2, 0) == NOTIFY  # sendto could turn it to another address
+    assert decide(machine, "bind", options=FilterOptions(namespaces=False)) == NOTIFY
+
+
+@on_each
+def test_signals_by_way_of_a_file_are_refused_where_landlock_does_not_keep_them_inside(machine: str) -> None:
+    old = FilterOptions(namespaces=False, signals_scoped=False)
+    for call, command in (("fcntl", 8), ("fcntl", 15), ("ioctl", 0x8901), ("ioctl", 0x8902)):
+        assert decide(machine, call, 0, command, options=old) == NOTIFY
+        assert decide(machine, call, 0, command, options=FilterOptions(namespaces=False)) == ALLOW
+    assert decide(machine, "fcntl", 0, 3, options=old) == ALLOW
 
 
 def test_calls_of_another_processor_mode_end_the_process() -> None:

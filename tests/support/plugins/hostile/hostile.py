@@ -141,6 +141,22 @@ def unix_pair(path):
     return "sent"
 
 
+def own_socket():
+    """A socket of its own, and a connection to it from another process."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("/tmp/own-socket")
+        listening.listen()
+        code = "import socket; socket.socket(socket.AF_UNIX).connect('/tmp/own-socket')"
+        subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+        listening.accept()
+    return "connected"
+
+
+def memory_of(pid):
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0):
+        return "open"
+
+
 def raw():
     socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
     return "open"

@@ -15,6 +15,7 @@ from hostler.domain.clock import monotonic_clock
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import Violation
 from hostler.sandbox.probe import find_sandbox
+from hostler.sandbox.users import OF_THIS_PROCESS, SandboxUsers
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import audit
 from hostler_protocol.errors import HostError, StorageError
@@ -36,7 +37,15 @@ _log = logging.getLogger(__name__)
 class AuditedSandboxes:
     """Provides the sandbox of this machine, and audits its refusals."""
 
-    def __init__(self, db: Database, workspace: str, *, clock: Callable[[], float] = monotonic_clock) -> None:
+    def __init__(
+        self,
+        db: Database,
+        workspace: str,
+        *,
+        users: SandboxUsers = OF_THIS_PROCESS,
+        clock: Callable[[], float] = monotonic_clock,
+    ) -> None:
+        self._users = users
         self._db = db
         self._workspace = workspace
         self._clock = clock
@@ -47,7 +56,7 @@ class AuditedSandboxes:
 
     async def find(self) -> MachineSandbox:
         """Return the strongest sandbox of this machine."""
-        return await find_sandbox(on_violation=self.record)
+        return await find_sandbox(on_violation=self.record, users=self._users)
 
     def record(self, name: str, violation: Violation) -> None:
         """Queue a refusal of the sandbox with this name to be audited."""

@@ -99,6 +99,8 @@ class McpProcesses:
             read_only=[*_program_folders(argv[0], variables["PATH"]), cwd, *map(_place, entry.read)],
             writable=[folder, *map(_place, entry.write)],
             network=entry.network,
+            # other programs may listen on sockets in the folders that an entry names
+            unix_sockets=not (entry.read or entry.write or entry.cwd),
             limits=SandboxLimits(
                 memory_bytes=entry.memory_mib * MIB,
                 processes=entry.processes,

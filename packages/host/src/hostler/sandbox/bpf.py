@@ -1,8 +1,8 @@
 """An assembler for seccomp filter programs, and their rules.
 
 Pure: rules in, bytes out. A rule is about one system call: the first case whose checks all hold gives the
-action, or else `otherwise`. Calls without a rule are allowed. A call of another architecture kills the
-process.
+action, or else `otherwise`. A call without a rule is allowed if it is listed as such; any other one fails as
+if the kernel did not have it. A call of another architecture kills the process.
 """
 
 from __future__ import annotations
@@ -61,8 +61,11 @@ def refuse(errno: int = EPERM) -> int:
     return ERRNO | errno
 
 
-def assemble(machine: str, rules: Iterable[Rule]) -> bytes:
-    """Return the filter program in the kernel's format. Raises KeyError for an unsupported processor."""
+def assemble(machine: str, rules: Iterable[Rule], allowed: Iterable[int]) -> bytes:
+    """Return the filter program in the kernel's format. `allowed` are numbers of calls without a rule.
+
+    Raises KeyError for an unsupported processor.
+    """
     program = [
         _statement(LOAD, ARCHITECTURE_OFFSET),
         _jump(JUMP_EQUAL, AUDIT_NUMBERS[machine], 1, 0),
@@ -74,10 +77,26 @@ def assemble(machine: str, rules: Iterable[Rule]) -> bytes:
     for rule in rules:
         block = _block(rule)
         program += [_jump(JUMP_EQUAL, rule.number, 0, len(block)), *block]
-    program.append(_statement(RETURN, ALLOW))
+    for first, last in _ranges(allowed):
+        program += [
+            *(_jump(JUMP_AT_LEAST, first, 1, 0), _statement(RETURN, refuse(ENOSYS))),
+            *(_jump(JUMP_AT_LEAST, last + 1, 1, 0), _statement(RETURN, ALLOW)),
+        ]
+    program.append(_statement(RETURN, refuse(ENOSYS)))
     if len(program) > MAX_INSTRUCTIONS:
         raise ValueError(f"{len(program)} instructions; the kernel takes {MAX_INSTRUCTIONS}")
     return b"".join(program)
+
+
+def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last number of each unbroken row, in order: one test for many calls."""
+    found: list[tuple[int, int]] = []
+    for one in sorted(numbers):
+        if found and found[-1][1] == one - 1:
+            found[-1] = (found[-1][0], one)
+        else:
+            found.append((one, one))
+    return found
 
 
 def _block(rule: Rule) -> list[bytes]:

@@ -40,6 +40,10 @@ class SandboxCapabilities:
         """Return the strongest mechanism, or `none`."""
         return self.mechanisms[0] if self.mechanisms else "none"
 
+    def has_own_users(self, mechanism: Mechanism) -> bool:
+        """Whether each sandbox gets a user of its own; otherwise all run as the host's."""
+        return self.maps_users if mechanism == "bubblewrap" else self.changes_user
+
     def reason(self) -> str:
         """Say in one line why mechanisms are missing."""
         return "; ".join(f"{name}: {text}" for name, text in self.why)

@@ -5,11 +5,16 @@ the namespaces made by bubblewrap, or without any. FD is a socket to the shim. T
 prefixed by its length. This process sends lines: `proxy` with the socket on which the proxy accepts,
 `listener` with the seccomp listener, then `ready`; or `error` and the reason.
 
+With namespaces it is the first process of the sandbox (pid 1). Under all restrictions of the sandbox it
+starts the command as its child, sends `started`, then `exit` with the child's wait status, and reaps orphans
+until the shim kills it.
+
 It imports little, because every start of a sandbox pays for it.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` would import more
 import _socket
 import ctypes
 import marshal
@@ -17,8 +22,9 @@ import os
 import resource
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 8, 24, 28
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
 NO_SETUID_FIXUP, NO_SETUID_FIXUP_LOCKED = 1 << 2, 1 << 3
@@ -33,6 +39,8 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 MAKE_DEVICES_AND_SOCKETS = (1 << 6) | (1 << 9) | (1 << 11)
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 LISTEN_BACKLOG = 64
+SIGINT, SIGKILL, SIG_DFL = 2, 9, 0
+MAX_DESCRIPTORS = 1 << 16
 _libc: Any = ctypes.CDLL(None, use_errno=True)
 
 
@@ -91,24 +99,34 @@ def restrict_files(spec: dict[str, Any]) -> None:
     ruleset = _checked(_libc.syscall(LANDLOCK_CREATE, ctypes.byref(wanted), size, 0), "landlock")
     reading, writing = EXECUTE | READ_FILE | READ_DIR, everything & ~MAKE_DEVICES_AND_SOCKETS
     devices = (READ_FILE | WRITE_FILE | TRUNCATE) & everything
-    for paths, rights in ((spec["read"], reading), (spec["write"], writing), (spec["devices"], devices)):
+    for paths, rights in ((spec["read"], reading), (spec["devices"], devices)):
         for path in paths:
             with suppress(FileNotFoundError):
                 _allow(ruleset, path, rights)
+    for path in spec["write"]:
+        _allow(ruleset, path, writing, spec.get("folders"))
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     _checked(_libc.syscall(LANDLOCK_RESTRICT, ruleset, 0), "landlock")
     os.close(ruleset)
 
 
-def _allow(ruleset: int, path: str, rights: int) -> None:
+def _allow(ruleset: int, path: str, rights: int, expected: Any = None) -> None:
     folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
+        if expected is not None:
+            check_folder(path, os.fstat(folder), expected)
         if not os.path.isdir(path):  # noqa: PTH112 - pathlib would double the start-up time
             rights &= EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE
         rule = _Beneath(rights, folder)
         _checked(_libc.syscall(LANDLOCK_ADD, ruleset, LANDLOCK_PATH, ctypes.byref(rule), 0), path)
     finally:
         os.close(folder)
+
+
+def check_folder(path: str, status: os.stat_result, expected: Any) -> None:
+    """Check that a writable folder is one of those that the host prepared. Raises FileNotFoundError."""
+    if [status.st_dev, status.st_ino] not in expected:
+        raise FileNotFoundError(2, "another folder has taken its place", path)
 
 
 # -- the user -------------------------------------------------------------------------------------
@@ -234,6 +252,8 @@ def confine(spec: dict[str, Any], shim: ShimSocket) -> None:
     """Remove every right that the spec does not grant."""
     if spec["proxy_port"] is not None:
         shim.send("proxy", open_proxy_socket(spec["proxy_port"]).detach())
+    for path in spec["writable"]:
+        check_folder(path, os.stat(path), spec["folders"])  # noqa: PTH116 - as above
     if spec["uid"] is not None:
         become_user(spec["uid"])
     else:
@@ -242,11 +262,58 @@ def confine(spec: dict[str, Any], shim: ShimSocket) -> None:
         restrict_files(spec["landlock"])
     os.umask(0o022)
     set_limits(spec)
+    if spec["is_first"]:
+        prctl(PR_SET_PDEATHSIG, SIGKILL)  # again: the kernel drops it with a change of the user
+        # No process of the sandbox may read or write this one's memory. The filter hides this call later on.
+        prctl(PR_SET_DUMPABLE, 0)
     listener = filter_calls(spec)
     if listener is not None:
         shim.send("listener", listener)
-    os.chdir(spec["cwd"])
     shim.send("ready")
+
+
+def execute(spec: dict[str, Any]) -> NoReturn:
+    """Execute the command. Raises OSError."""
+    os.chdir(spec["cwd"])
+    os.execvpe(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 - no shell is wanted
+
+
+def describe(error: OSError) -> str:
+    """Return a line for the shim."""
+    name = "" if error.filename is None else f"{error.filename}: "
+    return f"error {name}{error.strerror}"
+
+
+def start_and_reap(spec: dict[str, Any], shim: ShimSocket) -> NoReturn:
+    """Start the command as a child and report its end; reap orphans until the shim kills this process."""
+    _signal.signal(SIGINT, SIG_DFL)  # pid 1 gets no signal that it does not catch
+    failed, report = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            prctl(PR_SET_DUMPABLE, 1)  # the shim reads the names of files in its memory
+            execute(spec)
+        except OSError as error:
+            os.write(report, describe(error).encode())
+        os._exit(127)
+    os.close(report)
+    reason = b""
+    while part := os.read(failed, 4096):
+        reason += part
+    shim.send(reason.decode() if reason else "started")
+    if reason:
+        os._exit(127)
+    own = shim.socket.fileno()
+    os.closerange(0, own)  # the pipes of the command, whose end its readers wait for
+    os.closerange(own + 1, MAX_DESCRIPTORS)
+    while True:
+        try:
+            ended, status = os.wait()
+        except ChildProcessError:
+            _signal.pause()
+            continue
+        if ended == child:
+            shim.send(f"exit {status}")
 
 
 def main() -> None:
@@ -255,10 +322,12 @@ def main() -> None:
     spec = shim.read_spec()
     try:
         confine(spec, shim)
-        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 - no shell is wanted
+        if spec["is_first"]:
+            start_and_reap(spec, shim)
+        execute(spec)
     except OSError as error:
-        name = "" if error.filename is None else f"{error.filename}: "
-        shim.send(f"error {name}{error.strerror}")
+        with suppress(OSError):  # the shim is gone
+            shim.send(describe(error))
     os._exit(127)
 
 

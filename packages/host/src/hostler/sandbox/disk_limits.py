@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hostler.sandbox.usage import MAX_DEPTH, format_mib, measure_folders
+from hostler.sandbox.folders import PinnedFolder, open_pinned
+from hostler.sandbox.usage import MAX_DEPTH, OpenFolder, format_mib, measure_folders
 
 MAX_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS = 0.2, 0.005
 """The longest and the shortest time between two measurements."""
@@ -29,11 +30,14 @@ class DiskLimits:
     """The writable folders of a sandbox and their limits.
 
     `watch` comes from launch_spec.py; `on_full` is called with each file that has reached the maximum size.
+    The folders are opened before anything runs in the sandbox, so that nothing in it can lead a measurement
+    elsewhere.
     """
 
     def __init__(self, watch: dict[str, Any], on_full: Callable[[str], None]) -> None:
         self._on_full = on_full
-        self._folders: list[str] = watch["folders"]
+        self._pinned = [PinnedFolder(*one) for one in watch["folders"]]
+        self._folders: list[OpenFolder] = []
         self._max_bytes: int = watch["disk"]
         self._max_files: int = watch["files"]
         self._file_bytes: int = watch["file_bytes"]
@@ -42,8 +46,13 @@ class DiskLimits:
         self._files_begun = 0
         self._measured_at = 0.0
         self._next_growth_check = 0.0
-        self.next_check = 0.0 if self._folders else float("inf")
+        self.next_check = 0.0 if self._pinned else float("inf")
         """When to measure again, in monotonic seconds."""
+
+    def open_folders(self) -> None:
+        """Open the folders. Raises OSError if another one has taken the place of one."""
+        for one in self._pinned:
+            self._folders.append(OpenFolder(one.real, open_pinned(one)))
 
     def before_growth(self) -> tuple[str, str] | None:
         """Measure if a file that is about to be created or changed could exceed a limit. Returns the same as

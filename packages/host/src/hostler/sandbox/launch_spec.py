@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, SandboxCapabilities
+from hostler.sandbox.folders import PinnedFolder
 from hostler.sandbox.port import KIB, MIB, Mechanism, SandboxLimits, SandboxSpec
 from hostler.sandbox.process import Command
 from hostler.sandbox.syscall_filter import FilterOptions, filter_program, machine, traced_calls
@@ -31,9 +31,6 @@ PROXY_PORT = 3128
 """The proxy's port inside the sandbox, whose network is private."""
 MIN_CONTINUE_LINUX = (5, 5)
 """The first Linux whose seccomp listener can let a call continue."""
-FIRST_UID, UIDS = 1_900_000_000, 1_000_000
-"""A range of user ids that is normally unused."""
-NOBODY = 65534
 SPARE_MEMORY_BYTES = 256 * MIB
 """How much more than the common limit a single process may map, so that the limit is noticed before mmap
 fails."""
@@ -50,37 +47,46 @@ PRIVATE_FOLDERS = (OWN_TMP, "/dev", "/proc")
 OWN_ENTRIES = ("/proc/self", "/proc/thread-self")
 
 
-def command_for(spec: SandboxSpec, mechanism: Mechanism, capabilities: SandboxCapabilities) -> Command:
-    """Return the command for the shim. Raises UnavailableError if this machine cannot enforce the spec."""
-    if mechanism == "bubblewrap":
-        return _bubblewrap(spec, capabilities)
-    if mechanism == "landlock":
-        return _landlock(spec, capabilities)
-    raise UnavailableError(
-        f"{spec.name} cannot be sandboxed on this machine ({capabilities.reason()}); "
-        "`hostler doctor` says more. To run it unsandboxed, trust it by name with `level: trusted`"
-    )
+def check_possible(spec: SandboxSpec, mechanism: Mechanism, capabilities: SandboxCapabilities) -> None:
+    """Raise UnavailableError if this machine cannot enforce the spec."""
+    if mechanism == "none":
+        raise UnavailableError(
+            f"{spec.name} cannot be sandboxed on this machine ({capabilities.reason()}); "
+            "`hostler doctor` says more. To run it unsandboxed, trust it by name with `level: trusted`"
+        )
+    if mechanism == "landlock" and spec.network:
+        raise UnavailableError(
+            f"{spec.name} may reach {', '.join(spec.network)}: that needs a network namespace, which this "
+            f"machine does not offer ({capabilities.reason()}); Landlock can only cut off all networks"
+        )
 
 
-def sandbox_uid(name: str, capabilities: SandboxCapabilities, mechanism: Mechanism) -> int | None:
-    """Return the user id for a sandbox of this name, or None to keep the host's own user."""
-    if not (capabilities.maps_users if mechanism == "bubblewrap" else capabilities.changes_user):
-        return None
-    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-    uid = FIRST_UID + seed % UIDS
-    return uid if _is_mapped(uid) else NOBODY
+def command_for(
+    spec: SandboxSpec,
+    mechanism: Mechanism,
+    capabilities: SandboxCapabilities,
+    uid: int | None,
+    folders: Sequence[PinnedFolder],
+) -> Command:
+    """Return the command for the shim.
 
-
-def _is_mapped(uid: int) -> bool:
-    ranges = (line.split() for line in Path("/proc/self/uid_map").read_text().splitlines())
-    return any(int(first) <= uid < int(first) + int(count) for first, _, count in ranges)
+    `uid` is the user of the sandbox, None for the host's own; `folders` are the prepared writable folders.
+    """
+    command = _bubblewrap(spec, capabilities, uid) if mechanism == "bubblewrap" else None
+    command = command or _landlock(spec, capabilities, uid)
+    launch = cast("dict[str, Any]", command.sandbox)
+    launch["watch"]["folders"] = [tuple(one) for one in folders]
+    launch["confine"]["folders"] = [(one.device, one.inode) for one in folders]
+    launch["confine"]["writable"] = [one.named for one in folders]
+    if launch["confine"]["landlock"] is not None:
+        launch["confine"]["landlock"]["folders"] = launch["confine"]["folders"]
+    return command
 
 
 # -- namespaces -----------------------------------------------------------------------------------
 
 
-def _bubblewrap(spec: SandboxSpec, capabilities: SandboxCapabilities) -> Command:
-    uid = sandbox_uid(spec.name, capabilities, "bubblewrap")
+def _bubblewrap(spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int | None) -> Command:
     environment = {**spec.environment, "TMPDIR": "/tmp"}  # noqa: S108 - its own
     if spec.network:
         environment |= _proxy_variables()
@@ -95,9 +101,10 @@ def _bubblewrap(spec: SandboxSpec, capabilities: SandboxCapabilities) -> Command
         view.add("--bind" if real in writable else "--ro-bind", str(real), str(inside))
     view.add("--ro-bind", str(CONFINE), CONFINE_INSIDE)
     argv = [capabilities.bwrap, *_namespaces(own_users=uid is not None), *view.argv]
-    argv += ["--remount-ro", "/dev", "--remount-ro", "/"]
+    # a read-only /proc: no process opens the memory of another for writing (/proc/PID/mem)
+    argv += ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
     argv += ["--chdir", "/", "--", _interpreter(), "-I", "-S", CONFINE_INSIDE]
-    options = FilterOptions(network=bool(spec.network))
+    options = FilterOptions(network=bool(spec.network), unix_sockets=spec.unix_sockets)
     launch = _launch_spec(spec, argv, environment, options, uid=uid)
     everything = [
         *map(str, _system_paths()),
@@ -112,6 +119,7 @@ def _bubblewrap(spec: SandboxSpec, capabilities: SandboxCapabilities) -> Command
         "write": [*_visible_names(spec.writable), OWN_TMP, "/dev", *OWN_ENTRIES],
         "private": [f"{place}/" for place in PRIVATE_FOLDERS],
     }
+    launch["confine"]["is_first"] = True
     launch |= {
         "own_users": uid is not None,
         "own_processes": 2,
@@ -127,7 +135,7 @@ def _namespaces(*, own_users: bool) -> list[str]:
     spaces = ["pid", "net", "ipc", "uts"] if own_users else ["user", "pid", "net", "ipc", "uts"]
     return [
         *(f"--unshare-{space}" for space in spaces),
-        *("--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent"),
+        *("--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent", "--as-pid-1"),
     ]
 
 
@@ -177,13 +185,7 @@ def _proxy_variables() -> dict[str, str]:
 # -- without namespaces ---------------------------------------------------------------------------
 
 
-def _landlock(spec: SandboxSpec, capabilities: SandboxCapabilities) -> Command:
-    if spec.network:
-        raise UnavailableError(
-            f"{spec.name} may reach {', '.join(spec.network)}: that needs a network namespace, which this "
-            f"machine does not offer ({capabilities.reason()}); Landlock can only cut off all networks"
-        )
-    uid = sandbox_uid(spec.name, capabilities, "landlock")
+def _landlock(spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int | None) -> Command:
     # /etc/gitconfig exists but cannot be read, an error for git; with namespaces it does not exist
     environment = {"GIT_CONFIG_NOSYSTEM": "1", **spec.environment}
     if spec.writable:
@@ -269,6 +271,7 @@ def _launch_spec(
             "silent_filter": filter_program(options, processor, notify=False).hex(),
             "landlock": None,
             "proxy_port": None,
+            "is_first": False,
         },
         "audit": {
             "calls": traced_calls(processor) if options.traces else {},
@@ -282,7 +285,6 @@ def _launch_spec(
             "disk": limits.disk_bytes,
             "files": limits.files,
             "file_bytes": rlimits["FSIZE"],
-            "folders": [os.path.realpath(path) for path in spec.writable],
         },
     }
 

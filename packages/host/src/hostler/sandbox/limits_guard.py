@@ -53,6 +53,9 @@ class LimitsGuard:
         self.watch: dict[str, Any] = spec["watch"]
         self.limit_reached: str | None = None
         self.listener = -1
+        self.exit_status: int | None = None
+        """The wait status of the command, once the first process of the sandbox has reported it."""
+        self._status_socket = -1
         self._send_message = send_message
         self._proxy_sockets = proxy_sockets
         self._reported: set[str] = set()
@@ -61,11 +64,16 @@ class LimitsGuard:
         self._shim = 0
         self._session = 0
         self._at_limit = 0
+        self._after_start = b""
         self._next_check = 0.0
         self._disk = DiskLimits(self.watch, self._on_file_limit)
         self._audit = SyscallAudit(spec["audit"], self._report, self._before_growth, self._is_own)
 
     # -- starting ---------------------------------------------------------------------------------
+
+    def open_folders(self) -> None:
+        """Open the writable folders, before the child is forked. Raises OSError."""
+        self._disk.open_folders()
 
     def child_command(self, unshare_users: Callable[[], None]) -> list[str]:
         """Run in the forked child. Return the command to execute; it inherits only the socket to
@@ -116,6 +124,10 @@ class LimitsGuard:
             if not part:
                 break
             received += part
+            _, started, after = received.partition(b"\nstarted\n")
+            if started:  # by the first process of the sandbox, which keeps the socket
+                self._status_socket, self._after_start = self._ours.fileno(), after
+                return None
             if self.listener >= 0 and listening < 0:
                 listening = self.listener
                 poller.register(listening, select.POLLIN)
@@ -144,6 +156,22 @@ class LimitsGuard:
         os.close(fd)
 
     # -- watching ---------------------------------------------------------------------------------
+
+    def descriptors(self) -> list[int]:
+        """Return the descriptors to wait for, after the launch."""
+        if self._status_socket >= 0:
+            self._read_status()  # of a command that ended at once
+        return [fd for fd in (self.listener, self._status_socket) if fd >= 0]
+
+    def on_ready(self, fd: int, events: int) -> bool:
+        """Take what arrived on one of the descriptors. Return False if nothing more will arrive on it."""
+        if fd == self._status_socket:
+            self._read_status()  # none if the first process itself has ended: then bubblewrap does, too
+            return False
+        if not events & select.POLLIN:
+            return False  # no process is left that could make a call
+        self.answer()
+        return True
 
     def answer(self) -> None:
         """Answer a reported call: let it continue, or refuse and report it."""
@@ -232,9 +260,18 @@ class LimitsGuard:
                 self._reported.add(subject)
                 self._send_message({"violation": {"kind": kind, "subject": subject, "text": text}})
 
+    def _read_status(self) -> None:
+        with suppress(OSError):
+            self._after_start += self._ours.recv(4096, socket.MSG_DONTWAIT)
+        line, end, _ = self._after_start.partition(b"\n")
+        if end:
+            self.exit_status = int(line.removeprefix(b"exit "))
+
     def status_of(self, status: int) -> int:
-        """Return the command's own wait status: bubblewrap turns a signal into an exit status, as shells
-        do."""
+        """Return the command's own wait status, given the child's: bubblewrap turns a signal into an exit
+        status, as shells do."""
+        if self.exit_status is not None:
+            return self.exit_status
         if self.spec["passes_signals_on"] and os.WIFEXITED(status):
             number = os.WEXITSTATUS(status) - SHELL_SIGNAL
             if number in set(signal.Signals):

@@ -6,20 +6,22 @@ import asyncio
 import contextlib
 import os
 import secrets
+import stat
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from hostler.sandbox.capabilities import SandboxCapabilities
 from hostler.sandbox.exit_status import ExitStatus
-from hostler.sandbox.launch_spec import TMP_NAME, command_for, sandbox_uid
+from hostler.sandbox.folders import PinnedFolder, pin
+from hostler.sandbox.launch_spec import TMP_NAME, check_possible, command_for
 from hostler.sandbox.port import CommandResult, LimitName, Mechanism, SandboxSpec, Violation
 from hostler.sandbox.process import ChildProcess, Command
 from hostler.sandbox.proxy import Proxy
 from hostler.sandbox.read_pipe import connect_read_pipe
-from hostler.sandbox.usage import Walk
+from hostler.sandbox.usage import OpenFolder, Walk
+from hostler.sandbox.users import OF_THIS_PROCESS, SandboxUsers
 from hostler_protocol.errors import UnavailableError
 
 _LIMIT_OF_SIGNAL: dict[int, LimitName] = {-24: "cpu", -25: "file_size"}
@@ -40,10 +42,12 @@ class MachineSandbox:
         mechanism: Mechanism,
         capabilities: SandboxCapabilities,
         on_violation: Callable[[str, Violation], None] = ignore_violation,
+        users: SandboxUsers = OF_THIS_PROCESS,
     ) -> None:
         self._mechanism: Mechanism = mechanism
         self.capabilities = capabilities
         self._on_violation = on_violation
+        self._users = users
 
     @property
     def mechanism(self) -> Mechanism:
@@ -55,15 +59,28 @@ class MachineSandbox:
         """One line on why a weaker mechanism is in use; None with the strongest one."""
         return self.capabilities.weakness(self._mechanism)
 
-    async def prepare(self, spec: SandboxSpec) -> Command:
+    async def _prepare(self, spec: SandboxSpec, uid: int | None) -> Command:
         """Prepare the folders and return the command to execute. Raises UnavailableError."""
-        command = command_for(spec, self._mechanism, self.capabilities)
-        uid = sandbox_uid(spec.name, self.capabilities, self._mechanism)
+        own_tmp = self._mechanism == "landlock"
         try:
-            await asyncio.to_thread(_prepare_folders, spec, uid, own_tmp=self._mechanism == "landlock")
+            folders = await asyncio.to_thread(_prepare_folders, spec, uid, own_tmp=own_tmp)
         except OSError as error:
             raise UnavailableError(f"{spec.name}: its folders cannot be made ready: {error}") from error
-        return command
+        return command_for(spec, self._mechanism, self.capabilities, uid, folders)
+
+    @contextlib.asynccontextmanager
+    async def _user(self, spec: SandboxSpec, process: ChildProcess) -> AsyncIterator[int | None]:
+        """Lend the user of a sandbox until the process is gone; None is the host's own."""
+        if not self.capabilities.has_own_users(self._mechanism):
+            yield None
+            return
+        uid = await asyncio.to_thread(self._users.lend, spec.name)
+        try:
+            yield uid
+        except BaseException:
+            self._users.give_back(spec.name)
+            raise
+        process.gone.add_done_callback(lambda _: self._users.give_back(spec.name))
 
     async def begin(
         self,
@@ -74,7 +91,7 @@ class MachineSandbox:
         on_violation: Callable[[Violation], None],
     ) -> None:
         """Start `process`, which has not been started, with this spec. Raises UnavailableError."""
-        command = await self.prepare(spec)
+        check_possible(spec, self._mechanism, self.capabilities)
 
         def note(violation: Violation) -> None:
             on_violation(violation)
@@ -85,7 +102,8 @@ class MachineSandbox:
             proxy = Proxy(spec.name, spec.network, process.add_violation)
             process.on_proxy_socket = proxy.serve
             process.gone.add_done_callback(lambda _: proxy.close())
-        await process.begin(command, marker=marker)
+        async with self._user(spec, process) as uid:
+            await process.begin(await self._prepare(spec, uid), marker=marker)
 
     async def start(
         self, spec: SandboxSpec, *, marker: str, on_violation: Callable[[Violation], None] | None = None
@@ -110,18 +128,33 @@ class MachineSandbox:
         return run.result(time.monotonic() - began)
 
 
-def _prepare_folders(spec: SandboxSpec, uid: int | None, *, own_tmp: bool) -> None:
-    """Make the sandbox's user the owner of the writable folders and everything in them."""
+def _prepare_folders(spec: SandboxSpec, uid: int | None, *, own_tmp: bool) -> list[PinnedFolder]:
+    """Make the sandbox's user the owner of the writable folders and everything in them. Raises OSError."""
+    prepared = []
     for folder in spec.writable:
-        if own_tmp and folder == spec.writable[0]:
-            (folder / TMP_NAME).mkdir(exist_ok=True)
-        if uid is not None:
-            _chown_tree(folder, uid)
+        pinned, fd = pin(str(folder))
+        try:
+            if own_tmp and folder == spec.writable[0]:
+                _make_tmp(fd)
+            if uid is not None:
+                _chown_tree(OpenFolder(pinned.real, fd), uid)
+        finally:
+            os.close(fd)
+        prepared.append(pinned)
+    return prepared
 
 
-def _chown_tree(folder: Path, uid: int) -> None:
-    os.chown(folder, uid, uid)
-    with contextlib.closing(Walk(str(folder))) as walk:
+def _make_tmp(folder: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(TMP_NAME, dir_fd=folder, follow_symlinks=False).st_mode):
+            return
+        os.unlink(TMP_NAME, dir_fd=folder)  # of whatever the sandbox has put in its place
+    os.mkdir(TMP_NAME, dir_fd=folder)
+
+
+def _chown_tree(folder: OpenFolder, uid: int) -> None:
+    os.chown(".", uid, uid, dir_fd=folder.fd, follow_symlinks=False)
+    with contextlib.closing(Walk(folder)) as walk:
         while walk.step():
             for entry in walk.entries():
                 with contextlib.suppress(FileNotFoundError):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, SandboxCapabilities, detect_capabilities
 from hostler.sandbox.machine import MachineSandbox, ignore_violation
 from hostler.sandbox.port import MIB, Mechanism, SandboxLimits, SandboxSpec, Violation
+from hostler.sandbox.users import OF_THIS_PROCESS, SandboxUsers
 from hostler_protocol.errors import UnavailableError
 
 TRIAL_SECONDS = 30.0
@@ -56,16 +57,20 @@ async def find_capabilities() -> SandboxCapabilities:
 
 
 async def find_sandbox(
-    wanted: Mechanism | None = None, *, on_violation: Callable[[str, Violation], None] = ignore_violation
+    wanted: Mechanism | None = None,
+    *,
+    on_violation: Callable[[str, Violation], None] = ignore_violation,
+    users: SandboxUsers = OF_THIS_PROCESS,
 ) -> MachineSandbox:
     """Return this machine's strongest sandbox, or the wanted one. A sandbox of `none` refuses every spec.
 
     `on_violation` is called with the sandbox's name and each thing that is prevented in any of its sandboxes.
+    `users` are those of its sandboxes, if the host is root.
     """
     capabilities = await find_capabilities()
     if wanted is not None and wanted != "none" and wanted not in capabilities.mechanisms:
         raise UnavailableError(f"{wanted} does not work on this machine: {capabilities.reason()}")
-    return MachineSandbox(wanted or capabilities.best(), capabilities, on_violation)
+    return MachineSandbox(wanted or capabilities.best(), capabilities, on_violation, users)
 
 
 async def _probe(capabilities: SandboxCapabilities) -> SandboxCapabilities:
@@ -162,16 +167,18 @@ def _trial_folder() -> str | None:
 def _description(mechanism: Mechanism, capabilities: SandboxCapabilities) -> str:
     user = (
         "under a user of its own for each sandbox"
-        if (capabilities.maps_users if mechanism == "bubblewrap" else capabilities.changes_user)
+        if capabilities.has_own_users(mechanism)
         else "as this user"
     )
     if mechanism == "bubblewrap":
         return (
-            f"holds files, network (by name through a proxy), processes, memory and disk, {user}; "
+            f"holds files, network (by name through a proxy), processes, memory and disk, {user}; the filter "
+            "of system calls holds for its pid 1, too; Unix sockets and browsers work inside; "
             "nothing outlives it"
         )
     signals = "" if capabilities.landlock >= SIGNALS_LANDLOCK else "; signals are refused altogether"
     return (
         f"version {capabilities.landlock} holds files, memory and disk, {user}, and cuts off all networks; "
-        f"which files and processes there are stays visible, and /proc is closed{signals}"
+        "Unix sockets are refused except connected pairs, so browsers do not start; which files and "
+        f"processes there are stays visible, and /proc is closed{signals}"
     )

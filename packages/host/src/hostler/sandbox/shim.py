@@ -91,13 +91,15 @@ class Shim:
             self.guard = _guard(launch["sandbox"], self._send, self.proxy_sockets)
         self._contain(launch["containment"])
         try:
+            if self.guard is not None:
+                self.guard.open_folders()
             self.child = self.group = self._start(launch)
             failure = None
             if self.guard is not None:
                 self._leave_namespace()
                 failure = self.guard.wait_launched([self.control.fileno()])
         except OSError as error:
-            failure = f"{launch['command'][0]}: {error.strerror}"
+            failure = f"{error.filename or launch['command'][0]}: {error.strerror}"
         if failure is not None:
             self._send({"error": failure})
             self._kill_all()
@@ -248,14 +250,15 @@ class Shim:
     def _wait(self, wake: int) -> int | None:
         """Return the wait status when the child has ended, or None when it must be killed."""
         poller = select.poll()
-        for fd in (wake, self.control.fileno()):
+        guard = self.guard
+        for fd in (wake, self.control.fileno(), *(() if guard is None else guard.descriptors())):
             poller.register(fd, select.POLLIN)
-        if self.guard is not None and self.guard.listener >= 0:
-            poller.register(self.guard.listener, select.POLLIN)
         self._reap()
         while True:
             if self.status is not None:
                 return self.status
+            if guard is not None and guard.exit_status is not None:
+                return guard.exit_status
             for fd, events in poller.poll(self._poll_timeout()):
                 if fd == self.control.fileno():
                     return None  # either end of file or a kill byte
@@ -263,11 +266,9 @@ class Shim:
                     if signal.SIGTERM in os.read(wake, 512):
                         return None
                     self._reap()
-                elif self.guard is not None and not events & select.POLLIN:
-                    poller.unregister(fd)  # no process is left that could make a call
-                elif self.guard is not None:
-                    self.guard.answer()
-            if self.guard is not None and self.guard.limit_reached is not None:
+                elif guard is not None and not guard.on_ready(fd, events):
+                    poller.unregister(fd)
+            if guard is not None and guard.limit_reached is not None:
                 return None
 
     def _poll_timeout(self) -> float | None:

@@ -1,7 +1,9 @@
-"""The system calls that a sandbox refuses, and which refusals are reported to the host.
+"""The filter of system calls of a sandbox, and which refusals are reported to the host.
 
-Refused is what reaches beyond the sandbox or widens it; what a program needs for its own work stays allowed.
-Refusals that libraries cause in normal work, and can deal with, are not reported.
+Allowed is what a program needs for its own work (allowed_syscalls.py). Refused and reported is what reaches
+beyond the sandbox or widens it. Refusals that libraries cause in normal work, and can deal with, are not
+reported. All other calls, those of later kernels among them, are answered as by a kernel that lacks them:
+libraries then fall back to older ones.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 
+from hostler.sandbox.allowed_syscalls import ALLOWED
 from hostler.sandbox.bpf import ALLOW, ENOSYS, EPERM, NOTIFY, Case, Check, Rule, assemble, refuse
 from hostler.sandbox.syscalls import MACHINES, number
 from hostler.sandbox.traced_syscalls import MEMORY_CALLS, PATH_CALLS
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 EAFNOSUPPORT = 97
-SOCK_STREAM, TYPE_MASK = 1, 0xF
+SOCK_STREAM, SOCK_SEQPACKET, TYPE_MASK = 1, 5, 0xF
 IPPROTO_TCP = 6
 NEW_NAMESPACES = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 """The flags of clone that create a namespace: mount, cgroup, uts, ipc, user, pid, net."""
@@ -36,7 +39,10 @@ REPORTED = (
     *("swapon", "swapoff", "quotactl", "quotactl_fd", "nfsservctl", "lookup_dcookie", "uselib"),
     *("open_by_handle_at", "name_to_handle_at", "iopl", "ioperm", "modify_ldt", "vhangup"),
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname"),
-    *("shmget", "semget", "msgget", "mq_open", "move_pages", "migrate_pages", "memfd_secret"),
+    # those of the machine are shared by all programs of a user where the sandbox has no namespaces
+    *("shmget", "shmat", "shmctl", "shmdt", "semget", "semop", "semtimedop", "semctl"),
+    *("msgget", "msgsnd", "msgrcv", "msgctl", "mq_open", "mq_unlink"),
+    *("move_pages", "migrate_pages", "memfd_secret"),
 )
 """Refused with any arguments, and reported."""
 UNREPORTED = {
@@ -58,6 +64,8 @@ OWN_PROCESS_SECOND = ("setpriority", "ioprio_set")
 
 WITHOUT_NAMESPACES = ("connect", "bind", "listen", "inotify_add_watch")
 """Also refused where foreign files, networks and processes are visible; Landlock does not cover these."""
+F_SETOWN, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP = 8, 15, 0x8901, 0x8902
+"""Have the kernel send signals to another process when something happens to a file."""
 SIGNAL_CALLS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
 """Also refused where Landlock cannot keep signals inside the sandbox."""
 OWNERSHIP_CALLS = (
@@ -74,6 +82,8 @@ class FilterOptions:
 
     network: bool = False
     """TCP is allowed: the sandbox has a private network with only the proxy in it."""
+    unix_sockets: bool = False
+    """Unix sockets are allowed: the sandbox has a private network, and sees no socket of another program."""
     namespaces: bool = True
     """The sandbox has its own namespaces."""
     same_user: bool = False
@@ -96,6 +106,22 @@ def machine() -> str | None:
 def filter_program(options: FilterOptions, processor: str, *, notify: bool) -> bytes:
     """Return the filter program. With `notify` refused calls are decided and reported by the listener."""
     refused = NOTIFY if notify else refuse()
+    rules = _usual_rules(options, processor, refused)
+    if not options.unix_sockets:
+        # a pair of datagram sockets could send to any address
+        kinds = (SOCK_STREAM, SOCK_SEQPACKET)
+        pairs = tuple(Case((Check(0, AF_UNIX), Check(1, kind, TYPE_MASK)), ALLOW) for kind in kinds)
+        rules.append(_rule("socketpair", processor, refused, pairs))
+    if not options.namespaces:
+        rules += _without_namespaces(options, processor, refused)
+    if options.traces and notify:
+        rules += _traced(options, processor)
+    allowed = [found for name in ALLOWED if (found := number(name, processor)) is not None]
+    return assemble(processor, [rule for rule in rules if rule is not None], allowed)
+
+
+def _usual_rules(options: FilterOptions, processor: str, refused: int) -> list[Rule | None]:
+    """Return the rules of every sandbox."""
     rules = [_rule(name, processor, refused) for name in REPORTED]
     rules += [_rule(name, processor, refuse(errno)) for name, errno in UNREPORTED.items()]
     zero = (Case((Check(0, 0),), ALLOW),)
@@ -104,24 +130,22 @@ def filter_program(options: FilterOptions, processor: str, *, notify: bool) -> b
     rules += [_rule(name, processor, refused, zero) for name in OWN_PROCESS_SECOND]
     flags = tuple(Case((Check(0, flag, flag),), refused) for flag in NEW_NAMESPACES)
     rules.append(_rule("clone", processor, ALLOW, flags))
-    terminal = tuple(Case((Check(1, code),), refused) for code in (TIOCSTI, TIOCLINUX))
-    rules.append(_rule("ioctl", processor, ALLOW, terminal))
+    codes = (TIOCSTI, TIOCLINUX, *(() if options.signals_scoped else (FIOSETOWN, SIOCSPGRP)))
+    rules.append(_rule("ioctl", processor, ALLOW, tuple(Case((Check(1, code),), refused) for code in codes)))
     # 0: the default personality; all ones: a query
     usual = tuple(Case((Check(0, value),), ALLOW) for value in (0, 0xFFFFFFFF))
     rules.append(_rule("personality", processor, refused, usual))
     rules.append(_rule("socket", processor, refused, _sockets(options)))
     hidden = (Case((Check(0, PR_SET_DUMPABLE), Check(1, 0)), refuse(0)),)
     rules.append(_rule("prctl", processor, ALLOW, hidden))
-    if not options.namespaces:
-        rules += _without_namespaces(options, processor, refused)
-    if options.traces and notify:
-        rules += _traced(options, processor)
-    return assemble(processor, [rule for rule in rules if rule is not None])
+    return rules
 
 
 def _sockets(options: FilterOptions) -> tuple[Case, ...]:
     # libraries ask netlink for the machine's addresses, and can do without an answer
     cases = [Case((Check(0, AF_NETLINK),), refuse(EAFNOSUPPORT))]
+    if options.unix_sockets:
+        cases.append(Case((Check(0, AF_UNIX),), ALLOW))
     if options.network:
         for family in (AF_INET, AF_INET6):
             for protocol in (0, IPPROTO_TCP):
@@ -131,12 +155,11 @@ def _sockets(options: FilterOptions) -> tuple[Case, ...]:
 
 
 def _without_namespaces(options: FilterOptions, processor: str, refused: int) -> list[Rule | None]:
-    stream = (Case((Check(0, AF_UNIX), Check(1, SOCK_STREAM, TYPE_MASK)), ALLOW),)
-    # a pair of another type could be connected to an address later
-    rules = [_rule("socketpair", processor, refused, stream)]
-    rules += [_rule(name, processor, refused) for name in WITHOUT_NAMESPACES]
+    rules = [_rule(name, processor, refused) for name in WITHOUT_NAMESPACES]
     if not options.signals_scoped:
         rules += [_rule(name, processor, refused) for name in SIGNAL_CALLS]
+        owners = tuple(Case((Check(1, command),), refused) for command in (F_SETOWN, F_SETOWN_EX))
+        rules.append(_rule("fcntl", processor, ALLOW, owners))
     if options.same_user:
         rules += [_rule(name, processor, refused) for name in OWNERSHIP_CALLS]
         open_file = (Case((Check(1, 0), Check(1, 0, high=True)), ALLOW),)

@@ -6,7 +6,7 @@ Runs in the shim, with only the standard library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -100,8 +100,15 @@ def _proportional_memory(pid: int) -> int:
     return 0
 
 
+class OpenFolder(NamedTuple):
+    """A folder by a descriptor; the path is for people."""
+
+    path: str
+    fd: int
+
+
 def measure_folders(
-    folders: list[str],
+    folders: Sequence[str | OpenFolder],
     max_bytes: int,
     max_files: int,
     file_bytes: int | None = None,
@@ -137,14 +144,15 @@ def measure_folders(
 
 class Walk:
     """Depth-first walk through all folders below `top`, opened relative to each other, never through a
-    link."""
+    link. Links above `top` are followed, unless it is open already."""
 
-    def __init__(self, top: str) -> None:
-        self.path = top
+    def __init__(self, top: str | OpenFolder) -> None:
+        self._top = self.path = top if isinstance(top, str) else top.path
+        self._at = None if isinstance(top, str) else top.fd
         self.is_too_deep = False
         self._fds: list[int] = []
         self._paths: list[str] = []
-        self._left: list[list[str]] = [[top]]
+        self._left: list[list[str]] = [[self._top if self._at is None else "."]]
 
     def step(self) -> bool:
         """Enter the next folder; return False when none is left."""
@@ -160,10 +168,10 @@ class Walk:
                 self.is_too_deep = True
                 return True
             try:
-                fd = os.open(name, _FOLDER, dir_fd=self._fds[-1] if self._fds else None)
+                fd = os.open(name, _FOLDER, dir_fd=self._fds[-1] if self._fds else self._at)
             except OSError:
                 continue  # removed meanwhile, or not readable
-            self.path = f"{self._paths[-1]}/{name}" if self._paths else name
+            self.path = f"{self._paths[-1]}/{name}" if self._paths else self._top
             self._fds.append(fd)
             self._paths.append(self.path)
             self._left.append([])

@@ -19,9 +19,9 @@ SETTINGS = (
     *("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime"),
     *("/etc/mime.types", "/etc/nsswitch.conf", "/etc/timezone", "/etc/ca-certificates", "/etc/ssl/certs"),
     *("/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem"),
-    *("/etc/pki/ca-trust", "/etc/fonts", "/etc/terminfo"),
+    *("/etc/pki/ca-trust", "/etc/fonts", "/etc/terminfo", "/etc/chromium.d"),
 )
-"""Settings that libraries read; nothing personal."""
+"""Settings that libraries and browsers read; nothing personal."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 PROCESSES = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/filesystems")
 """Visible part of /proc, where the sandbox has no /proc of its own."""

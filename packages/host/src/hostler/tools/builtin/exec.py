@@ -187,6 +187,7 @@ class ExecTools:
             read_only=python_paths(str(python)),
             writable=[folder.path],
             network=entry.network,
+            unix_sockets=True,
             limits=_limits(entry, arguments, most, held, free),
         )
 
