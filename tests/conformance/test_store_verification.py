@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hostler.domain.audit_anchors import ChainEnd
 from hostler.domain.events import Event
 from hostler.domain.retention import RetentionPolicy
 from hostler.storage.port import Tx
@@ -16,7 +17,7 @@ from hostler.storage.sql.statements import parse
 from hostler.storage.stores import audit, deletion, events, retention
 from hostler.storage.stores import redactions as emptied
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.verification import NotedHead, verify_all
+from hostler.storage.stores.verification import Noted, verify_all
 from hostler_protocol.events import Actor, EventEnvelope, Input
 
 
@@ -44,7 +45,7 @@ async def said(database: SqlDatabase, conversation: str, count: int, ws: str = "
     await database.write(work)
 
 
-async def verified(database: SqlDatabase, *noted: NotedHead) -> dict[tuple[str, str], str | None]:
+async def verified(database: SqlDatabase, *noted: Noted) -> dict[tuple[str, str], str | None]:
     return {(one.workspace, one.chain): one.broken for one in await verify_all(database, noted)}
 
 
@@ -106,8 +107,10 @@ async def test_an_end_that_a_receipt_notes_is_held_against_the_log(database: Sql
 
 async def test_a_workspace_that_is_gone_is_known_by_what_was_noted(database: SqlDatabase) -> None:
     await said(database, "a", 1)
-    noted = NotedHead(workspace="gone", chain="events", seq=3, head="x")
-    assert "sequence 3 was noted" in str((await verified(database, noted))["gone", "events"])
+    noted = Noted(ChainEnd(workspace="gone", chain="events", seq=3, head="x"), "a file")
+    assert "row 3: it is missing, and was noted in a file" in str(
+        (await verified(database, noted))["gone", "events"]
+    )
     assert (await verified(database, noted))["w", "events"] is None
 
 

@@ -113,6 +113,14 @@ def cases(work: Path) -> list[Case]:
             {"name": "tenant", "models": ["small"], "tools": ["exec"]},
         ),
         Case(
+            "audit_anchors",
+            "policy",
+            {"key": "env:K", "file": str(work / "anchors")},
+            ("key=env:K", f"file={work / 'anchors'}"),
+            ("every_minutes=60",),
+            {"key": "env:K", "file": str(work / "anchors"), "every_minutes": 60.0},
+        ),
+        Case(
             "pause_key",
             "policy",
             ["env:K"],

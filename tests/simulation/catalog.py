@@ -29,6 +29,7 @@ from simulation.life import Handler
 from simulation.plan import Plan, Planner, make_plan
 from simulation.workloads import (
     ahead,
+    anchors,
     assistants,
     bursts,
     calls,
@@ -79,6 +80,7 @@ PLANNERS = (
     sealing.plan,
     ahead.plan,
     rights.plan,
+    anchors.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,

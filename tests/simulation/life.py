@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.type_fit import convert
@@ -46,6 +47,7 @@ from simulation.plan import MAX_MOMENT, Action, Plan
 from simulation.receivers import SECRET, Receiver
 from simulation.shop import Shop
 from simulation.standing import Standing, look
+from simulation.workloads import anchors
 
 WORKSPACE = "default"
 TENANT = "tenant"
@@ -287,11 +289,18 @@ class Life:
         return ConfigFile(
             plugins=[PluginEntry(path=str(self.plugin(name)), level="trusted") for name in self._plugins],
             pause_key=self.pause_key,
+            audit_anchors=self._anchors(),
             models=msgspec.convert(self.plan.models, list[ModelEntry]),
             webhooks=msgspec.convert(self.plan.webhooks, list[Webhook]),
             tools=msgspec.convert(self.plan.tools, list[ToolEntry]),
             agents=[convert(spec, AgentSpec, spec["name"]) for spec in specs],
         )
+
+    def _anchors(self) -> AuditAnchors | None:
+        if not self.plan.anchors:
+            return None
+        file = str(self.folder / anchors.FILE)
+        return AuditAnchors(key=f"env:{anchors.NAME}", every_minutes=self.plan.anchors[0], file=file)
 
     async def _configure(self) -> None:
         for number, _ in enumerate(self.hosts):  # a host learns of a change by another one at its next start

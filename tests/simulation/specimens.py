@@ -77,6 +77,7 @@ ACTIONS = [
 ]
 CALM = Plan(
     seed="specimen",
+    anchors=[0.05],
     people={"late": 1.0},
     models=[
         {

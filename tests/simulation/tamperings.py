@@ -23,6 +23,7 @@ from simulation.tampering import (
 )
 from simulation.tamperings_left import LEFT
 from simulation.tamperings_lost import LOST
+from simulation.workloads import anchors
 
 RUN = "(SELECT run_id FROM runs WHERE event_id = '{}' AND workspace_id = 'default' LIMIT 1)"
 TURN, TALK, QUEUE = RUN.format("turn2"), RUN.format("talk1"), RUN.format("queue1")
@@ -136,6 +137,12 @@ TAMPERINGS = [
     Tampering(
         "chains._chain", "events of default: row 2 was changed", one_of("events", "seq = 2", body="'{}'")
     ),
+    Tampering(
+        "chains._anchors",
+        "of audit of default is not what was anchored",
+        "UPDATE audit SET digest = 'another' WHERE workspace_id = 'default'",
+    ),
+    Tampering("chains._anchors", "nothing was anchored", lambda life: (life.folder / anchors.FILE).unlink()),
     Tampering(
         "chains._cancellations",
         "was cancelled by a person",

@@ -32,7 +32,7 @@ async def record(database: SqlDatabase, *workspaces: str) -> None:
 
 
 def noted(folder: Path) -> dict[str, int]:
-    return {one.workspace: one.seq for one in read_own(folder)}
+    return {one.end.workspace: one.end.seq for one in read_own(folder)}
 
 
 async def cut(database: SqlDatabase) -> None:

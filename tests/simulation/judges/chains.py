@@ -7,8 +7,10 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
+from hostler.domain.audit_anchors import read_anchor
 from hostler.simulation.entropy import EPOCH
 from simulation.life import Life
+from simulation.workloads import anchors
 
 CHAINS = {
     "events": (
@@ -23,7 +25,7 @@ CHAINS = {
 def judge(life: Life) -> list[str]:
     """All of it."""
     found = [finding for chain in CHAINS for finding in _chain(life, chain)]
-    return [*found, *_cancellations(life), *_decisions(life), *_configuration(life)]
+    return [*found, *_anchors(life), *_cancellations(life), *_decisions(life), *_configuration(life)]
 
 
 def sha256_of(value: Any) -> str:
@@ -56,6 +58,26 @@ def _chain(life: Life, chain: str) -> list[str]:
         if before[workspace] != (seq, linked):
             found.append(f"{chain} of {workspace} ends at row {before[workspace][0]}, its head says {seq}")
     return found
+
+
+def _anchors(life: Life) -> list[str]:
+    """The chains hold what was anchored: nothing is that a power cut can take away."""
+    if not life.plan.anchors:
+        return []
+    file = life.folder / anchors.FILE
+    if not file.exists():
+        return ["nothing was anchored"]
+    rows = {
+        (workspace, chain, seq): digest
+        for chain in CHAINS
+        for workspace, seq, digest in life.rows(f"SELECT workspace_id, seq, digest FROM {chain}")
+    }
+    return [
+        f"row {end.seq} of {end.chain} of {end.workspace} is not what was anchored"
+        for line in file.read_bytes().splitlines()
+        for end in read_anchor(line, [anchors.KEY]).chains
+        if rows.get((end.workspace, end.chain, end.seq)) != end.head
+    ]
 
 
 def _cancellations(life: Life) -> list[str]:

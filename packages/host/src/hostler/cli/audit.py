@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +29,17 @@ def verify(
     ctx: typer.Context,
     anchor: Annotated[
         list[Path] | None,
-        typer.Option("--anchor", metavar="FILE", help="Heads saved earlier with `audit verify --json`."),
+        typer.Option(
+            "--anchor", metavar="FILE", help="Anchors from elsewhere, or the output of `audit verify --json`."
+        ),
+    ] = None,
+    anchor_key: Annotated[
+        str | None,
+        typer.Option(
+            "--anchor-key",
+            metavar="REFERENCE",
+            help="env:NAME or file:PATH of the key that signed them, if it is not the configured one.",
+        ),
     ] = None,
     as_json: JsonOption = False,
     data: DataOption = None,
@@ -39,23 +50,25 @@ def verify(
     """Check every hash chain from its first row to its head. Exit status 1 if one is broken.
 
     A server may run meanwhile. The chains are also compared with the heads
-    that the server saved in the data directory. Anyone who can write there
-    can change those too: save the output of --json elsewhere, and pass it as
-    --anchor later.
+    that the server saved in the data directory, and with the anchors in the
+    file that `audit_anchors` names. Anyone who can write there can remove
+    those: keep anchors, or the output of --json, elsewhere, and pass them
+    as --anchor.
     """
     from hostler.cli.database import open_storage, with_storage
-    from hostler.host.audit_heads import read_noted, read_own
+    from hostler.host.anchor_files import AnchorFiles, stored_settings
+    from hostler.host.audit_heads import read_own
     from hostler.storage.stores.verification import verify_all
 
     async def work(location: StorageLocation) -> list[ChainReport]:
-        named = [one for path in anchor or [] for one in read_noted(path)]
         own = read_own(location.data_dir)  # before the chains: a server may save further heads meanwhile
         async with open_storage(location) as opened:
-            return await verify_all(opened, [*own, *named])
+            files = AnchorFiles(await opened.read(stored_settings), anchor or [], anchor_key)
+            return await verify_all(opened, chain(own, files.read()))
 
     del key
     found = with_storage(ctx, data, database, url, work)
-    broken = [chain for chain in found if chain.broken is not None]
+    broken = [one for one in found if one.broken is not None]
     if as_json:
         write_json(found)
     else:
@@ -66,13 +79,13 @@ def verify(
 def _show(found: list[ChainReport]) -> None:
     from rich.text import Text
 
-    for chain in found:
-        name = f"{chain.chain} of workspace {chain.workspace}"
-        if chain.broken is not None:
-            show_error(f"{name}: {chain.broken}")
+    for one in found:
+        name = f"{one.chain} of workspace {one.workspace}"
+        if one.broken is not None:
+            show_error(f"{name}: {one.broken}")
             continue
-        text = f"{chain.checked:,} rows, {chain.deleted:,} of them emptied by deletion"
+        text = f"{one.checked:,} rows, {one.deleted:,} of them emptied by deletion"
         out().print(Text.assemble(("✓ ", "green"), f"{name}: {text}"), soft_wrap=True)
-        out().print(Text(f"  head {chain.seq} {chain.head}", style="dim"), soft_wrap=True)
+        out().print(Text(f"  head {one.seq} {one.head}", style="dim"), soft_wrap=True)
     if not found:
         out().print("the database is empty: nothing to verify")

@@ -28,8 +28,9 @@ KINDS = (
     "retention",
     "pause_key",
     "working_folders",
+    "audit_anchors",
 )
-SINGLE = ("retention", "pause_key", "working_folders")
+SINGLE = ("retention", "pause_key", "working_folders", "audit_anchors")
 """The kinds that have at most one entry."""
 KindArgument = Annotated[
     str, typer.Argument(metavar="KIND", help=f"A key of a configuration file: {', '.join(KINDS)}.")

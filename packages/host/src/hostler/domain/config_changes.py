@@ -21,6 +21,7 @@ Kind = Literal[
     "working_folders",
     "skill",
     "workspace",
+    "audit_anchors",
 ]
 ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]
 

@@ -12,6 +12,7 @@ import msgspec
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import Allowances
+from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.config_changes import ConfigDiff, ConfigProblem
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory
@@ -90,6 +91,8 @@ class Configurator:
         self._applying = asyncio.Lock()
         self.problems: Sequence[ConfigProblem] = ()
         """The stored entries that are not in effect, as of the last `load` or `apply`."""
+        self.on_anchors: Callable[[AuditAnchors | None], None] = lambda _: None
+        """Called with the settings of anchors that are in effect from now on."""
         self.vault = LiveCipher()
         """The configured encryption of pauses."""
 
@@ -241,6 +244,7 @@ class Configurator:
         problems += unidentified
         self._serve_plugins(plugins)
         self._working_folders(config.working_folders or WorkingFolderSettings())
+        self.on_anchors(config.audit_anchors)
         unusable = [
             ConfigProblem(kind="tool", name=entry.key, problem=mistake.text)
             for entry in config.tools

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import msgspec
 
+from hostler.domain.audit_anchors import ChainEnd
 from hostler.host.data_directory import replace_file
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import hash_chain
-from hostler.storage.stores.verification import NotedHead
+from hostler.storage.stores import hash_chain, installation
+from hostler.storage.stores.verification import Noted
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
 
 log = logging.getLogger(__name__)
@@ -26,28 +27,29 @@ FILE_NAME = "audit-heads.json"
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Some 300,000 workspaces."""
 _PAGE = 1_000
-_decoder = msgspec.json.Decoder(list[NotedHead])
+_decoder = msgspec.json.Decoder(list[ChainEnd])
 
 
-def read_noted(path: Path) -> list[NotedHead]:
+def read_noted(path: Path) -> list[Noted]:
     """Read the heads in a file that a host wrote, or in the output of `hostler audit verify --json`.
 
     InvalidArgumentError if it is missing or something else.
     """
     try:
         with path.open("rb") as file:
-            return _decoder.decode(file.read(MAX_FILE_BYTES))
+            return [Noted(head, str(path)) for head in _decoder.decode(file.read(MAX_FILE_BYTES))]
     except FileNotFoundError:
         raise InvalidArgumentError(f"{path}: no such file") from None
     except OSError as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise InvalidArgumentError(
-            f"{path} holds no heads of chains ({error}): name a file that `hostler audit verify --json` made"
+            f"{path} holds no heads of chains ({error}): name a file with anchors, or one that "
+            "`hostler audit verify --json` made"
         ) from error
 
 
-def read_own(data_dir: Path) -> list[NotedHead]:
+def read_own(data_dir: Path) -> list[Noted]:
     """Read the heads recorded in a data directory; none if there is no file."""
     path = data_dir / FILE_NAME
     return read_noted(path) if path.exists() else []
@@ -59,7 +61,7 @@ class AuditHeads:
     def __init__(self, database: Database, data_dir: Path) -> None:
         self._database = database
         self._path = data_dir / FILE_NAME
-        self._noted: dict[tuple[str, str], NotedHead] | None = None
+        self._noted: dict[tuple[str, str], ChainEnd] | None = None
         self.broken: dict[tuple[str, str], str] = {}
         """Chains that no longer contain their recorded head -> message. They are not recorded any more."""
 
@@ -71,10 +73,11 @@ class AuditHeads:
         """
         if self._noted is None:
             recorded = await asyncio.to_thread(read_own, self._path.parent)
-            self._noted = {(head.workspace, head.chain): head for head in recorded}
+            self._noted = {(one.end.workspace, one.end.chain): one.end for one in recorded}
         known = self._noted
         changed = await self._database.read(lambda tx: list(self._changed(tx, known)))
         if changed:
+            await installation.make_durable(self._database)  # a power cut is no manipulation
             after = known | {(head.workspace, head.chain): head for head in changed}
             await asyncio.to_thread(replace_file, self._path, msgspec.json.encode(list(after.values())))
             self._noted = after
@@ -93,7 +96,7 @@ class AuditHeads:
         except HostlerError as error:
             log.warning("the heads of the hash chains are not noted now: %s", error.message)
 
-    def _changed(self, tx: Tx, known: dict[tuple[str, str], NotedHead]) -> Iterable[NotedHead]:
+    def _changed(self, tx: Tx, known: dict[tuple[str, str], ChainEnd]) -> Iterable[ChainEnd]:
         """Yield the heads that moved, of chains that still contain their recorded head."""
         left = dict(known)
         for head in _heads(tx):
@@ -102,11 +105,11 @@ class AuditHeads:
             if before is not None and (before.seq, before.head) == (head.link.seq, head.link.digest):
                 continue
             if before is None or self._holds(tx, before):
-                yield NotedHead(workspace=key[0], chain=head.chain, seq=head.link.seq, head=head.link.digest)
+                yield ChainEnd(workspace=key[0], chain=head.chain, seq=head.link.seq, head=head.link.digest)
         for before in left.values():
             self._holds(tx, before)
 
-    def _holds(self, tx: Tx, before: NotedHead) -> bool:
+    def _holds(self, tx: Tx, before: ChainEnd) -> bool:
         """Whether a chain contains its recorded head. Logs an error once per chain if not."""
         key = (before.workspace, before.chain)
         if key in self.broken:

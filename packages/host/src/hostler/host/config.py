@@ -13,6 +13,7 @@ import msgspec
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import WorkspaceEntry
+from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.endpoints import parse_host_port
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.requirements import check_listed
@@ -83,6 +84,8 @@ class ConfigFile(Strict):
     """What agents of single workspaces may use."""
     working_folders: WorkingFolderSettings | None = None
     """Settings of the folders of `exec` and `files`; None: unchanged, at first the defaults."""
+    audit_anchors: AuditAnchors | None = None
+    """Where the ends of the hash chains are written outside the host; None: unchanged, at first nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import msgspec
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import WorkspaceEntry
+from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.config_changes import Kind
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry
@@ -26,7 +27,7 @@ from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 
 POLICY = "policy"
-"""The name of the entry of a kind with a single entry: retention, working folders, keys of pauses."""
+"""The name of the entry of a kind with a single entry, such as `retention`."""
 
 
 class PauseKeys(Strict):
@@ -56,7 +57,7 @@ class EntryKind:
     @property
     def single(self) -> bool:
         """Whether there is at most one entry, named POLICY."""
-        return self.type in {Retention, PauseKeys, WorkingFolderSettings}
+        return self.type in {Retention, PauseKeys, WorkingFolderSettings, AuditAnchors}
 
 
 ENTRY_KINDS: Mapping[str, EntryKind] = {
@@ -72,6 +73,7 @@ ENTRY_KINDS: Mapping[str, EntryKind] = {
         EntryKind("retention", "retention", Retention),
         EntryKind("pause_key", "pause_key", PauseKeys),
         EntryKind("working_folders", "working_folders", WorkingFolderSettings),
+        EntryKind("audit_anchors", "audit_anchors", AuditAnchors),
     )
 }
 """Key in a configuration file -> kind of entry."""
@@ -138,6 +140,7 @@ def entries_by_kind(
         "retention": {} if config.retention is None else {POLICY: config.retention},
         "pause_key": {POLICY: PauseKeys(keys=config.pause_key)} if config.pause_key else {},
         "working_folders": {} if config.working_folders is None else {POLICY: config.working_folders},
+        "audit_anchors": {} if config.audit_anchors is None else {POLICY: config.audit_anchors},
         "skill": {path: SkillFolder(path=path) for path in config.skills},
         "tool": entries_by_key(config.tools),
         "workspace": {entry.name: entry for entry in config.workspaces},

@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from hostler.domain.allowances import workspace_mistakes
+from hostler.domain.audit_anchors import anchor_mistakes
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
@@ -219,6 +220,9 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         place = source.place(section, number)
         if mistake is not None and (mistake.place or place not in reported):
             yield mistake.within(place)
+    if config.audit_anchors is not None:
+        for mistake in anchor_mistakes(config.audit_anchors):
+            yield mistake.within("audit_anchors")
 
 
 def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:

@@ -18,6 +18,7 @@ from hostler.domain.config_mistakes import Mistake, name_mistake
 from hostler.domain.inventory import Inventory
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import check_retention
+from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import ToolEntry, ToolKind, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
 from hostler.egress import EgressPolicy
@@ -107,6 +108,8 @@ class Reviewer:
         for kind, at, name, entry, mistake in self._entry_mistakes(config):
             known = entry is not None and before[kind].get(name) == entry
             review.add(kind, at, name, mistake, known=known)
+        if (mistake_or_none := _unknown_webhook(config, stored.config, prune=prune)) is not None:
+            review.add("audit_anchors", None, POLICY, mistake_or_none)
         for at, name, mistake in await asyncio.to_thread(self._skill_mistakes, config.skills):
             if at is None or review.source.place("skills", at) not in reported:
                 review.add("skill", at, name, mistake)
@@ -163,6 +166,16 @@ class Reviewer:
             ]
             return [(number, path, Mistake("", error)) for number, path, error in errors if error is not None]
         return [(None, name, Mistake("", f"{name}: {why}", "warning")) for name, why in broken]
+
+
+def _unknown_webhook(config: ConfigFile, stored: ConfigFile, *, prune: bool) -> Mistake | None:
+    """Return the mistake in naming a webhook for anchors that there will not be, or None."""
+    wanted = None if config.audit_anchors is None else config.audit_anchors.webhook
+    names = [webhook.name for webhook in (*config.webhooks, *(() if prune else stored.webhooks))]
+    if wanted is None or wanted in names:
+        return None
+    hint = did_you_mean(wanted, names) if names else "there are none"
+    return Mistake("webhook", f"there is no webhook {wanted!r}: {hint}")
 
 
 def _review_agents(specs: Sequence[AgentSpec], inventory: Inventory) -> list[list[Mistake]]:

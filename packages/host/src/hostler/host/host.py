@@ -66,6 +66,7 @@ class Host:
         self.diagnosis = parts.diagnosis
         self.runs, self.feed, self.gate = run_parts.reader, run_parts.reader.feed, run_parts.gate
         self.assets, self.audit_heads = run_parts.tokens, run_parts.audit_heads
+        self.audit_anchors = run_parts.audit_anchors
         self.dispatcher, self.orchestrator = run_parts.dispatcher, run_parts.orchestrator
         self.rerouter, self.reruns, self.pauses = run_parts.rerouter, run_parts.reruns, run_parts.pauses
         self.webhook_sender = run_parts.webhook_sender
@@ -144,6 +145,7 @@ class Host:
         self.workers.start("dispatcher", self.dispatcher.work, longest_wait=LOOK_SECONDS)
         self.workers.start("retention", retention)
         self.workers.start("audit heads", partial(self.audit_heads.keep, settings.note_heads_seconds))
+        self.workers.start("audit anchors", self.audit_anchors.keep)
         self.workers.start("webhooks", self.webhook_sender.work)
         self.workers.start("sandbox audit", self.sandboxes.work)
         self.workers.start("pauses", self.pauses.keep_swept)
@@ -185,6 +187,7 @@ class Host:
             ("sandboxes", self.sandboxes.close),
             ("lease", self._lease.end),
             ("audit heads", self.audit_heads.try_note),
+            *(() if self.settings.passive else (("audit anchors", self.audit_anchors.finish),)),
             ("database", self.db.close),
         ]
         closing = AsyncExitStack()
@@ -257,7 +260,7 @@ class Host:
 
     async def problems(self) -> list[ConfigProblem]:
         """Return the current problems of the configuration. See `Diagnosis.problems`."""
-        return await self.diagnosis.problems()
+        return [*await self.diagnosis.problems(), *self.audit_anchors.problems()]
 
     async def export(self) -> ConfigFile:
         """Return the stored configuration."""

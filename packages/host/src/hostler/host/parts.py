@@ -11,6 +11,7 @@ from hostler.calls.run_tokens import RunTokens
 from hostler.calls.scope import Services
 from hostler.domain.clock import wall_clock
 from hostler.host.apply_config import Configurator, LiveModels
+from hostler.host.audit_anchors import AnchorWriter
 from hostler.host.audit_heads import AuditHeads
 from hostler.host.config import Settings
 from hostler.host.diagnosis import Diagnosis, silent_sources
@@ -170,6 +171,8 @@ class RunParts:
         self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)
         self.webhook_sender = WebhookSender(db, settings.workspace, network=inst.machine.network)
         self.audit_heads = AuditHeads(db, settings.data_dir)
+        self.audit_anchors = AnchorWriter(db, host_id, self.webhook_sender.post)
+        inst.configurator.on_anchors = self.audit_anchors.configure
 
     def _can_steer(self, runner_id: str) -> bool:
         manifest = self._inst.supervisor.catalog.find(runner_id)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hostler.domain.allowances import WorkspaceEntry, closed_entry
+from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.config_changes import Change, ConfigProblem, Kind
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
@@ -118,6 +119,7 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
         skills=[folder.path for folder in reader.all("skill", SkillFolder)],
         working_folders=reader.one("working_folders", WorkingFolderSettings),
         workspaces=reader.all("workspace", WorkspaceEntry),
+        audit_anchors=reader.one("audit_anchors", AuditAnchors),
     )
     reader.agents()
     recorded = {plugin.path: plugin.plugin for plugin in plugins if plugin.plugin is not None}
@@ -141,20 +143,23 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
         settings.put(tx, ws, "plugin", plugin.path, {**plain(plugin), "plugin": known})
     for model in config.models:
         settings.put(tx, ws, "model", model.id, plain(model))
-    if config.retention is not None:
-        settings.put(tx, ws, "retention", POLICY, plain(config.retention))
     for webhook in config.webhooks:
         settings.put(tx, ws, "webhook", webhook.name, plain(webhook))
     for key, entry in entries_by_key(config.tools).items():
         settings.put(tx, ws, "tool", key, plain(entry))
     for path in config.skills:
         settings.put(tx, ws, "skill", path, plain(SkillFolder(path=path)))
-    if config.working_folders is not None:
-        settings.put(tx, ws, "working_folders", POLICY, plain(config.working_folders))
     for workspace in config.workspaces:
         settings.put(tx, ws, "workspace", workspace.name, plain(workspace))
-    if config.pause_key:
-        settings.put(tx, ws, "pause_key", POLICY, {"keys": config.pause_key})
+    single: dict[Kind, msgspec.Struct | None] = {
+        "retention": config.retention,
+        "working_folders": config.working_folders,
+        "audit_anchors": config.audit_anchors,
+        "pause_key": PauseKeys(keys=config.pause_key) if config.pause_key else None,
+    }
+    for kind, policy in single.items():
+        if policy is not None:
+            settings.put(tx, ws, kind, POLICY, plain(policy))
     for spec in config.agents:
         agents.apply(tx, ws, spec)
     for change in new.changes:

@@ -202,17 +202,31 @@ class WebhookSender:
     async def _try(self, claimed: ClaimedDelivery) -> int:
         """Send a delivery once; return the status of the response. UndeliverableError."""
         delivery = claimed.delivery
-        webhook, url, secret = await self._receiver(delivery.workspace_id, delivery.webhook)
-        body = msgspec.json.encode(claimed.body)
+        return await self._post(
+            await self._receiver(delivery.workspace_id, delivery.webhook),
+            delivery.event,
+            delivery.delivery_id,
+            msgspec.json.encode(claimed.body),
+            attempt=delivery.attempts,
+        )
+
+    async def post(self, name: str, event: str, delivery_id: str, body: bytes) -> int:
+        """Send a body that is no notice to a webhook, once; return the status. UndeliverableError."""
+        return await self._post(await self._receiver(self._workspace, name), event, delivery_id, body)
+
+    async def _post(
+        self, receiver: tuple[Webhook, str, str], event: str, delivery_id: str, body: bytes, attempt: int = 1
+    ) -> int:
+        webhook, url, secret = receiver
         timestamp = int(self._now())
         headers = {
             "content-type": "application/json",
             "user-agent": f"hostler/{VERSION}",
             TIMESTAMP_HEADER: str(timestamp),
             SIGNATURE_HEADER: signature(secret, timestamp, body),
-            EVENT_HEADER: delivery.event,
-            DELIVERY_HEADER: delivery.delivery_id,
-            ATTEMPT_HEADER: str(delivery.attempts),
+            EVENT_HEADER: event,
+            DELIVERY_HEADER: delivery_id,
+            ATTEMPT_HEADER: str(attempt),
         }
         response = await self._send(webhook, url, headers, body)
         check_response(response)

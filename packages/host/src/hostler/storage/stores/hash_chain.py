@@ -163,12 +163,11 @@ def verify(
     *,
     after: ChainPoint | None = None,
     limit: int = MAX_STEP_ROWS,
-    noted: Mapping[int, str] | None = None,
     seen: Callable[[Row], None] | None = None,
 ) -> Verified:
     """Check up to `limit` rows after `after` (None: from the start), and at the end the head too.
 
-    `noted`: digests by sequence that were noted elsewhere. `seen` is called with each correct row.
+    `seen` is called with each correct row.
     """
     kind = _KINDS[chain]
     link = after or ChainPoint()
@@ -177,7 +176,7 @@ def verify(
     checked = deleted = 0
     broken: Break | None = None
     for row in rows:
-        reason = _wrong(chain, row, link) or _not_as_noted(row, noted)
+        reason = _wrong(chain, row, link)
         if reason is not None:
             broken = Break(link.seq + 1, reason)
             break
@@ -188,7 +187,7 @@ def verify(
         link = ChainPoint(int(row["seq"]), str(row["digest"]))
     done = broken is not None or len(rows) < limit
     if done and broken is None:
-        broken = _wrong_end(tx, workspace_id, chain, link, noted or {})
+        broken = _wrong_end(tx, workspace_id, chain, link)
     return Verified(link, checked, deleted, done, broken)
 
 
@@ -206,18 +205,7 @@ def _wrong(chain: Chain, row: Row, before: ChainPoint) -> str | None:
     return None
 
 
-def _not_as_noted(row: Row, noted: Mapping[int, str] | None) -> str | None:
-    if noted and row["seq"] in noted and noted[row["seq"]] != row["digest"]:
-        return "its digest differs from the noted one: the log was rewritten at this row or before it"
-    return None
-
-
-def _wrong_end(
-    tx: Tx, workspace_id: str, chain: Chain, last: ChainPoint, noted: Mapping[int, str]
-) -> Break | None:
-    missing = max(noted, default=0)
-    if missing > last.seq:
-        return Break(last.seq + 1, f"sequence {last.seq + 1} is missing; sequence {missing} was noted")
+def _wrong_end(tx: Tx, workspace_id: str, chain: Chain, last: ChainPoint) -> Break | None:
     row = tx.one(_q.head, workspace_id=workspace_id, chain=chain)
     if row is None and last.seq:
         return Break(last.seq, "the chain's head is missing")

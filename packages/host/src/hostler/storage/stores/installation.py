@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 
-from hostler.storage.port import Tx
+from hostler.storage.port import Database, Tx
 from hostler.storage.sql.statements import load
 
 KEY_BYTES = 32
 """256 bits cannot be guessed."""
 _IDENTITY = "identity"
+_SYNCED = "synced"
 
 _q = load(__file__)
 
@@ -35,6 +36,14 @@ def known_identity(tx: Tx) -> str | None:
     """Return the id of this database, or None if it has none yet."""
     found = find(tx, _IDENTITY)
     return None if found is None else found.hex()
+
+
+async def make_durable(db: Database) -> None:
+    """Return once all that was committed before survives a power cut.
+
+    Commits that need not wait for the disk are durable with the next synced one, if that writes anything.
+    """
+    await db.write(lambda tx: tx.run(_q.put, name=_SYNCED, value=tx.now.to_bytes(8)), synced=True)
 
 
 def find(tx: Tx, name: str) -> bytes | None:

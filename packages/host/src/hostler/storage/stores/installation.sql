@@ -3,6 +3,9 @@
 -- name: add
 INSERT INTO installation (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING
 
+-- name: put
+INSERT INTO installation (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = :value
+
 -- name: find
 SELECT value FROM installation WHERE name = :name
 

@@ -1,18 +1,20 @@
 """Verification of the event log and the audit log: each hash chain from its first row on.
 
-The end of each chain is also compared with references to it: heads that were noted elsewhere (`Noted`),
+The end of each chain is also compared with references to it: ends that were noted elsewhere (`Noted`),
 receipts and accounts in the audit chain, runs and steers that refer to an event.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
 import msgspec
 
+from hostler.domain.audit_anchors import ChainEnd
 from hostler.domain.seq_set import SeqSet
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
@@ -22,6 +24,7 @@ from hostler.storage.stores.hash_chain import Chain, ChainPoint
 from hostler_protocol._base import Lenient, Strict
 
 _q = load(__file__)
+_NOTED_AT_ONCE = 500
 _RECEIPTS = frozenset({"data.deleted", emptied.ACTION})
 """Audit facts that contain the end of the event chain at the time they were written."""
 _TAKE_OVER = "; an older version emptied events here: the next start of a host accounts for those, once"
@@ -39,13 +42,12 @@ EMPTIED_FIELDS = (
 """Columns of an event, besides body and summary, that are NULL once it is emptied (`erasure.sql`)."""
 
 
-class NotedHead(Lenient):
-    """The end of a chain as it was noted elsewhere, in the form that `hostler audit verify --json` prints."""
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The end of a chain as it was noted elsewhere: in `origin`, for messages."""
 
-    workspace: str
-    chain: Chain
-    seq: int
-    head: str
+    end: ChainEnd
+    origin: str
 
 
 class ChainReport(Strict):
@@ -107,36 +109,58 @@ class _Facts:
                 self.ends |= {end.chain_seq: end.chain_digest} if end.chain_seq else {}
 
 
-async def verify_all(database: Database, noted: Sequence[NotedHead] = ()) -> list[ChainReport]:
-    """Verify the chains of all workspaces, including those in `noted`; event chains first.
+async def verify_all(database: Database, noted: Iterable[Noted] = ()) -> list[ChainReport]:
+    """Verify the chains of all workspaces, and that they hold the rows in `noted`; event chains first.
 
     Works while hosts write, if `noted` was read before the call.
     """
-    names = {one.workspace for one in noted}
+    reports: dict[tuple[str, str], ChainReport] = {}
     after = await database.read(partial(chain.next_workspace, after=""))
     while after is not None:
-        names.add(after)
+        for report in await _verify_workspace(database, after):
+            reports[report.workspace, report.chain] = report
         after = await database.read(partial(chain.next_workspace, after=after))
-    reports: list[ChainReport] = []
-    for name in sorted(names):
-        reports += await _verify_workspace(database, name, [one for one in noted if one.workspace == name])
-    return sorted(reports, key=lambda report: report.chain, reverse=True)
+    async for one, why in _not_as_noted(database, noted):
+        key = (one.workspace, one.chain)
+        known = reports.get(key) or ChainReport(
+            workspace=one.workspace, chain=one.chain, checked=0, deleted=0, seq=0, head="", broken=None
+        )
+        if known.broken is None:
+            reports[key] = msgspec.structs.replace(known, broken=_located(one.seq, why))
+    return sorted(reports.values(), key=lambda report: (report.chain == "audit", report.workspace))
 
 
-async def _verify_workspace(database: Database, ws: str, noted: Sequence[NotedHead]) -> list[ChainReport]:
+async def _not_as_noted(database: Database, noted: Iterable[Noted]) -> AsyncIterator[tuple[ChainEnd, str]]:
+    """Yield the noted ends whose chains do not hold them, and why. Many are compared at once."""
+    rest = iter(noted)
+    while page := list(islice(rest, _NOTED_AT_ONCE)):
+        for one, why in await database.read(partial(_differing, page=page)):
+            yield one, why
+
+
+def _differing(tx: Tx, page: Sequence[Noted]) -> list[tuple[ChainEnd, str]]:
+    found: list[tuple[ChainEnd, str]] = []
+    for one in page:
+        end = one.end
+        held = chain.digest_at(tx, end.workspace, end.chain, end.seq) if end.seq else end.head
+        if held is None:
+            found.append((end, f"it is missing, and was noted in {one.origin}: the log was cut off"))
+        elif held != end.head:
+            text = f"its digest differs from the one noted in {one.origin}"
+            found.append((end, f"{text}: the log was rewritten at this row or before it"))
+    return found
+
+
+async def _verify_workspace(database: Database, ws: str) -> list[ChainReport]:
     length = await database.read(partial(_length, ws=ws))
     seen, facts = _Events(SeqSet(length)), _Facts(SeqSet(length))
-    events = await _walk(database, ws, "events", _ends_of(noted, "events"), seen.see)
+    events = await _walk(database, ws, "events", seen.see)
     # after the events, since an event is accounted for before it is emptied
-    audit = await _walk(database, ws, "audit", _ends_of(noted, "audit"), facts.see)
+    audit = await _walk(database, ws, "audit", facts.see)
     if events.broken is None:
         why = await database.read(lambda tx: _wrong_references(tx, ws, seen, facts))
         events = msgspec.structs.replace(events, broken=why)
     return [report for report in (events, audit) if report.broken or report.seq]
-
-
-def _ends_of(noted: Sequence[NotedHead], kind: Chain) -> dict[int, str]:
-    return {one.seq: one.head for one in noted if one.chain == kind and one.seq}
 
 
 def _length(tx: Tx, ws: str) -> int:
@@ -144,16 +168,12 @@ def _length(tx: Tx, ws: str) -> int:
     return 0 if row is None or row["seq"] is None else int(row["seq"])
 
 
-async def _walk(
-    database: Database, ws: str, kind: Chain, ends: dict[int, str], see: Callable[[Row], None]
-) -> ChainReport:
+async def _walk(database: Database, ws: str, kind: Chain, see: Callable[[Row], None]) -> ChainReport:
     """Walk along one chain to its end."""
     checked = deleted = 0
     link: ChainPoint | None = None
     while True:
-        step = await database.read(
-            partial(chain.verify, workspace_id=ws, chain=kind, after=link, noted=ends, seen=see)
-        )
+        step = await database.read(partial(chain.verify, workspace_id=ws, chain=kind, after=link, seen=see))
         checked, deleted, link = checked + step.checked, deleted + step.deleted, step.link
         if step.done:
             why = None if step.broken is None else _located(step.broken.seq, step.broken.reason)
