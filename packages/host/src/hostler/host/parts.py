@@ -41,6 +41,7 @@ from hostler.runs.recovery import recover, settle_lost
 from hostler.runs.rerouting import Rerouter
 from hostler.runs.reruns import Reruns
 from hostler.runs.routing import EventRouter
+from hostler.sandbox.users import SandboxUsers
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import hosts, runs
@@ -71,7 +72,8 @@ class Installation:
         workspace = settings.workspace
         self.machine = machine
         self.settings, self.db, self.cursors, self.knowledge = settings, db, cursors, knowledge
-        self.sandboxes = AuditedSandboxes(db, workspace)
+        users = SandboxUsers(settings.data_dir / "sandbox-users.json")
+        self.sandboxes = AuditedSandboxes(db, workspace, users=users)
         self.supervisor = Supervisor(
             settings.data_dir, sandbox=self.sandboxes.find, start=machine.start_plugin
         )
