@@ -40,15 +40,17 @@ async def test_one_that_is_refused_much_fills_the_chain_no_further_than_its_boun
     for number in range(MAX_PER_HOUR * 3):
         sandboxes.record("plugin acme/echo", refusal(number))
     sandboxes.record("plugin acme/other", refusal(0))
+    sandboxes.record("plugin acme/echo", Violation("refused", "ptrace", "the system call ptrace"))
+    sandboxes.record("plugin acme/echo", Violation("limit", "memory", "too much"))
     now[0] = HOUR_SECONDS
     sandboxes.record("plugin acme/echo", refusal(7))
     await sandboxes.close()
     facts = await database.read(lambda tx: audit.page(tx, WORKSPACE, limit=1000))
     texts = [fact.body["text"] for fact in facts if fact.target == "plugin acme/echo"]
-    assert len(texts) == MAX_PER_HOUR + 2
-    assert texts[0] == refusal(7).text
-    assert "more than" in texts[1]
-    assert len(facts) == MAX_PER_HOUR + 3
+    assert texts[:3] == [refusal(7).text, "too much", "the system call ptrace"], "of other groups"
+    assert texts[3].startswith("reading: more than")
+    assert len(texts) == MAX_PER_HOUR + 4
+    assert len(facts) == MAX_PER_HOUR + 5
 
 
 async def test_refusals_that_cannot_be_written_wait_for_the_database(

@@ -293,3 +293,29 @@ async def test_a_flood_of_odd_names_neither_stops_the_watch_nor_writes_a_line_of
         assert not [line for line in lines if "\n" in line]
     finally:
         outside.unlink()
+
+
+CHEAP_FIRST = """
+import ctypes, os, socket
+for family in range(300):
+    try: socket.socket(family + 50, socket.SOCK_RAW)
+    except OSError: pass
+for number in range(300):
+    try: os.open(f"/usr/share/{number}", os.O_CREAT | os.O_WRONLY)
+    except OSError: pass
+libc = ctypes.CDLL(None)
+libc.ptrace(16, 1, 0, 0)
+try: os.open("/etc/shadow", os.O_RDONLY)
+except OSError: pass
+"""
+
+
+@on_each
+async def test_many_cheap_refusals_hide_no_other(mechanism: str, folder: Path) -> None:
+    made = await run(mechanism, python(CHEAP_FIRST, folder))
+    subjects = [told.subject for told in made.violations]
+    assert sum(subject.startswith("socket ") for subject in subjects) > 90
+    assert "socket and more" in subjects
+    assert [one for one in subjects if one.startswith("writing /usr/share")], subjects[100:]
+    assert "ptrace" in subjects
+    assert "reading /etc/shadow" in subjects

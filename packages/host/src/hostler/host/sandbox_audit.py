@@ -1,7 +1,8 @@
 """Audit of refusals by sandboxes, of plugins, MCP servers and commands.
 
-A sandbox reports each refusal once per process. The refusals audited per sandbox and hour are limited as
-well: a process that restarts again and again would fill the audit log. A worker writes them.
+A sandbox reports each refusal once an hour. The refusals audited per sandbox, group and hour are limited as
+well: a process that restarts again and again would fill the audit log. A group is a system call, a verb for
+files, or a kind, so that many refusals of one do not hide another. A worker writes them.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from hostler.domain.clock import monotonic_clock
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import Violation
 from hostler.sandbox.probe import find_sandbox
+from hostler.sandbox.report_budget import group_of
 from hostler.sandbox.users import OF_THIS_PROCESS, SandboxUsers
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import audit
 from hostler_protocol.errors import HostError, StorageError
 
 MAX_PER_HOUR = 120
-"""Audited refusals per sandbox name and hour; one more entry says that there were more."""
+"""Audited refusals per sandbox name, group and hour; one more entry says that there were more."""
 MAX_WAITING = 2000
 """Refusals that wait to be written; the oldest are dropped."""
-MAX_NAMES = 4000
-"""Sandbox names with a counter: commands of each conversation have one."""
+MAX_COUNTERS = 10_000
+"""Sandbox names and groups with a counter: commands of each conversation have some."""
 HOUR_SECONDS = 3600.0
 RETRY_SECONDS = 1.0
 """Back-off after the database did not answer."""
@@ -50,7 +52,7 @@ class AuditedSandboxes:
         self._workspace = workspace
         self._clock = clock
         self._waiting: deque[tuple[str, str, str]] = deque(maxlen=MAX_WAITING)
-        self._counts: dict[str, int] = {}
+        self._counts: dict[tuple[str, str], int] = {}
         self._counted_from = clock()
         self._recorded = asyncio.Event()
 
@@ -60,14 +62,15 @@ class AuditedSandboxes:
 
     def record(self, name: str, violation: Violation) -> None:
         """Queue a refusal of the sandbox with this name to be audited."""
-        if self._clock() - self._counted_from >= HOUR_SECONDS or len(self._counts) >= MAX_NAMES:
+        if self._clock() - self._counted_from >= HOUR_SECONDS or len(self._counts) >= MAX_COUNTERS:
             self._counts.clear()
             self._counted_from = self._clock()
-        count = self._counts[name] = self._counts.get(name, 0) + 1
+        group = group_of(violation.kind, violation.subject)
+        count = self._counts[name, group] = self._counts.get((name, group), 0) + 1
         if count > MAX_PER_HOUR + 1:
             return
         if count == MAX_PER_HOUR + 1:
-            text = f"more than {MAX_PER_HOUR} in an hour; the rest is in its log only"
+            text = f"{group}: more than {MAX_PER_HOUR} in an hour; the rest is in its log only"
             self._waiting.append((name, violation.kind, text))
         else:
             self._waiting.append((name, violation.kind, violation.text))

@@ -21,6 +21,7 @@ from typing import Any
 from hostler.sandbox.disk_limits import DiskLimits
 from hostler.sandbox.path_visibility import shown
 from hostler.sandbox.refusals import Refusal, describe
+from hostler.sandbox.report_budget import ReportBudget, group_of
 from hostler.sandbox.syscall_audit import SyscallAudit
 from hostler.sandbox.usage import ProcessUsage, format_mib, measure_processes, session_of
 
@@ -33,8 +34,6 @@ _ANSWER = struct.Struct("=QqiI")
 _QUESTION = struct.Struct("=QIIiIQ6Q")
 _NUMBER = struct.Struct("=Q")
 EPERM = 1
-MAX_REPORTED = 200
-"""Different violations reported per sandbox."""
 INTERVAL_SECONDS, NEAR_LIMIT_SECONDS = 0.2, 0.03
 """Time between checks: below half of each limit, and from half of a limit on."""
 FINISH_SECONDS = 2.0
@@ -58,7 +57,7 @@ class LimitsGuard:
         self._status_socket = -1
         self._send_message = send_message
         self._proxy_sockets = proxy_sockets
-        self._reported: set[str] = set()
+        self._budget = ReportBudget()
         self._ours, self.theirs = socket.socketpair()
         self._reporting = _thread.allocate_lock()
         self._shim = 0
@@ -256,8 +255,11 @@ class LimitsGuard:
 
     def _report(self, kind: str, subject: str, text: str) -> None:
         with self._reporting:
-            if subject not in self._reported and len(self._reported) < MAX_REPORTED:
-                self._reported.add(subject)
+            told = self._budget.take(kind, subject)
+            if told == "last":
+                group = group_of(kind, subject)
+                subject, text = f"{group} and more", f"more {group}, not reported one by one for an hour"
+            if told != "no":
                 self._send_message({"violation": {"kind": kind, "subject": subject, "text": text}})
 
     def _read_status(self) -> None:

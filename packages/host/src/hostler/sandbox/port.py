@@ -7,6 +7,7 @@ each one enforces). `sandbox/probe.py` finds out which of them this machine offe
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,7 +113,7 @@ class SandboxedProcess(Protocol):
     gone: asyncio.Future[None]
     limit_reached: LimitName | None
     """The limit it was killed for."""
-    violations: list[Violation]
+    violations: deque[Violation]
     """Violations so far, each once."""
 
     def take_pipe(self, index: int, mode: str) -> Any:

@@ -14,6 +14,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,8 @@ PIPE_BYTES = 256 * 1024
 
 CHILD_UMASK = 0o022
 """Of plugins, commands, and what is installed for them, which those that run as users of their own read."""
+MAX_VIOLATIONS = 1000
+"""The latest violations of one process that are kept."""
 KILL_SECONDS = 8.0
 """How long to wait after a kill before giving up; the shim itself gives up after 5 s."""
 
@@ -100,7 +103,7 @@ class ChildProcess:
         self.marker = ""
         self.clean: bool | None = None
         self.limit_reached: LimitName | None = None
-        self.violations: list[Violation] = []
+        self.violations: deque[Violation] = deque(maxlen=MAX_VIOLATIONS)
         self.on_violation: Callable[[Violation], None] | None = None
         self.on_proxy_socket: Callable[[socket.socket], None] | None = None
         loop = asyncio.get_running_loop()

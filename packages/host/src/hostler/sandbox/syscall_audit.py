@@ -10,7 +10,7 @@ from __future__ import annotations
 import _thread
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from stat import S_IFBLK, S_IFCHR
@@ -19,6 +19,7 @@ from typing import Any
 from hostler.sandbox.caller_memory import CallerMemory
 from hostler.sandbox.path_visibility import PathAccess, VisiblePaths, check_access
 from hostler.sandbox.refusals import Refusal
+from hostler.sandbox.report_budget import MAX_PER_GROUP, PERIOD_SECONDS
 from hostler.sandbox.traced_syscalls import (
     CREATING_CALLS,
     MEMORY_CALLS,
@@ -32,8 +33,8 @@ from hostler.sandbox.usage import ProcessUsage, format_mib
 MAX_QUEUED, FLUSH_AT_QUEUED = 512, 64
 """The most paths that wait for a look-up, and how many wake the thread before the next check of the
 limits."""
-MAX_REPORTED, MAX_PER_FOLDER = 100, 8
-"""Reported paths: per sandbox, and per folder."""
+MAX_PER_FOLDER = 8
+"""Paths of one folder that are reported one by one."""
 MAX_REMEMBERED = 4096
 """Paths known to need no report, until the next check of the limits."""
 S_IFMT, DEVICES = 0o170000, (S_IFBLK, S_IFCHR)
@@ -84,7 +85,9 @@ class SyscallAudit:
         self._queued: set[tuple[str, bytes]] = set()
         self._wake: Any = None
         self._looking_up = False
-        self._reported = 0
+        self._renewed_at = time.monotonic()
+        self._reported: Counter[str] = Counter()
+        """By verb; of a verb with as many as are reported in an hour, paths are no longer read."""
         self._reported_in: dict[str, int] = {}
 
     # -- while the caller waits -------------------------------------------------------------------
@@ -108,7 +111,7 @@ class SyscallAudit:
         if traced.kind is not None and arguments[traced.kind] & S_IFMT in DEVICES:
             self._report("refused", "device", "making a device is not allowed")
             return
-        for folder, path in traced.paths if self._reported < MAX_REPORTED else ():
+        for folder, path in traced.paths if self._reported[verb] <= MAX_PER_GROUP else ():
             raw = self._callers.read_string(pid, arguments[path])
             if verb in READING_VERBS and (
                 (raw.startswith(self._readable_folders) and b"/.." not in raw) or raw in self._readable_paths
@@ -223,6 +226,10 @@ class SyscallAudit:
         self._plain_folders.clear()
         self._allowed.clear()
         self._callers.close_all()
+        if time.monotonic() - self._renewed_at >= PERIOD_SECONDS:
+            self._renewed_at = time.monotonic()
+            self._reported.clear()
+            self._reported_in.clear()
         if self._queue:
             self._start_lookups()
 
@@ -271,10 +278,8 @@ class SyscallAudit:
             folder = f"{folder.partition(' /proc/')[0]} /proc"
         count = self._reported_in[folder] = self._reported_in.get(folder, 0) + 1
         if count <= MAX_PER_FOLDER:
-            self._reported += 1
+            self._reported[refusal.subject.partition(" ")[0]] += 1
             self._report("refused", refusal.subject, refusal.text)
-            if self._reported == MAX_REPORTED:
-                self._report("refused", "more files", "more files, not reported")
         elif count == MAX_PER_FOLDER + 1:
             where = folder.rpartition(" ")[2] or "/"
             self._report("refused", f"{folder} and more", f"more in {where}, not reported one by one")
