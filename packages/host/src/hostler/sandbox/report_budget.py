@@ -22,10 +22,14 @@ def group_of(kind: str, subject: str) -> str:
     return subject.partition(" ")[0] if kind == "refused" else kind
 
 
+def _now() -> float:
+    return time.monotonic()
+
+
 class ReportBudget:
     """The violations reported in the current hour. `clock` is monotonic."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = _now) -> None:
         self._clock = clock
         self._since = clock()
         self._told: dict[str, set[str]] = {}
