@@ -65,6 +65,9 @@ class Tenant:
         spec = {"name": "mine", "runner": RUNNER, **fields}
         return await self._client.put("/v1/agents/mine", json=spec)
 
+    async def get(self, path: str) -> httpx.Response:
+        return await self._client.get(path)
+
     async def list(self, what: str) -> list[dict[str, Any]]:
         return list((await self._client.get(f"/v1/{what}")).json()["items"])
 
@@ -160,6 +163,18 @@ async def test_an_entry_says_what_agents_may_name_and_are_given(tmp_path: Path) 
         gone = await host.served.client.delete(f"/v1/config/workspaces/{OTHER}")
         assert gone.status_code == 200, gone.text
         assert (await tenant.told())["models"] == ["big", "small"]
+
+
+async def test_plugins_that_may_not_be_used_are_not_shown(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as host, host.tenant() as tenant:
+        names = [one["plugin"] for one in await tenant.list("plugins")]
+        assert "test/teller" in names
+        assert (await host.allow(plugins=["test/other"])).status_code == 200
+        assert await tenant.list("plugins") == []
+        assert await tenant.list("runners") == []
+        assert (await tenant.get("/v1/plugins/test%2Fteller")).status_code == 404
+        operators = (await host.served.client.get("/v1/plugins")).json()["items"]
+        assert [one["plugin"] for one in operators] == names
 
 
 async def test_bounds_of_the_own_workspace_are_not_those_of_others(tmp_path: Path) -> None:

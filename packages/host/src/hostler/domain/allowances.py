@@ -59,13 +59,17 @@ class Allowance:
         self._entry = entry or WorkspaceEntry(name=workspace_id)
         self._own = own
 
+    def plugin(self, plugin_key: str) -> bool:
+        """Whether agents may use runners and tools of this plugin (`author/name`)."""
+        return _listed(self._entry.plugins, plugin_key)
+
     def runner(self, runner_id: str) -> bool:
         """Whether agents may name this runner; an id that is malformed is none."""
         try:
             plugin_key, _ = split_runner_id(runner_id)
         except ValueError:
             return False
-        return _listed(self._entry.plugins, plugin_key) and _listed(self._entry.runners, runner_id)
+        return self.plugin(plugin_key) and _listed(self._entry.runners, runner_id)
 
     def model(self, model_id: str) -> bool:
         """Whether runs may be granted this model."""
@@ -74,7 +78,7 @@ class Allowance:
     def tool(self, name: str, tool_id: str) -> bool:
         """Whether runs may be granted this tool. `tool_id`: its identity, like `plugin:author/name#tool`."""
         kind, _, rest = tool_id.partition(":")
-        if kind == "plugin" and not _listed(self._entry.plugins, rest.partition("#")[0]):
+        if kind == "plugin" and not self.plugin(rest.partition("#")[0]):
             return False
         if kind == "skill" and not self.skill(rest):
             return False

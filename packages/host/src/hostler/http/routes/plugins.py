@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 
 from hostler.domain.same_fields import with_fields_of
+from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
 from hostler.http.limits import MAX_LOG_TAIL_BYTES, MAX_LOG_TAIL_LINES
 from hostler.http.problems import UpgradeRequiredError
@@ -61,8 +62,12 @@ class LogTail(Strict):
 
 @endpoint("GET", "/v1/plugins", right="plugins:read", tag="plugins")
 async def list_plugins(request: ApiRequest) -> Listing[PluginRecord]:
-    """List the plugins by name, with their status."""
-    return Listing(items=[_record(status) for status in request.state.host.supervisor.status()])
+    """List the plugins by name, with their status.
+
+    A key without the right `installation` sees those that its workspace may use.
+    """
+    statuses = request.state.host.supervisor.status()
+    return Listing(items=[_record(status) for status in statuses if _may_see(request, status.key)])
 
 
 @endpoint("GET", "/v1/plugins/connect", right="plugins:connect", tag="plugins", answers={101: None})
@@ -121,9 +126,14 @@ async def get_runner(request: ApiRequest) -> AgentRunnerManifest:
 def _status(request: ApiRequest) -> PluginStatus:
     key = request.parameters["plugin"]
     for status in request.state.host.supervisor.status():
-        if status.key == key:
+        if status.key == key and _may_see(request, key):
             return status
     raise NotFoundError(f"there is no plugin {key!r}")
+
+
+def _may_see(request: ApiRequest, plugin_key: str) -> bool:
+    may = request.state.host.allowances.of(request.workspace_id)
+    return may.plugin(plugin_key) or has_right(request.caller, "installation")
 
 
 def _record(status: PluginStatus) -> PluginRecord:
