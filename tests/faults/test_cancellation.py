@@ -62,6 +62,7 @@ async def test_a_run_and_two_children_that_ignore_it_all_end_in_time(
         stage(tmp_path / "d", database=_url(database_url), cancel_grace_seconds=5.0) as made,
         Latch(tmp_path) as latch,
     ):
+        await made.agent(resource_policy={"allowed_agents": ["helper"]})
         await made.agent("helper")
         family = await _family(made, latch)
         asked = time.time()

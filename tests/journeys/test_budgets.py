@@ -30,6 +30,11 @@ def budget(**limits: float) -> dict[str, Any]:
     return {"resource_policy": {"budget": limits}}
 
 
+def above(**limits: float) -> dict[str, Any]:
+    """The same for an agent whose runs may have children."""
+    return {"resource_policy": {"budget": limits, "allowed_agents": ["child"]}}
+
+
 def spending(**limits: float) -> dict[str, Any]:
     """The same for an agent that may ask the model."""
     return {"resource_policy": {"budget": limits, "allowed_model_ids": ["m"]}}
@@ -184,7 +189,7 @@ def child(steps: Steps, **more: Any) -> list[Any]:
 
 async def test_a_childs_calls_count_for_the_runs_above_it_and_their_agents(tmp_path: Path) -> None:
     async with within(), stage(tmp_path) as host:
-        await host.agent(**budget(max_calls_per_run=4))
+        await host.agent(**above(max_calls_per_run=4))
         await host.agent("child")
         ended = await host.run([child(reads(2), wait=30), READ, READ, ["tell"]], **PLACE)
         assert [answer.get("error", {}).get("code", "ok") for answer in ended.told] == [
@@ -192,7 +197,7 @@ async def test_a_childs_calls_count_for_the_runs_above_it_and_their_agents(tmp_p
             "ok",
             "unauthorized",
         ]
-        await host.agent("daily", **budget(max_calls_per_day=4))
+        await host.agent("daily", **above(max_calls_per_day=4))
         ended = await host.run([child(reads(9), wait=30), READ, ["tell"]], agent="daily", **PLACE)
         below = ended.told[0]["output"]["text"]
         assert below.count("rate_limited") == 6
@@ -203,7 +208,7 @@ async def test_a_childs_calls_count_for_the_runs_above_it_and_their_agents(tmp_p
 async def test_a_child_on_another_host_counts_for_its_parent(tmp_path: Path, shared: str) -> None:
     async with hosts(tmp_path, shared, 2) as both:
         for host in both:
-            await host.agent(**budget(max_calls_per_run=12))
+            await host.agent(**above(max_calls_per_run=12))
             await host.agent("child", concurrency={"max_runs": 1})
         children = [child(reads(3), wait=60) for _ in range(3)]
         together = ["together", *([one] for one in children)]

@@ -108,13 +108,17 @@ async def test_a_run_that_waits_ends_at_once_and_names_who_asked(tmp_path: Path)
         assert told(await host.ended(other)) == ("admin", "admin", ["admin"])
 
 
+MAY: dict[str, Any] = {"resource_policy": {"allowed_agents": ["helper"]}}
+
+
 def child(steps: Any, agent: str = "helper") -> list[Any]:
     return ["call", "run.create", {"agent": agent, "input": {"text": json.dumps(steps)}}]
 
 
 async def test_children_are_cancelled_by_whoever_cancelled_their_parent(tmp_path: Path) -> None:
     async with within(), stage(tmp_path) as host:
-        await host.agent("helper")
+        await host.agent(**MAY)
+        await host.agent("helper", **MAY)
         inner = [child([["deltas", 1], ["until_cancelled"]]), ["tell"], ["until_cancelled"]]
         top = await host.start([child(inner), ["tell"], ["until_cancelled"]], **PLACE)
         family = [top]
@@ -137,6 +141,7 @@ async def test_children_are_cancelled_by_whoever_cancelled_their_parent(tmp_path
 
 async def test_a_run_that_is_cancelled_by_another_names_that_one(tmp_path: Path) -> None:
     async with within(), stage(tmp_path) as host:
+        await host.agent(**MAY)
         await host.agent("helper")
         steps = [
             child([["until_cancelled"]]),

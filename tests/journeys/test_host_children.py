@@ -16,6 +16,9 @@ USED = 18
 """Tokens of one answer of the model server."""
 
 
+MAY: dict[str, Any] = {"resource_policy": {"allowed_agents": ["child"]}}
+
+
 def child(steps: Steps, agent: str = "child", **more: Any) -> list[Any]:
     return ["call", "run.create", {"agent": agent, "input": {"text": json.dumps(steps)}, **more}]
 
@@ -28,6 +31,7 @@ async def model(host: Stage, server: ModelServer) -> None:
 
 async def test_a_child_run_answers_its_parent(tmp_path: Path) -> None:
     async with within(), stage(tmp_path) as host:
+        await host.agent(**MAY)
         await host.agent("child")
         ended = await host.run([child([["say", "from below"]], wait=30), ["tell"]], **PLACE)
         record = ended.told[0]
@@ -41,9 +45,9 @@ async def test_a_child_run_answers_its_parent(tmp_path: Path) -> None:
 
 async def test_a_child_ends_with_its_parents_deadline(tmp_path: Path) -> None:
     async with within(), stage(tmp_path) as host, Latch(tmp_path) as latch:
-        await host.agent(config={"timeout": 60})
+        await host.agent(config={"timeout": 60}, **MAY)
         await host.agent("child", config={"timeout": 1000}, recovery={"on_crash": "restart"})
-        await host.agent("patient", config={"timeout": 60}, recovery={"on_crash": "restart"})
+        await host.agent("patient", config={"timeout": 60}, recovery={"on_crash": "restart"}, **MAY)
         ended = await host.run([["show_context"], child([["show_context"]], wait=30), ["tell"]])
         own = json.loads(ended.said[0])["runtime"]["deadline_at"]
         below = json.loads(ended.told[0]["output"]["text"])["runtime"]["deadline_at"]
@@ -63,8 +67,9 @@ async def test_a_child_ends_with_its_parents_deadline(tmp_path: Path) -> None:
 
 async def test_children_are_cancelled_with_their_parent(tmp_path: Path) -> None:
     async with within(), stage(tmp_path, cancel_grace_seconds=60) as host:
-        await host.agent("child")
-        await host.agent("talks", concurrency={"on_busy": "interrupt"})
+        await host.agent(**MAY)
+        await host.agent("child", **MAY)
+        await host.agent("talks", concurrency={"on_busy": "interrupt"}, **MAY)
         grandchild = child([["deltas", 1], ["until_cancelled"], ["say", "x"]])
         family: Steps = [
             child([grandchild, ["tell"], ["until_cancelled"]]),
@@ -103,7 +108,8 @@ async def test_children_count_against_the_budget_of_their_parent(tmp_path: Path)
     async with within(), ModelServer() as server, stage(tmp_path) as host:
         await model(host, server)
         policy = {"allowed_model_ids": ["m"]}
-        await host.agent(resource_policy={**policy, "budget": {"max_tokens_per_run": USED}})
+        budget = {"max_tokens_per_run": USED}
+        await host.agent(resource_policy={**policy, **MAY["resource_policy"], "budget": budget})
         await host.agent("child", resource_policy=policy)
         below = child([ASK, ASK, ["tell"]], wait=30)
         ended = await host.run([below, ASK, ["tell"]])
@@ -121,6 +127,7 @@ async def test_children_count_against_the_budget_of_their_parent(tmp_path: Path)
 
 async def test_a_family_is_bounded(tmp_path: Path) -> None:
     async with within(), stage(tmp_path, cancel_grace_seconds=60) as host:
+        await host.agent(resource_policy={"allowed_agents": ["*"]})
         await host.agent("child")
         # the same conversation and agent: it would wait for itself
         own = await host.run([child([["say", "x"]], agent="main", conversation_id="c"), ["tell"]], **PLACE)

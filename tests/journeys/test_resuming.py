@@ -271,7 +271,7 @@ async def test_artifacts_made_again_are_the_same(tmp_path: Path) -> None:
 
 async def test_a_child_run_is_opened_once_and_waited_for_again(tmp_path: Path) -> None:
     async with stage(tmp_path) as host:
-        await host.agent(runner="resumable")
+        await host.agent(runner="resumable", resource_policy={"allowed_agents": ["child"]})
         await host.agent("child", runner="resumable", event_types=["api.invoked"])
         inner = json.dumps([["crash", 1], ["say", "from the child"]])  # both are of one process
         create = {"agent": "child", "input": {"text": inner}, "wait": 60}

@@ -9,12 +9,16 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hostler.calls.gate import check_granted
+from hostler.domain.agents import Rate
 from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.grants import REMOTE_WORKER_CALLS, Grant, apis_of, decode_grant, resources_of
 from hostler.domain.name_patterns import best_match, matches
 from hostler_protocol.calls import CALLS
+from hostler_protocol.errors import HostlerError
 from hostler_protocol.grants import STATE_SCOPES
 from hostler_protocol.manifest import Capabilities, Permissions
+from support.call_params import params_of
 from support.examples import examples
 from support.grants import ResourcePolicy, StatePolicy, agent_of, catalog_of, event_of, grant_of, manifest_of
 
@@ -48,7 +52,9 @@ policies = st.builds(
     allowed_kb_ids=maybe_names,
     allow_plugin_storage=st.booleans(),
     allow_workspace_storage=st.booleans(),
+    allowed_agents=st.none() | patterns,
     allow_cross_conversation_history=st.booleans(),
+    rate=st.builds(Rate, calls_per_second=st.none() | st.sampled_from([0.5, 2.0, 8.0])),
     tool_approval=st.dictionaries(
         st.sampled_from(["shop.*", "shop.pay", "*"]),
         st.sampled_from(["never", "required"])
@@ -180,3 +186,35 @@ def test_the_pattern_that_says_most_decides() -> None:
     assert best_match(rules, "other") == "*"
     assert best_match(rules[1:], "other") is None
     assert not matches("shop.*", "shopXpay"), "a dot is a dot"
+
+
+def may_create(grant: Grant, agent: str) -> bool:
+    params = params_of("run.create", agent=agent)
+    try:
+        check_granted(grant, CALLS["run.create"], params)
+    except HostlerError:
+        return False
+    return True
+
+
+@given(st.lists(policies, min_size=1, max_size=5))
+@settings(max_examples=200, deadline=None)
+def test_from_run_to_child_run_nothing_gets_wider(chain: list[ResourcePolicy]) -> None:
+    above: Grant | None = None
+    for depth, policy in enumerate(chain):
+        bounds = None if above is None else above.bounds_below
+        built = grant_of(agent=agent_of(resource_policy=policy), above=bounds)
+        grant = decode_grant(built.encoded)
+        assert grant == built
+        for name in [*NAMES, "shop.", "sch", "a.pay", "*", ""]:
+            allowed = [one.allowed_agents or [] for one in chain[: depth + 1]]
+            expected = all(any(matches(pattern, name) for pattern in names) for names in allowed)
+            assert may_create(grant, name) is expected
+        history = all(one.allow_cross_conversation_history for one in chain[: depth + 1])
+        assert grant.cross_conversation_history is history
+        assert any("other conversations" in note for note in grant.notes) is (
+            policy.allow_cross_conversation_history and not history
+        )
+        rates = [one.rate.calls_per_second for one in chain[: depth + 1]]
+        assert grant.calls_per_second == min((rate for rate in rates if rate is not None), default=None)
+        above = grant

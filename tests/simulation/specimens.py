@@ -38,7 +38,7 @@ RULES = {
 AGENTS = [
     agent("turn", concurrency={"on_busy": "queue", "debounce": 0.5}),
     agent("talk", concurrency={"on_busy": "steer"}),
-    agent("queue"),
+    agent("queue", resource_policy={"allowed_agents": ["child"]}),
     agent("desk", "keeper", resource_policy={"tool_approval": RULES}),
     agent("plain", "plain", config={"timeout": 3}),
     agent("model", config={"model": "thinker"}, resource_policy={"budget": {"max_tokens_per_run": 10_000}}),

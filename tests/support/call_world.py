@@ -197,7 +197,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 def _agents(tx: Tx, *, world: World, ws: str) -> None:
-    policy = ResourcePolicy(allow_workspace_storage=True)
+    policy = ResourcePolicy(allow_workspace_storage=True, allowed_agents=["helper"])
     for name in ("helper", "stranger"):
         spec = agent_of(
             name,

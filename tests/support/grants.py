@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.agents import Agent, AgentSpec, ResourcePolicy, Scope, StatePolicy
+from hostler.domain.child_runs import ParentBounds
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
 from hostler.domain.granted_resources import ResourceCatalog
@@ -135,6 +136,7 @@ def grant_of(
     event: Event | None = None,
     config: dict[str, Any] | None = None,
     catalog: ResourceCatalog | None = None,
+    above: ParentBounds | None = None,
 ) -> Grant:
     manifest = manifest or manifest_of()
     agent = agent or agent_of()
@@ -154,6 +156,7 @@ def grant_of(
         catalog=catalog or catalog_of(),
         state_keys=scopes.keys,
         state_closed=scopes.missing,
+        above=above,
     )
 
 

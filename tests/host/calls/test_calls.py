@@ -162,6 +162,19 @@ async def test_a_child_run_stays_in_the_conversation_or_leaves_it(world: World) 
     assert [params.conversation_id for params in world.controller.created] == ["c1", None]
 
 
+async def test_a_child_run_is_not_opened_for_somebody_else(world: World) -> None:
+    caller = world.caller()
+    assert await caller.refused("run.create", actor={"actor_id": "bob"}) == "unauthorized"
+    assert (
+        await caller.refused("run.create", actor={"actor_type": "bot", "actor_id": "ada"}) == "unauthorized"
+    )
+    assert await caller.refused("run.create", actor={"actor_id": "ada"}) == "ok"
+    nobody = world.caller(event=event_of(event_id="e-own", actor_id=None))
+    assert await nobody.refused("run.create", actor={"actor_id": "ada"}) == "unauthorized"
+    assert await nobody.refused("run.create", actor={}) == "unauthorized"
+    assert len(world.controller.created) == 1
+
+
 # -- the rest ---------------------------------------------------------------------------------------------
 
 

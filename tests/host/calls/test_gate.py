@@ -46,7 +46,7 @@ def full_grant(**policy: Any) -> Grant:
     manifest = manifest_of(
         capabilities=Capabilities(steering=True), form=[*FORM, FormItem(name="files", type="array[file]")]
     )
-    policy = {"allow_workspace_storage": True, **policy}
+    policy = {"allow_workspace_storage": True, "allowed_agents": ["helper"], **policy}
     return grant_of(
         manifest=manifest,
         agent=agent_of(
@@ -169,6 +169,23 @@ def test_other_conversations() -> None:
     # reading elsewhere is not writing elsewhere
     assert refusal(everywhere, "run.create", conversation_id="c2") == "not_found"
     assert refusal(everywhere, "run.create", conversation_id="c1") == "ok"
+
+
+def test_agents_that_the_policy_does_not_name() -> None:
+    none: list[list[str] | None] = [None, []]
+    for listed in none:
+        assert refusal(gated(full_grant(allowed_agents=listed)), "run.create") == "unauthorized"
+    some = gated(full_grant(allowed_agents=["helper", "team.*"]))
+    for name, code in (
+        ("helper", "ok"),
+        ("team.a", "ok"),
+        ("team.", "ok"),
+        ("team", "not_found"),
+        ("Helper", "not_found"),
+        ("helper.a", "not_found"),
+        ("*", "not_found"),
+    ):
+        assert refusal(some, "run.create", agent=name) == code, name
 
 
 BIG = 5 * 1024 * 1024

@@ -274,6 +274,7 @@ async def test_a_deadline_is_exact_and_no_grace_follows(tmp_path: Path, database
 
 async def test_a_child_run_is_waited_for_and_ends_with_its_parent(tmp_path: Path, database_url: str) -> None:
     async with at_work(tmp_path, database_url) as host:
+        await host.agent(resource_policy={"allowed_agents": ["helper"]})
         await host.agent("helper")
         child = {
             "agent": "helper",

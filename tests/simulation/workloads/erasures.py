@@ -37,7 +37,8 @@ def plan(draft: Draft) -> None:
             },
             "state_policy": {"state_scopes": ["conversation", "actor"]},
             "resource_policy": {
-                "tool_approval": {"actor.refund": {"approval": "required", "editable": True}}
+                "allowed_agents": ["child"],
+                "tool_approval": {"actor.refund": {"approval": "required", "editable": True}},
             },
             "scope": {"type": "conversation", "id": "only for tellers"},
         }

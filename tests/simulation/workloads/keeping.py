@@ -33,6 +33,7 @@ def plan(draft: Draft) -> None:
             "state_policy": {"state_scopes": ["conversation", "actor", "runner"]},
             "delivery_policy": {"enable_streaming": chance.random() < 0.8},
             "resource_policy": {
+                "allowed_agents": ["child"],
                 "budget": budget,
                 "rate": {"calls_per_second": chance.choice([None, None, 20.0])},
                 "allow_plugin_storage": chance.random() < 0.9,

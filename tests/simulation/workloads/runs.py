@@ -14,8 +14,13 @@ CHILD = {
     "name": "child",
     "runner": "plugin:test/actor/resumable",
     "scope": {"type": "conversation", "id": "only for children"},
+    "resource_policy": {"allowed_agents": ["child"]},
 }
-AGENT = {"name": "worker", "scope": {"type": "conversation", "id": "only for work"}}
+AGENT = {
+    "name": "worker",
+    "scope": {"type": "conversation", "id": "only for work"},
+    "resource_policy": {"allowed_agents": ["child"]},
+}
 
 
 def plan(draft: Draft) -> None:

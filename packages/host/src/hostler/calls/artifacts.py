@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 
 from hostler.calls.scope import CallScope, Effect
+from hostler.domain.child_runs import artifact_references, unreachable
 from hostler.domain.keys import base64_of
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.place import Place
@@ -24,6 +25,7 @@ from hostler_protocol.calls import (
 )
 from hostler_protocol.content import ArtifactElement
 from hostler_protocol.errors import HostlerError, NotFoundError, PayloadTooLargeError
+from hostler_protocol.events import Input
 from hostler_protocol.limits import MAX_ARTIFACT_READ_BYTES, MAX_UPLOAD_PART_BYTES
 from hostler_protocol.runs import ArtifactMetadata, ArtifactReadResult
 
@@ -125,7 +127,27 @@ async def _artifact(scope: CallScope, artifact_id: str) -> StoredArtifact:
 
 async def find_in_reach(scope: CallScope, artifact_id: str) -> StoredArtifact | None:
     """The artifact, if there is one of this id that the run may see."""
-    found = await scope.services.db.read(lambda tx: artifacts.find(tx, scope.workspace_id, artifact_id))
+    return await scope.services.db.read(lambda tx: _find_in_reach(tx, scope, artifact_id))
+
+
+async def check_references(scope: CallScope, given: Input) -> None:
+    """Check that the run may read every artifact that the input of a child run refers to. NotFoundError."""
+    references = list(artifact_references(given))
+    if not references:
+        return
+
+    def first_unreachable(tx: Tx) -> NotFoundError | None:
+        for place, artifact_id in references:
+            if _find_in_reach(tx, scope, artifact_id) is None:
+                return unreachable(place, artifact_id)
+        return None
+
+    if (error := await scope.services.db.read(first_unreachable)) is not None:
+        raise error
+
+
+def _find_in_reach(tx: Tx, scope: CallScope, artifact_id: str) -> StoredArtifact | None:
+    found = artifacts.find(tx, scope.workspace_id, artifact_id)
     if found is None:
         return None
     in_reach = artifact_in_reach(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from hostler.domain.arguments import check_arguments
+from hostler.domain.child_runs import agent_refusal
 from hostler.domain.clock import wall_clock
 from hostler.domain.grants import Grant
 from hostler.domain.token_bucket import TokenBucket
@@ -189,6 +190,8 @@ def check_granted(grant: Grant, call: Call, params: CallParams) -> None:
             _check_conversation(grant, params.filters.conversation_id, grant.cross_conversation_history)
     elif isinstance(params, RunCreateParams):
         _check_conversation(grant, params.conversation_id, False)
+        if (refusal := agent_refusal(grant.allowed_agents, grant.above, params.agent)) is not None:
+            raise refusal
 
 
 _REASONS = {

@@ -6,8 +6,10 @@ from typing import cast
 
 import msgspec
 
+from hostler.calls.artifacts import check_references
 from hostler.calls.pages import MAX_SCANNED, PAGE_ROOM_BYTES, capped, scan
 from hostler.calls.scope import CallScope, Effect
+from hostler.domain.child_runs import check_actor
 from hostler.domain.place import Place
 from hostler.storage.port import Tx
 from hostler.storage.stores import journal, runs
@@ -96,12 +98,37 @@ def _lane_runs(
 
 
 async def events(scope: CallScope, params: RunEventsParams) -> Page[JournalRecord]:
-    """`run.events`: journal entries after a position, oldest first. CursorLostError where retention cut."""
+    """`run.events`: journal entries after a position, oldest first. CursorLostError where retention cut.
+
+    Of a child run of another agent, entries other than what it said are without their data: its agent may
+    read what this one may not.
+    """
     run = await _target(scope, params.target_run_id)
     stored = await scope.services.db.read(
         lambda tx: journal.page(tx, run.run_id, params.after, capped(params.limit))
     )
-    return Page(items=[journal_record(entry) for entry in stored.items], has_more=stored.more)
+    items = [journal_record(entry) for entry in stored.items]
+    if run.agent_id != scope.grant.agent_id:
+        items = [one if _is_said(one) else msgspec.structs.replace(one, data=_WITHHELD) for one in items]
+    return Page(items=items, has_more=stored.more)
+
+
+_WITHHELD = msgspec.Raw(b'{"withheld": true}')
+_SAID = frozenset(
+    {
+        "message.delta",
+        "message.completed",
+        "artifact.created",
+        "attempt.started",
+        "run.completed",
+        "run.failed",
+    }
+)
+"""Results by which a run answers whoever created it; others tell what it did and read."""
+
+
+def _is_said(entry: JournalRecord) -> bool:
+    return entry.kind == "lifecycle" or (entry.kind == "result" and entry.type in _SAID)
 
 
 async def cancel(scope: CallScope, params: RunCancelParams) -> Effect:
@@ -112,7 +139,9 @@ async def cancel(scope: CallScope, params: RunCancelParams) -> Effect:
 
 
 async def create(scope: CallScope, params: RunCreateParams) -> Effect:
-    """`run.create`: a child run, in this conversation or in none."""
+    """`run.create`: a child run, in this conversation or in none, for the actor of this run."""
+    check_actor(params.actor, scope.event.envelope.actor)
+    await check_references(scope, params.input)
     effect: Effect | HostlerError = await scope.services.runs.create(scope, params)
     if isinstance(effect, HostlerError):
         raise effect

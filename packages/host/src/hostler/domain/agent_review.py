@@ -121,6 +121,7 @@ def _policy(
         ("allowed_tool_names", policy.allowed_tool_names, inventory.tool),
         ("allowed_kb_ids", policy.allowed_kb_ids, inventory.knowledge_base),
         ("allowed_skill_names", policy.allowed_skill_names, inventory.skill),
+        ("allowed_agents", policy.allowed_agents, inventory.agent),
     ):
         for number, name in enumerate(_bounded(names or ())):
             if (mistake := check(name)) is not None:
@@ -142,7 +143,14 @@ def _bounded(names: Iterable[str]) -> Iterable[str]:
 MAX_AGENT_NAME_CHARS = 255
 MAX_NAMES = 1_000
 """Names and patterns in one list of a policy, as in one selector of a form; each run checks all of them."""
-NAMES = ("allowed_model_ids", "allowed_tool_names", "allowed_kb_ids", "allowed_skill_names", "tool_approval")
+NAMES = (
+    "allowed_model_ids",
+    "allowed_tool_names",
+    "allowed_kb_ids",
+    "allowed_skill_names",
+    "allowed_agents",
+    "tool_approval",
+)
 """The fields of a policy that are lists of names or patterns."""
 STABLE_EVENT_TYPES = (
     "api.invoked",

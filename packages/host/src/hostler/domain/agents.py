@@ -43,12 +43,16 @@ class Rate(Strict):
 
 
 class ResourcePolicy(Strict):
-    """Resources that the agent's runs may use. None: those that the runner config selects (skills: all)."""
+    """Resources that the agent's runs may use. None: those that the runner config selects (skills: all).
+
+    `allowed_agents`: names and patterns of the agents that `run.create` may start; None: of none.
+    """
 
     allowed_model_ids: list[str] | None = None
     allowed_tool_names: list[str] | None = None
     allowed_kb_ids: list[str] | None = None
     allowed_skill_names: list[str] | None = None
+    allowed_agents: list[str] | None = None
     allow_plugin_storage: bool = True
     allow_workspace_storage: bool = False
     allow_cross_conversation_history: bool = False

@@ -13,6 +13,7 @@ import msgspec
 
 from hostler.domain.agents import Agent, Budget, ResourcePolicy
 from hostler.domain.approvers import ToolApprovalPolicy
+from hostler.domain.child_runs import ParentBounds, bounds_below
 from hostler.domain.config_form import Configuration
 from hostler.domain.events import Event
 from hostler.domain.granted_resources import (
@@ -79,6 +80,10 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Each tool's identity when the grant was built."""
     storage_areas: frozenset[str] = frozenset()
     actions: frozenset[str] = frozenset()
+    allowed_agents: list[str] = []
+    """Names and patterns of the agents that it may create runs of."""
+    above: ParentBounds | None = None
+    """What the runs above it permit; None: no run created it."""
     cross_conversation_history: bool = False
     state_keys: dict[str, str] = {}
     """State scope -> storage key."""
@@ -104,6 +109,16 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The canonical JSON for storage."""
         return msgspec.json.encode(self, order="deterministic").decode()
 
+    @property
+    def bounds_below(self) -> ParentBounds:
+        """The bounds of the runs that it creates."""
+        return bounds_below(
+            self.allowed_agents,
+            self.above,
+            cross_conversation_history=self.cross_conversation_history,
+            calls_per_second=self.calls_per_second,
+        )
+
 
 def decode_grant(text: str | bytes) -> Grant:
     """Read a stored grant."""
@@ -119,8 +134,9 @@ def grant_for(
     catalog: ResourceCatalog,
     state_keys: Mapping[StateScope, str],
     state_closed: Mapping[StateScope, str],
+    above: ParentBounds | None = None,
 ) -> Grant:
-    """Build the grant of one run.
+    """Build the grant of one run. `above`: the bounds from the runs above it; None: no run created it.
 
     `state_keys` and `state_closed` come from the event's identities; scopes not in the agent's state policy
     are closed here in any case.
@@ -156,11 +172,13 @@ def grant_for(
         tool_pins={name: catalog.tool_pins[name] for name in tools if name in catalog.tool_pins},
         storage_areas=storage_areas,
         actions=frozenset(permissions.actions) & catalog.platform_actions,
-        cross_conversation_history=policy.allow_cross_conversation_history,
+        allowed_agents=policy.allowed_agents or [],
+        above=above,
+        cross_conversation_history=_cross_conversation_history(policy, above, notes),
         state_keys=opened,
         state_closed=closed,
         budget=policy.budget,
-        calls_per_second=policy.rate.calls_per_second,
+        calls_per_second=_calls_per_second(policy, above),
         timeout_seconds=configuration.timeout_seconds,
         streaming=agent.spec.delivery_policy.enable_streaming,
         questions=agent.spec.allow_questions,
@@ -171,7 +189,22 @@ def grant_for(
     )
 
 
-# -- storage, state and calls -----------------------------------------------------------------------
+# -- history, storage, state and calls --------------------------------------------------------------
+
+
+def _cross_conversation_history(policy: ResourcePolicy, above: ParentBounds | None, notes: list[str]) -> bool:
+    if policy.allow_cross_conversation_history and above is not None and not above.cross_conversation_history:
+        notes.append(
+            "history of other conversations is not granted: the policy allows it, but the run that created "
+            "this one may not read it"
+        )
+        return False
+    return policy.allow_cross_conversation_history
+
+
+def _calls_per_second(policy: ResourcePolicy, above: ParentBounds | None) -> float | None:
+    rates = [policy.rate.calls_per_second, None if above is None else above.calls_per_second]
+    return min((rate for rate in rates if rate is not None), default=None)
 
 
 def _storage_areas(policy: ResourcePolicy, permissions: Permissions) -> frozenset[str]:

@@ -45,6 +45,8 @@ class Inventory:
     skills: Collection[str] = ()
     unusable_skills: Mapping[str, str] = field(default_factory=dict)
     knowledge_bases: Collection[str] = ()
+    agents: Collection[str] | None = None
+    """Names of the agents of the workspace; None: not looked up."""
     unreadable: Callable[[str], str | None] = _readable
     """Return why the secret of a reference cannot be read now, or None if it can."""
     allowances: Allowances | None = None
@@ -149,6 +151,17 @@ class Inventory:
             return None if allowed else Mistake("", self._may.refused("knowledge base", kb_id))
         hint = _listed(kb_id, self.knowledge_bases, "knowledge bases")
         return Mistake("", f"there is no knowledge base {kb_id!r}{hint}")
+
+    def agent(self, pattern: str) -> Mistake | None:
+        """Return the mistake in naming this agent or pattern, or None. A warning: it may be made later."""
+        known = self.agents
+        if known is None or pattern in known:
+            return None
+        if "*" not in pattern:
+            return Mistake("", f"there is no agent {pattern!r}{nearest(pattern, known)}", "warning")
+        if any(matches(pattern, name) for name in known):
+            return None
+        return Mistake("", f"no agent matches {pattern!r}", "warning")
 
     @property
     def _may(self) -> Allowance:

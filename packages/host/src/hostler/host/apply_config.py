@@ -179,16 +179,16 @@ class Configurator:
 
     async def review_agent(self, spec: AgentSpec, workspace_id: str) -> list[Mistake]:
         """Return the mistakes of an agent before it is saved or run. Starts its plugin if that is unknown."""
-        inventory = dataclasses.replace(await self.inventory([spec]), workspace_id=workspace_id)
+        inventory = await self.inventory([spec], workspace_id)
         return await asyncio.to_thread(review_agent, spec, inventory)
 
-    async def inventory(self, agents: Sequence[AgentSpec]) -> Inventory:
-        """Return the inventory of the workspace. Starts unknown plugins of these agents."""
+    async def inventory(self, agents: Sequence[AgentSpec], workspace_id: str | None = None) -> Inventory:
+        """Return the inventory of a workspace, by default the own. Starts unknown plugins of these agents."""
         if self._inventories is None:
-            return Inventory(self._workspace)
+            return Inventory(workspace_id or self._workspace)
         async with self._applying:
             try:
-                return await self._inventories.with_discovery(agents)
+                return await self._inventories.with_discovery(agents, workspace_id)
             finally:
                 await self._supervisor.discovery.close()
 

@@ -216,7 +216,7 @@ def names_in(config: ConfigFile) -> dict[str, str]:
 def _resulting_config(
     config: ConfigFile, plugins: Mapping[str, PluginEntry], stored: StoredConfig, prune: bool
 ) -> tuple[ConfigFile, dict[str, Folder]]:
-    """Return models, tools, skills and workspaces as they would be stored, and the plugins by identity.
+    """Return what an inventory needs of a configuration as it would be stored, and the plugins by identity.
 
     Blocks.
     """
@@ -229,6 +229,7 @@ def _resulting_config(
     models: dict[str, ModelEntry] = {model.id: model for model in (*stored.config.models, *config.models)}
     tools = {entry.key: entry for entry in stored.config.tools}
     tools |= {entry.key: entry for entry in config.tools if entry_mistake(entry) is None}
+    agents = {spec.name: spec for spec in (*stored.config.agents, *config.agents)}
     workspaces = {entry.name: entry for entry in (*stored.workspaces, *config.workspaces)}
     return (
         msgspec.structs.replace(
@@ -237,6 +238,7 @@ def _resulting_config(
             tools=list(tools.values()),
             skills=list(dict.fromkeys([*stored.config.skills, *config.skills])),
             workspaces=list(workspaces.values()),
+            agents=list(agents.values()),
         ),
         kept | folders,
     )

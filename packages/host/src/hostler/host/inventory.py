@@ -21,6 +21,7 @@ from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.secrets.resolver import unreadable_secret
 from hostler.storage.port import Database
+from hostler.storage.stores import agents as agent_store
 from hostler.storage.stores import api_keys
 from hostler.tools.knowledge.port import KnowledgeService
 from hostler.tools.skills.service import Skills
@@ -74,9 +75,11 @@ class Inventories:
         """Return the inventory after starting the plugins of these agents that are unknown."""
         sources = {status.key: status.source for status in self.supervisor.status()}
         folders = {key: source for key, source in sources.items() if isinstance(source, Folder)}
+        workspace_id = workspace_id or self.workspace_id
         return replace(
             await self.after_change(self.config, folders, agents),
-            workspace_id=workspace_id or self.workspace_id,
+            workspace_id=workspace_id,
+            agents=await self._agents(workspace_id, agents),
         )
 
     async def after_change(
@@ -165,12 +168,15 @@ class Inventories:
         self._add_entries(tools, config)
         usable = [name for name, problem in skills.items() if problem is None]
         tools.names |= {skill_tool(name): f"skill:{name}" for name in usable}
-        allowances = self.allowances
+        allowances, workspace_id = self.allowances, workspace_id or self.workspace_id
         if config is not self.config:
             allowances = Allowances(self.workspace_id, config.workspaces)
+            agents = {spec.name for spec in config.agents}
+        else:
+            agents = await self._agents(workspace_id)
         offered = {} if self.knowledge is None else self.knowledge.offered(self.workspace_id)
         return Inventory(
-            workspace_id=workspace_id or self.workspace_id,
+            workspace_id=workspace_id,
             plugins={key: PluginFacts(found.runners, found.why) for key, found in plugins.items()},
             models={model.id: model.type for model in config.models},
             unusable_models=self._unusable_models(config),
@@ -180,9 +186,14 @@ class Inventories:
             skills=usable,
             unusable_skills={name: problem for name, problem in skills.items() if problem is not None},
             knowledge_bases=list(offered),
+            agents=agents,
             unreadable=unreadable_secret,
             allowances=allowances,
         )
+
+    async def _agents(self, workspace_id: str, more: Iterable[AgentSpec] = ()) -> set[str]:
+        stored = await self.db.read(lambda tx: agent_store.names(tx, workspace_id))
+        return {*stored, *(spec.name for spec in more)}
 
     def _unusable_models(self, config: ConfigFile) -> dict[str, str]:
         active = {model.id: model for model in self.config.models}

@@ -12,6 +12,7 @@ from hostler.runs.records import record, record_of
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import run_notes, runs
 from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
+from hostler.storage.stores.run_rows import Run
 from hostler_protocol.calls import RunCreateParams
 from hostler_protocol.errors import (
     CancelledCallError,
@@ -27,6 +28,13 @@ MAX_DEPTH = 8
 """Maximum depth of child runs: it stops an agent that calls itself."""
 MAX_CHILDREN = 64
 """Maximum number of unfinished children of one run."""
+MAX_UNFINISHED_FAMILY = 256
+"""Maximum number of unfinished runs below the first run of a family: its children, theirs and so on.
+
+Otherwise they could fill the queue, from which the runs of everybody start.
+"""
+MAX_FAMILY = 10_000
+"""Maximum number of runs below the first run of a family, finished or not; each new one counts them."""
 CHILD_RETRY_SECONDS = 1.0
 
 Wait = Callable[[str, str, float], Awaitable[RunRecord]]
@@ -61,9 +69,7 @@ class RunController:
 
     async def create(self, parent: CallScope, params: RunCreateParams) -> Effect | HostlerError:
         """Open a child run; the reply is its RunRecord. Return the error if the parent may open none."""
-        refused, own_lane = await self._db.read(lambda tx: _standing(tx, parent))
-        if refused is not None:
-            return refused
+        own_lane = await self._db.read(lambda tx: runs.get(tx, parent.workspace_id, parent.run_id).lane)
         inherited = parent.event.envelope
         envelope = EventEnvelope(
             event_type="api.invoked",
@@ -73,7 +79,7 @@ class RunController:
             bot_id=inherited.bot_id,
             conversation_id=params.conversation_id,
             thread_id=inherited.thread_id if params.conversation_id is not None else None,
-            actor=params.actor or inherited.actor,
+            actor=inherited.actor,
             data=params.data,
             metadata={"parent_run_id": parent.run_id},
         )
@@ -94,7 +100,8 @@ class RunController:
             own = run_notes.hold(tx, parent.run_id)
             if own is None or own.cancel_reason is not None:
                 return CancelledCallError("this run is being cancelled: it begins no further children")
-            return pending.work(tx)
+            # behind that lock, so that calls made at once are counted one after the other
+            return _too_many(tx, parent.workspace_id, own) or pending.work(tx)
 
         def settled(opened: Any, error: HostlerError | None) -> None:
             if error is not None or isinstance(opened, HostlerError):
@@ -121,16 +128,22 @@ class RunController:
         return await self.record(parent.workspace_id, run_id)
 
 
-def _standing(tx: Tx, parent: CallScope) -> tuple[HostlerError | None, str]:
-    """Return why the run may open no further child, or None, and the run's lane."""
-    own = runs.get(tx, parent.workspace_id, parent.run_id)
-    depth, ancestor = 1, own
-    while ancestor.parent_run_id is not None:
-        depth += 1
-        if depth > MAX_DEPTH:
-            return InvalidArgumentError(f"child runs may be {MAX_DEPTH} deep, no more"), own.lane
-        ancestor = runs.get(tx, parent.workspace_id, ancestor.parent_run_id)
-    if len(runs.children(tx, parent.workspace_id, parent.run_id, limit=MAX_CHILDREN)) >= MAX_CHILDREN:
-        text = f"{MAX_CHILDREN} children of this run are not over yet"
-        return RateLimitedError(text, CHILD_RETRY_SECONDS), own.lane
-    return None, own.lane
+def _too_many(tx: Tx, workspace_id: str, own: Run) -> HostlerError | None:
+    """Return why a run may open no further child, or None."""
+    depth, first = 1, own
+    while first.parent_run_id is not None:
+        above = runs.find(tx, workspace_id, first.parent_run_id)
+        if above is None:  # deleted meanwhile
+            break
+        depth, first = depth + 1, above
+    if depth > MAX_DEPTH:
+        return InvalidArgumentError(f"child runs may be {MAX_DEPTH} deep, no more")
+    if len(runs.children(tx, workspace_id, own.run_id, limit=MAX_CHILDREN)) >= MAX_CHILDREN:
+        return RateLimitedError(f"{MAX_CHILDREN} children of this run are not over yet", CHILD_RETRY_SECONDS)
+    family = runs.family(tx, workspace_id, first.run_id, MAX_FAMILY)
+    if family.size >= MAX_FAMILY:
+        return InvalidArgumentError(f"run {first.run_id} may have {MAX_FAMILY:,} runs below it, no more")
+    if family.unfinished >= MAX_UNFINISHED_FAMILY:
+        text = f"{MAX_UNFINISHED_FAMILY} runs below run {first.run_id} are not over yet"
+        return RateLimitedError(text, CHILD_RETRY_SECONDS)
+    return None

@@ -8,6 +8,7 @@ import msgspec
 
 from hostler.domain.agents import Agent
 from hostler.domain.budgets import Account, accounts_of, merge_accounts
+from hostler.domain.child_runs import ParentBounds
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
 from hostler.domain.granted_resources import ResourceCatalog
@@ -91,7 +92,7 @@ def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Resourc
     event = _event_of(origin.event)
     configuration = configure(manifest.config_schema, origin.agent.spec.config)
     grant = (
-        _grant(manifest, origin.agent, event, configuration, catalog)
+        _grant(tx, run, origin.agent, event, _Offered(manifest, configuration, catalog))
         if run.grant_json is None
         else decode_grant(run.grant_json)
     )
@@ -116,13 +117,15 @@ def _past(tx: Tx, run: Run) -> Past:
     )
 
 
-def _grant(
-    manifest: AgentRunnerManifest,
-    agent: Agent,
-    event: Event,
-    configuration: Configuration,
-    catalog: ResourceCatalog,
-) -> Grant:
+class _Offered(NamedTuple):
+    """What the runner asks for, what the agent's configuration chooses, and what the workspace has."""
+
+    manifest: AgentRunnerManifest
+    configuration: Configuration
+    catalog: ResourceCatalog
+
+
+def _grant(tx: Tx, run: Run, agent: Agent, event: Event, offered: _Offered) -> Grant:
     """Build the grant; it is frozen with the first attempt."""
     scopes = scopes_for(
         workspace_id=event.workspace_id,
@@ -131,14 +134,34 @@ def _grant(
         envelope=event.envelope,
     )
     return grant_for(
-        manifest=manifest,
+        manifest=offered.manifest,
         agent=agent,
         event=event,
-        configuration=configuration,
-        catalog=catalog,
+        configuration=offered.configuration,
+        catalog=offered.catalog,
         state_keys=scopes.keys,
         state_closed=scopes.missing,
+        above=_bounds_above(tx, run),
     )
+
+
+def _bounds_above(tx: Tx, run: Run) -> ParentBounds | None:
+    """Return the bounds from the runs above; None if no run created it, or what it is a retry or fork of.
+
+    A retried or forked child run keeps its bounds: its input is still what a runner wrote.
+    """
+    while run.parent_run_id is None:
+        source = sources.find(tx, run.workspace_id, run.run_id)
+        if source is None:
+            return None
+        made_from = runs.find(tx, run.workspace_id, source.source_run_id)
+        if made_from is None:  # deleted meanwhile
+            return ParentBounds()
+        run = made_from
+    parent = runs.find(tx, run.workspace_id, run.parent_run_id)
+    if parent is None or parent.grant_json is None:  # deleted meanwhile
+        return ParentBounds()
+    return decode_grant(parent.grant_json).bounds_below
 
 
 def _origin(tx: Tx, run: Run) -> Origin:

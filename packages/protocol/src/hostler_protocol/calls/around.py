@@ -55,7 +55,10 @@ class RunListParams(CallParams):
 
 
 class RunEventsParams(CallParams):
-    """`run.events`: the entries of a run's journal after position `after`."""
+    """`run.events`: the entries of a run's journal after position `after`.
+
+    Of a child run of another agent, the data of what it called and read is `{"withheld": true}`.
+    """
 
     target_run_id: str | None = None
     after: Count = 0
@@ -70,7 +73,12 @@ class RunCancelParams(CallParams):
 
 
 class RunCreateParams(CallParams):
-    """`run.create`: start a child run of the named agent, and wait up to `wait` seconds for its end."""
+    """`run.create`: start a child run of the named agent, and wait up to `wait` seconds for its end.
+
+    The `allowed_agents` of the calling run's agent say which agents may be named. The child acts for the
+    calling run's actor, in its conversation or in none: any other `actor` or `conversation_id` is refused.
+    `input` refers to artifacts that the calling run may read.
+    """
 
     agent: str
     input: Input

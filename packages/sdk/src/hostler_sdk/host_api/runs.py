@@ -60,7 +60,12 @@ class Runs(Group):
 
         With `wait`, the call returns when the child has ended, after `wait` seconds at the latest; `output`
         of the record holds what it said. The child inherits deadline and budget, and is cancelled with this
-        run.
+        run. Its agent has to be named in `resource_policy.allowed_agents` of this run's agent. The child acts
+        for the actor of this run (`actor` may repeat it, and name no other), in this conversation or in none,
+        and its input refers to artifacts that this run may read.
+
+        Unauthorized: this run may create no runs, or names another actor. NotFound: the agent is not allowed
+        or does not exist, the conversation is another one, or this run may not see an artifact.
 
             child = await ctx.runs.create("translator", ctx.input.text, wait=60)
             yield message(child.output.text if child.output else child.status)

@@ -113,6 +113,11 @@ def active(tx: Tx, workspace_id: str) -> list[Agent]:
     return [agent for row in rows if isinstance(agent := _read(workspace_id, row), Agent)]
 
 
+def names(tx: Tx, workspace_id: str) -> list[str]:
+    """Return the names of all agents that are not deleted."""
+    return [row["name"] for row in tx.all(_q.names, workspace_id=workspace_id, limit=MAX_AGENTS)]
+
+
 def unreadable(tx: Tx, workspace_id: str) -> dict[str, str]:
     """Return why agents cannot be read by this build: name to reason."""
     rows = tx.all(_q.page, workspace_id=workspace_id, after="", limit=MAX_AGENTS)

@@ -39,6 +39,9 @@ FROM agents a JOIN agent_versions v
 WHERE a.workspace_id = :workspace_id AND a.name > :after AND a.deleted_at IS NULL
 ORDER BY a.name LIMIT :limit
 
+-- name: names
+SELECT name FROM agents WHERE workspace_id = :workspace_id AND deleted_at IS NULL ORDER BY name LIMIT :limit
+
 -- name: version
 SELECT agent_id, version, spec, spec_digest, created_at FROM agent_versions
 WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version = :version

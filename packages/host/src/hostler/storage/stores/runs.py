@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -274,6 +274,19 @@ def children(
         _q.children, workspace_id=workspace_id, parent_run_id=parent_run_id, after=after, limit=limit
     )
     return [run_of(row) for row in rows]
+
+
+class Family(NamedTuple):
+    """The number of runs below a run: its children, theirs and so on."""
+
+    size: int
+    unfinished: int
+
+
+def family(tx: Tx, workspace_id: str, run_id: str, limit: int) -> Family:
+    """Count the runs below a run, up to `limit`."""
+    (row,) = tx.all(_q.family, workspace_id=workspace_id, run_id=run_id, limit=limit)
+    return Family(int(row["size"]), int(row["unfinished"]))
 
 
 def lane_is_free(tx: Tx, lane: str) -> bool:
