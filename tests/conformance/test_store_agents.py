@@ -69,6 +69,8 @@ def test_disabling_is_a_version_and_the_agent_is_still_listed(database: SqlDatab
     assert (off.version, off.spec.enabled) == (2, False)
     assert write(database, lambda tx: agents.apply(tx, "w1", spec(enabled=False))) == off
     assert read(database, lambda tx: agents.active(tx, "w1")) == [off]
+    assert read(database, lambda tx: agents.names(tx, "w1")) == [off.name]
+    assert read(database, lambda tx: agents.names(tx, "w2")) == []
     assert write(database, lambda tx: agents.apply(tx, "w1", spec())).version == 3
 
 
@@ -77,6 +79,7 @@ def test_a_deleted_name_used_again_is_another_agent(database: SqlDatabase) -> No
     assert write(database, lambda tx: agents.delete(tx, "w1", "echo"))
     assert not write(database, lambda tx: agents.delete(tx, "w1", "echo"))
     assert read(database, lambda tx: agents.active(tx, "w1")) == []
+    assert read(database, lambda tx: agents.names(tx, "w1")) == []
     assert read(database, lambda tx: agents.find(tx, "w1", "echo")) is None
     assert read(database, lambda tx: agents.by_id(tx, "w1", old.agent_id)) is None
     assert read(database, lambda tx: agents.version(tx, "w1", old.agent_id, 1)) == old

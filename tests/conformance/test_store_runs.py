@@ -269,6 +269,25 @@ async def test_cancelling_is_noted_once_and_only_while_it_matters(database: SqlD
     assert await database.write(lambda tx: runs.request_cancel(tx, "w1", "r1", "late", by="ada")) is None
 
 
+async def test_a_family_is_counted_through_runs_that_have_ended(database: SqlDatabase) -> None:
+    async def family(run_id: str, limit: int = 100, ws: str = "w1") -> tuple[int, int]:
+        return await database.read(lambda tx: runs.family(tx, ws, run_id, limit))
+
+    await opened(database, new("top"))
+    assert await family("top") == (0, 0)
+    for name, parent in (("a", "top"), ("b", "top"), ("a1", "a"), ("a2", "a"), ("a11", "a1")):
+        await opened(database, new(name, lane=name, parent_run_id=parent))
+    await opened(database, new("other", lane="other"))
+    assert await family("top") == (5, 5)
+    for name in ("a", "a1"):
+        await move(database, name, 1, "cancelled", status_code="cancelled")
+    assert await family("top") == (5, 3)
+    assert await family("a") == (3, 2)
+    assert await family("a11") == (0, 0)
+    assert (await family("top", limit=4))[0] == 4
+    assert await family("top", ws="w2") == (0, 0)
+
+
 async def test_runs_are_found_in_their_workspace_only(database: SqlDatabase) -> None:
     await opened(database, new("r1"))
     assert await database.read(lambda tx: runs.find(tx, "w2", "r1")) is None

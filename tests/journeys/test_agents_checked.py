@@ -269,6 +269,49 @@ def test_an_agent_that_is_saved_over_http_is_checked(hostler: CommandLine, echo:
         assert warning in client.get("/v1/problems").json()["items"]
 
 
+def test_agents_that_runs_may_create_runs_of_are_shown_and_looked_up(
+    hostler: CommandLine, echo: Path
+) -> None:
+    def agents(*allowed: str, helper: bool = True) -> dict[str, Any]:
+        desk: dict[str, Any] = {
+            "name": "desk",
+            "runner": ECHO_RUNNER,
+            "resource_policy": {"allowed_agents": list(allowed)},
+        }
+        others = [{"name": "shop.help", "runner": ECHO_RUNNER}] if helper else []
+        return {"agents": [{**one, "event_types": []} for one in (desk, *others)]}
+
+    place = "resource_policy.allowed_agents"
+    for dry in (True, False):
+        looked = hostler("apply", written(hostler, [echo], agents("desk", "shop.*")), *["--dry-run"] * dry)
+        assert (looked.status, place in looked.err) == (0, False), looked.err
+    changed = hostler("apply", written(hostler, [echo], agents("shop.hlep", "desk", "shpo.*", helper=False)))
+    told = [
+        f"{place}[0]: there is no agent 'shop.hlep'; did you mean 'shop.help'?",
+        f"{place}[2]: no agent matches 'shpo.*'",
+    ]
+    assert changed.status == 0
+    assert all(one in changed.err for one in told), changed.err
+    with hostler.serving() as server, server.client() as client:
+        shown = hostler("agents", "show", "desk")
+        assert all(one in shown.out for one in told), shown.out
+        assert "shpo.*" in hostler("agents", "show", "desk", "--json").out
+        stored = client.get("/v1/agents/desk").json()
+        assert stored["spec"]["resource_policy"]["allowed_agents"] == ["shop.hlep", "desk", "shpo.*"]
+        assert [(one["place"], one["severity"]) for one in stored["problems"]] == [
+            (f"{place}[0]", "warning"),
+            (f"{place}[2]", "warning"),
+        ]
+        body = {**stored["spec"], "resource_policy": {"allowed_agents": ["shop.help"]}}
+        assert client.put("/v1/agents/desk", json=body).json()["problems"] == []
+        # without the agent that it names there is something to say again
+        assert hostler("agents", "remove", "shop.help").status == 0
+        server.wait_log(f"agent desk: {place}[0]: there is no agent 'shop.help'")
+        cleared = client.put("/v1/agents/desk", json={**body, "resource_policy": {}}).json()
+        assert cleared["spec"]["resource_policy"]["allowed_agents"] is None
+        assert cleared["problems"] == []
+
+
 def test_settings_of_a_run_are_checked_before_it(hostler: CommandLine, echo: Path) -> None:
     for serving in (False, True):
         if serving:

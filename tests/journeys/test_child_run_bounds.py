@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler.storage.port import Tx
 from hostler.storage.stores import events, runs
 from hostler_protocol.content import ArtifactElement
 from support.stepping import WORKSPACE, Ended, Latch, Stage, Steps, stage, within
@@ -39,8 +40,13 @@ def errors(ended: Ended) -> list[str]:
 async def family(host: Stage, parent: Ended | str) -> list[dict[str, Any]]:
     """The child runs of a run, in their order."""
     run_id = parent if isinstance(parent, str) else parent.record.run_id
-    found = await host.host.db.read(lambda tx: runs.page(tx, WORKSPACE, limit=100))
-    return [msgspec.structs.asdict(run) for run in reversed(found) if run.parent_run_id == run_id]
+
+    def read(tx: Tx) -> list[dict[str, Any]]:
+        found = runs.page(tx, WORKSPACE, limit=1_000)
+        assert len(found) < 1_000
+        return [msgspec.structs.asdict(run) for run in reversed(found) if run.parent_run_id == run_id]
+
+    return await host.host.db.read(read)
 
 
 def below(ended: Ended, number: int = 0) -> Any:
@@ -265,6 +271,97 @@ async def test_a_run_reads_what_a_child_of_another_agent_said_and_not_what_it_re
         # a run of the same agent may read what the agent may read
         own = await host.run([child(steps, agent="main"), *watch, ["tell"]], **ADA)
         assert SECRET in json.dumps(own.told[1])
+
+
+async def test_a_retried_or_forked_child_keeps_the_bounds_of_the_runs_above_it(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        await host.agent(**may("middle"))
+        rich = {"allow_cross_conversation_history": True}
+        await host.agent("middle", "resumable", **may("last", **rich))
+        await host.agent("last")
+        await host.run([["say", SECRET]], agent="middle", **BOB)
+        spy: Steps = [
+            ["call", "history.page", {"conversation_id": "bob-talk"}],
+            child([], agent="last"),
+            ["tell"],
+        ]
+        by_person = await host.run(spy, agent="middle", **ADA)
+        assert codes(by_person) == ["ok", "ok"], "what the agent may do for a person"
+        parent = await host.run([child(spy, agent="middle"), ["tell"]], **ADA)
+        (born,) = await family(host, parent)
+        reruns, actor = host.host.reruns, "user:operator"
+        again = await reruns.retry(WORKSPACE, born["run_id"], actor=actor)
+        twice = await reruns.retry(WORKSPACE, (await host.ended(again)).record.run_id, actor=actor)
+        fork = await reruns.fork(WORKSPACE, born["run_id"], actor=actor, at=0, effects=True)
+        for run_id in (born["run_id"], again, twice, fork):
+            ended = await host.ended(run_id)
+            assert codes(ended) == ["not_found", "not_found"], run_id
+            assert await family(host, ended) == []
+        # its parent was under way no more: the bounds are those it had
+        await host.agent(**may("middle", "last", **rich))
+        later = await reruns.retry(WORKSPACE, born["run_id"], actor=actor)
+        assert codes(await host.ended(later)) == ["not_found", "not_found"]
+
+
+# -- how many, how fast ---------------------------------------------------------------------------
+
+
+async def test_children_created_at_once_are_counted_one_after_the_other(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path, cancel_grace_seconds=60) as host:
+        await host.agent(**may("child"))
+        await host.agent("child")
+        one = child([["until_cancelled"]], wait=0)
+        top = await host.start([["together", *[[one]] * 70], ["tell"], ["until_cancelled"]], **ADA)
+        await host.seen(top, "message.completed")
+        assert len(await family(host, top)) == 64
+        await host.cancel(top)
+        ended = await host.ended(top)
+        assert sorted(code for code in codes(ended) if code != "ok") == ["rate_limited"] * 6
+
+
+async def test_a_family_of_runs_is_bounded_in_number_and_depth(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path, cancel_grace_seconds=60) as host:
+        await host.agent(**may("child"))
+        await host.agent("child", **may("child"))
+        leaf = child([["until_cancelled"]], wait=0)
+        # each goes on without those above it, which have ended
+        branch = child([*[leaf] * 60, ["tell"]])
+        top = await host.start([*[branch] * 5, ["tell"], ["until_cancelled"]], **ADA)
+        await host.seen(top, "message.completed")
+        branches = await family(host, top)
+        leaves = [await family(host, one["run_id"]) for one in branches]
+        assert [len(of_one) for of_one in leaves] == [60, 60, 60, 60, 15]
+        assert {one["status"] for one in branches} == {"completed"}
+        last = await host.ended(branches[-1]["run_id"])
+        # the branch itself is one of the 256
+        assert codes(last) == ["ok"] * 15 + ["rate_limited"] * 45
+        assert f"256 runs below run {top}" in errors(last)[0]
+        await host.cancel(top)
+        await host.ended(top)
+        for run in [one for of_one in leaves for one in of_one]:
+            await host.cancel(run["run_id"])
+
+        def deep(levels: int) -> list[Any]:
+            return child([deep(levels - 1), ["say", "done"]] if levels else [["say", "bottom"]])
+
+        line = [await host.run([deep(8)], **ADA)]
+        while born := await family(host, line[-1]):
+            line.append(await host.ended(born[0]["run_id"]))
+        assert len(line) == 9, "the first, and eight below it"
+        (refused,) = line[-1].entries("call", "run.create")
+        assert "child runs may be 8 deep" in refused["data"]["error"]["message"]
+        assert line[-1].said == ["done"]
+
+
+async def test_a_child_makes_its_calls_no_faster_than_its_parent(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        await host.agent(**may("child", rate={"calls_per_second": 1.0}))
+        await host.agent("child", resource_policy={"rate": {"calls_per_second": 100.0}})
+        reads = [["call", "host.info", {}]] * 3
+        ended = await host.run([child([*reads, ["tell"]]), ["tell"]], **ADA)
+        assert "rate_limited" in [one.get("error", {}).get("code") for one in below(ended)]
+        alone = await host.run([*reads, ["tell"]], agent="child", **ADA)
+        assert codes(alone) == ["ok"] * 3
 
 
 # -- what the input refers to ---------------------------------------------------------------------

@@ -146,6 +146,21 @@ async def test_nobody_else_grants_himself_the_tools_of_the_operators_machine(tmp
         assert [one["name"] for one in await own.list("tools")] == ["exec", "teller.add"]
 
 
+async def test_a_workspace_names_its_own_agents_as_those_that_its_runs_may_create(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as host, host.tenant() as tenant, host.tenant(WORKSPACE) as own:
+        for agent, names, unknown in (
+            (tenant, ["mine", "first"], ["first"]),
+            (own, ["mine", "first"], []),
+            (tenant, ["*", "fir*"], ["fir*"]),
+        ):
+            answer = await agent.put(resource_policy={"allowed_agents": names})
+            assert answer.status_code == 200, answer.text
+            problems = [one["problem"] for one in answer.json()["problems"]]
+            assert len(problems) == len(unknown)
+            assert all(repr(name) in problem for name, problem in zip(unknown, problems, strict=True))
+            assert "did you mean" not in str(problems), "agents of others are no suggestions"
+
+
 async def test_an_entry_says_what_agents_may_name_and_are_given(tmp_path: Path) -> None:
     async with sharing(tmp_path) as host, host.tenant() as tenant:
         assert (await tenant.put(resource_policy=EVERYTHING)).status_code == 200

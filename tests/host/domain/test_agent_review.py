@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -62,6 +63,7 @@ INVENTORY = Inventory(
     skills=["pdf"],
     unusable_skills={"long": "its description has 1,068 characters"},
     knowledge_bases=["handbook"],
+    agents={"a", "helper", "team.one"},
     unreadable={"env:GONE": "the environment variable GONE is not set"}.get,
 )
 
@@ -89,6 +91,7 @@ def test_what_is_right_is_not_spoken_of() -> None:
             "allowed_tool_names": ["*", "shop.*", "exec"],
             "allowed_kb_ids": ["handbook"],
             "allowed_skill_names": ["pdf"],
+            "allowed_agents": ["a", "helper", "team.*", "*"],
             "tool_approval": {"*": "required", "*.delete": "required", "shop.book": "never"},
             "budget": {"max_calls_per_run": 0},
         },
@@ -204,6 +207,14 @@ TOLD: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"config": {"key": "$ecret-9"}}, []),
     # its policy
+    (
+        {"resource_policy": {"allowed_agents": ["helpr", "Helper", "team.*", "crew.*"]}},
+        [
+            "~ resource_policy.allowed_agents[0]: there is no agent 'helpr'; did you mean 'helper'?",
+            "~ resource_policy.allowed_agents[1]: there is no agent 'Helper'; did you mean 'helper'?",
+            "~ resource_policy.allowed_agents[3]: no agent matches 'crew.*'",
+        ],
+    ),
     (
         {
             "resource_policy": {
@@ -358,3 +369,14 @@ def test_a_flood_of_mistakes_is_bounded() -> None:
         "resource_policy.tool_approval: has 5,000 names; at most 1,000 are allowed",
     ]
     assert len(found) == 102
+    several = ResourcePolicy(allowed_agents=names)
+    found = [
+        one.sentence
+        for one in review_agent(AgentSpec(name="a", runner=RUNNER, resource_policy=several), inventory)
+    ]
+    assert "resource_policy.allowed_agents: has 5,000 names; at most 1,000 are allowed" in found
+
+
+def test_agents_that_were_not_looked_up_are_taken_as_they_are() -> None:
+    policy = {"allowed_agents": ["anybody", "any.*"]}
+    assert told({"resource_policy": policy}, dataclasses.replace(INVENTORY, agents=None)) == []
