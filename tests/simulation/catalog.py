@@ -14,6 +14,7 @@ from simulation.judges import (
     effects,
     erased,
     facts,
+    families,
     leftovers,
     liveness,
     lost,
@@ -51,6 +52,7 @@ from simulation.workloads import (
     strikes,
     webhooks,
 )
+from simulation.workloads import families as climbers
 from simulation.workloads import runs as work
 
 ALWAYS = frozenset(
@@ -81,6 +83,7 @@ PLANNERS = (
     ahead.plan,
     rights.plan,
     anchors.plan,
+    climbers.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -118,6 +121,7 @@ _OTHERS = [
     doubts.judge,
     paid.judge,
     charges.judge,
+    families.judge,
     notices.judge,
 ]
 JUDGES = [*map(erased.sparing, _OTHERS), erased.judge]

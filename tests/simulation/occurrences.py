@@ -157,6 +157,9 @@ RUNS: dict[str, Count] = {
     "runs that completed": _runs("status = 'completed'"),
     "runs that failed by themselves": _runs("status_code IN ('runner.error', 'actor.busy')"),
     "child runs": _runs("parent_run_id IS NOT NULL"),
+    "child runs refused by a policy": _journal(
+        "kind = 'refusal' AND type = 'run.create' AND data LIKE '%allowed_agents%'"
+    ),
     "children of children": _sql(
         "SELECT count(*) FROM runs a JOIN runs b ON a.parent_run_id = b.run_id"
         " WHERE b.parent_run_id IS NOT NULL"

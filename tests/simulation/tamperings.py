@@ -21,6 +21,7 @@ from simulation.tampering import (
     standing,
     without,
 )
+from simulation.tamperings_families import FAMILIES
 from simulation.tamperings_left import LEFT
 from simulation.tamperings_lost import LOST
 from simulation.workloads import anchors
@@ -91,6 +92,7 @@ def two_processes(life: Life) -> None:
 TAMPERINGS = [
     Tampering("answers.judge", "as the workload says", note("wrong", text="as the workload says")),
     *LOST,
+    *FAMILIES,
     # -- attempts
     Tampering(
         "attempts._counts",

@@ -15,6 +15,7 @@ The input's text is a JSON list of steps; the first item of a step says which:
     listen COUNT SECONDS  do so several times, with a wait before each
     child STEPS           create a child run and wait for its end
     leave STEPS           create a child run, and go on
+    overreach BELOW       try to create runs that must not be created; BELOW: from a child too
     stubborn SECONDS      wait, and ignore a cancellation meanwhile
     fail                  fail the run
     fail_retryably        fail the run, so that the same event may succeed another time
@@ -48,7 +49,21 @@ FIELDS = [{"name": "size", "type": "select", "options": ["s", "xl"], "required":
 PONDER_SECONDS = 0.3
 """In which a runner that is refused something says nothing."""
 ANSWERED = frozenset(
-    {"set", "get", "tool", "ask", "pull", "listen", "child", "leave", "model", "stream", "shop", "desk"}
+    {
+        "set",
+        "get",
+        "tool",
+        "ask",
+        "pull",
+        "listen",
+        "child",
+        "leave",
+        "overreach",
+        "model",
+        "stream",
+        "shop",
+        "desk",
+    }
 )
 GAVE_UP = {"error": "gave up"}
 
@@ -222,6 +237,32 @@ class Work:
     async def child(self, steps: list[Any]) -> Any:
         child = await self.ctx.runs.create("child", json.dumps(steps), wait=60)
         return {"status": child.status}
+
+    async def overreach(self, below: bool) -> Any:
+        tries: dict[str, dict[str, Any]] = {
+            "agent": {"agent": "vault", "input": "[]"},
+            "actor": {"agent": "climber.helper", "input": "[]", "actor": {"actor_id": "somebody else"}},
+            "conversation": {"agent": "climber.helper", "input": "[]", "conversation_id": "of others"},
+            "file": {
+                "agent": "climber.helper",
+                "input": {"text": "[]", "attachments": [{"artifact_id": "?"}]},
+            },
+        }
+        answers: dict[str, Any] = {}
+        for name, given in tries.items():
+            try:
+                run = await self.ctx.runs.create(**given)
+            except HostError as error:
+                answers[name] = error.code
+            else:
+                self.wrong(f"it created run {run.run_id} with a foreign {name}")
+        if below:
+            child = await self.ctx.runs.create("climber.helper", json.dumps([["overreach", False]]), wait=60)
+            answers["below"] = child.status
+        return answers
+
+    def wrong(self, text: str) -> None:
+        outside().note("wrong", text=f"run {self.ctx.run_id}: {text}")
 
     async def model(self, text: str, seconds: float | None = None) -> Any:
         try:

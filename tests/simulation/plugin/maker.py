@@ -19,7 +19,6 @@ import json
 from typing import Any
 
 from hostler_sdk import HostError, Result, RunContext
-from simulation.outside import outside
 from simulation.plugin.actor import ANSWERED, Plain, Work, steps_of
 
 MORE = frozenset({"file", "scopes", "store", "recall", "look", "begin_and_stop", "calls"})
@@ -127,6 +126,3 @@ class MakersWork(Work):
             except HostError as error:
                 answers.append(error.code)
         return answers
-
-    def wrong(self, text: str) -> None:
-        outside().note("wrong", text=f"run {self.ctx.run_id}: {text}")
