@@ -20,7 +20,7 @@ from hostler.plugins.source import Folder, PluginSource, Remote
 from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.secrets.resolver import unreadable_secret
-from hostler.storage.port import Database
+from hostler.storage.port import Database, Tx
 from hostler.storage.stores import agents as agent_store
 from hostler.storage.stores import api_keys
 from hostler.tools.knowledge.port import KnowledgeService
@@ -64,23 +64,19 @@ class Inventories:
         A passive host assumes that names which it cannot check are right.
         """
         known = {status.key: self._known(status) for status in self.supervisor.status()}
-        facts = await self._with_others(known)
+        workspace_id = workspace_id or self.workspace_id
+        facts, agents = await self._with_stored(known, workspace_id)
         if self.running:
-            return await self._of(self.config, facts, workspace_id)
+            return await self._of(self.config, facts, agents, workspace_id)
         unchecked = {key: found if found.runners is not None else _UNKNOWN for key, found in facts.items()}
-        inventory = await self._of(self.config, unchecked, workspace_id)
+        inventory = await self._of(self.config, unchecked, agents, workspace_id)
         return replace(inventory, unlisted_tools=dict.fromkeys(inventory.unlisted_tools, ""))
 
     async def with_discovery(self, agents: Sequence[AgentSpec], workspace_id: str | None = None) -> Inventory:
         """Return the inventory after starting the plugins of these agents that are unknown."""
         sources = {status.key: status.source for status in self.supervisor.status()}
         folders = {key: source for key, source in sources.items() if isinstance(source, Folder)}
-        workspace_id = workspace_id or self.workspace_id
-        return replace(
-            await self.after_change(self.config, folders, agents),
-            workspace_id=workspace_id,
-            agents=await self._agents(workspace_id, agents),
-        )
+        return await self.after_change(self.config, folders, agents, workspace_id=workspace_id)
 
     async def after_change(
         self,
@@ -90,6 +86,7 @@ class Inventories:
         *,
         dry_run: bool = False,
         seconds: float = DISCOVERY_SECONDS,
+        workspace_id: str | None = None,
     ) -> Inventory:
         """Return the inventory with this configuration in place of the active one.
 
@@ -114,7 +111,11 @@ class Inventories:
         )
         known = {status.key: self._known(status) for status in self._kept(plugins)} | found
         facts = {key: known.get(key, Discovered(None, why=NOT_RUNNING)) for key in {*plugins, *known}}
-        return await self._of(config, await self._with_others(facts))
+        workspace_id = workspace_id or self.workspace_id
+        facts, stored = await self._with_stored(facts, workspace_id)
+        others = stored if config is self.config else {spec.name for spec in config.agents}
+        names = others | {spec.name for spec in agents}
+        return await self._of(config, facts, names, workspace_id)
 
     # -- plugins ----------------------------------------------------------------------------------
 
@@ -151,16 +152,26 @@ class Inventories:
                 task.cancel()  # the wait, not the start
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _with_others(self, facts: Mapping[str, Discovered]) -> dict[str, Discovered]:
-        """Add the remote plugins that have a key, and the shipped runners."""
-        remote = await self.db.read(api_keys.remote_plugins)
+    async def _with_stored(
+        self, facts: Mapping[str, Discovered], workspace_id: str
+    ) -> tuple[dict[str, Discovered], set[str]]:
+        """Add the remote plugins that have a key, and the shipped runners; return the names of agents too."""
+
+        def read(tx: Tx) -> tuple[Iterable[str], list[str]]:
+            return api_keys.remote_plugins(tx), agent_store.names(tx, workspace_id)
+
+        remote, agents = await self.db.read(read)
         others = dict.fromkeys(shipped_runners(), Discovered(None, why=NOT_RUNNING))
-        return {**others, **dict.fromkeys(remote, Discovered(None, why=NOT_CONNECTED)), **facts}
+        return {**others, **dict.fromkeys(remote, Discovered(None, why=NOT_CONNECTED)), **facts}, set(agents)
 
     # -- everything -------------------------------------------------------------------------------
 
     async def _of(
-        self, config: ConfigFile, plugins: Mapping[str, Discovered], workspace_id: str | None = None
+        self,
+        config: ConfigFile,
+        plugins: Mapping[str, Discovered],
+        agents: Collection[str],
+        workspace_id: str,
     ) -> Inventory:
         skills = await self._skills(config.skills)
         tools = _Tools()
@@ -168,12 +179,9 @@ class Inventories:
         self._add_entries(tools, config)
         usable = [name for name, problem in skills.items() if problem is None]
         tools.names |= {skill_tool(name): f"skill:{name}" for name in usable}
-        allowances, workspace_id = self.allowances, workspace_id or self.workspace_id
+        allowances = self.allowances
         if config is not self.config:
             allowances = Allowances(self.workspace_id, config.workspaces)
-            agents = {spec.name for spec in config.agents}
-        else:
-            agents = await self._agents(workspace_id)
         offered = {} if self.knowledge is None else self.knowledge.offered(self.workspace_id)
         return Inventory(
             workspace_id=workspace_id,
@@ -190,10 +198,6 @@ class Inventories:
             unreadable=unreadable_secret,
             allowances=allowances,
         )
-
-    async def _agents(self, workspace_id: str, more: Iterable[AgentSpec] = ()) -> set[str]:
-        stored = await self.db.read(lambda tx: agent_store.names(tx, workspace_id))
-        return {*stored, *(spec.name for spec in more)}
 
     def _unusable_models(self, config: ConfigFile) -> dict[str, str]:
         active = {model.id: model for model in self.config.models}

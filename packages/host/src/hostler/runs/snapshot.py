@@ -92,7 +92,12 @@ def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Resourc
     event = _event_of(origin.event)
     configuration = configure(manifest.config_schema, origin.agent.spec.config)
     grant = (
-        _grant(tx, run, origin.agent, event, _Offered(manifest, configuration, catalog))
+        _grant(
+            origin.agent,
+            event,
+            _Offered(manifest, configuration, catalog),
+            _bounds_above(tx, run, origin.source),
+        )
         if run.grant_json is None
         else decode_grant(run.grant_json)
     )
@@ -125,7 +130,7 @@ class _Offered(NamedTuple):
     catalog: ResourceCatalog
 
 
-def _grant(tx: Tx, run: Run, agent: Agent, event: Event, offered: _Offered) -> Grant:
+def _grant(agent: Agent, event: Event, offered: _Offered, above: ParentBounds | None) -> Grant:
     """Build the grant; it is frozen with the first attempt."""
     scopes = scopes_for(
         workspace_id=event.workspace_id,
@@ -141,23 +146,22 @@ def _grant(tx: Tx, run: Run, agent: Agent, event: Event, offered: _Offered) -> G
         catalog=offered.catalog,
         state_keys=scopes.keys,
         state_closed=scopes.missing,
-        above=_bounds_above(tx, run),
+        above=above,
     )
 
 
-def _bounds_above(tx: Tx, run: Run) -> ParentBounds | None:
+def _bounds_above(tx: Tx, run: Run, source: Source | None) -> ParentBounds | None:
     """Return the bounds from the runs above; None if no run created it, or what it is a retry or fork of.
 
     A retried or forked child run keeps its bounds: its input is still what a runner wrote.
     """
     while run.parent_run_id is None:
-        source = sources.find(tx, run.workspace_id, run.run_id)
         if source is None:
             return None
         made_from = runs.find(tx, run.workspace_id, source.source_run_id)
         if made_from is None:  # deleted meanwhile
             return ParentBounds()
-        run = made_from
+        run, source = made_from, sources.find(tx, run.workspace_id, made_from.run_id)
     parent = runs.find(tx, run.workspace_id, run.parent_run_id)
     if parent is None or parent.grant_json is None:  # deleted meanwhile
         return ParentBounds()
