@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from support.http_runs import Results, begin, cancel, follow, perform, record, send
+from support.loopback import NO_CERTIFICATES
 from support.postgres import PostgresServer
 from support.server_process import PLUGINS, HostProcess, config_file
 from support.two_hosts import LEASE, LOOKS, end_lease
@@ -139,3 +141,32 @@ async def _lease_renewed(first: HostProcess, second: HostProcess) -> None:
         for host in (first, second):
             assert (await ask(host.url, "GET", "/readyz")).status == 200
         await asyncio.sleep(0.5)
+
+
+async def test_what_one_host_is_told_the_other_does_too(tmp_path: Path, shared: str) -> None:
+    async with _two(tmp_path, shared) as (first, second):
+
+        async def put(path: str, entry: dict[str, Any]) -> None:
+            assert (await ask(first.url, "PUT", f"/v1/config/{path}", entry)).status == 200
+
+        wanted = {"name": "key", "workspace_id": "tenant", "rights": ["admin"]}
+        key = (await ask(first.url, "POST", "/v1/keys", wanted)).json()["key"]
+        headers = {"authorization": f"Bearer {key}"}
+        async with httpx.AsyncClient(base_url=second.url, headers=headers, verify=NO_CERTIFICATES) as tenant:
+
+            async def until(what: str, expected: list[str]) -> None:
+                """Wait until the tenant is offered this by the second host."""
+                while True:
+                    items = (await tenant.get(f"/v1/{what}")).json()["items"]
+                    if [one.get("model_id") or one["name"] for one in items] == expected:
+                        return
+                    await asyncio.sleep(0.1)
+
+            await put("models/small", {"id": "small", "base_url": "http://127.0.0.1:9/v1"})
+            await until("models", ["small"])
+            await put("tools/fetch:web", {"fetch": {"name": "web"}})
+            await put("workspaces/tenant", {"name": "tenant", "tools": ["web"]})
+            await until("tools", ["web"])
+            await put("workspaces/tenant", {"name": "tenant", "tools": [], "models": []})
+            await until("tools", [])
+            await until("models", [])

@@ -32,6 +32,7 @@ from hostler.pauses.encryption import LiveCipher, Locked, open_vault
 from hostler.plugins.supervisor import Supervisor
 from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database
+from hostler.storage.stores import installation
 from hostler.tools.skills.service import Skills
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -89,6 +90,8 @@ class Configurator:
         self._plugins: frozenset[str] = frozenset()
         """The plugins that entries gave to the supervisor."""
         self._applying = asyncio.Lock()
+        self._revision: bytes | None = None
+        """That of the configuration that is active."""
         self.problems: Sequence[ConfigProblem] = ()
         """The stored entries that are not in effect, as of the last `load` or `apply`."""
         self.on_anchors: Callable[[AuditAnchors | None], None] = lambda _: None
@@ -100,6 +103,14 @@ class Configurator:
         """Activate the stored configuration at a start. Entries that do not work become `problems`."""
         async with self._applying:
             await self._activate()
+
+    async def catch_up(self) -> bool:
+        """Activate the stored configuration if another host has changed it; return whether it has."""
+        if await self._db.read(installation.revision, brief=True) == self._revision:
+            return False
+        async with self._applying:
+            await self._activate()
+        return True
 
     async def export(self) -> ConfigFile:
         """Return the stored configuration as a file."""
@@ -231,6 +242,7 @@ class Configurator:
 
     async def _activate(self) -> None:
         """Activate the stored configuration. An entry that does not work becomes one of the `problems`."""
+        self._revision = await self._db.read(installation.revision)
         stored = await self._read()
         config = stored.config
         # first: what is new is offered only to those who may use it

@@ -35,10 +35,13 @@ from hostler.storage.stores import installation
 from hostler.storage.stores.redactions import take_over
 from hostler.tools.knowledge.port import KnowledgeService
 from hostler.version import VERSION
+from hostler_protocol.errors import StorageError
 from hostler_protocol.runs import RunRecord
 
 log = logging.getLogger(__name__)
 
+CONFIGURATION_SECONDS = 2.0
+"""Between looks for changes by other hosts of one database: one row by its key."""
 MCP_SECONDS = 20.0
 """How long unknown MCP servers get to list their tools before the first event is accepted."""
 ROUTED_POLL_SECONDS = 0.2
@@ -131,6 +134,7 @@ class Host:
             # no worker but this one notices in time that the lease is lost
             self.workers.start("lease", self._lease.keep, longest_wait=renewal)
             self.workers.start("recovery", self._lease.watch_others)
+            self.workers.start("configuration", self._follow_configuration)
         for agent in await self.event_router.agents(self.settings.workspace):
             add_shipped_runner(self.supervisor, agent.spec.runner)
         started = await self.supervisor.start_all(self.settings.plugin_start_seconds)
@@ -152,6 +156,20 @@ class Host:
         self.workers.start("agent review", self.diagnosis.watch().keep)
         self.workers.start("rerouting", self.rerouter.work)
         self.orchestrator.accepting = True
+
+    async def _follow_configuration(self, succeeded: Callable[[], None]) -> None:
+        """Activate what other hosts of the database change. A worker."""
+        while True:
+            await asyncio.sleep(CONFIGURATION_SECONDS)
+            try:
+                changed = await self.configurator.catch_up()
+            except StorageError as error:
+                log.warning("the configuration cannot be read now: %s", error.message)
+                continue
+            if changed:
+                log.info("another host changed the configuration")
+                await self.supervisor.start_all()
+            succeeded()
 
     async def _retention(self) -> Retention:
         return (await self.export()).retention or Retention()

@@ -24,7 +24,7 @@ from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import POLICY, PauseKeys, SkillFolder
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, audit, settings
+from hostler.storage.stores import agents, audit, installation, settings
 from hostler_protocol.errors import InvalidArgumentError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -126,6 +126,9 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
     return StoredConfig(config, recorded, reader.problems)
 
 
+_EFFECTIVE = frozenset({"added", "changed", "removed"})
+
+
 @dataclass(frozen=True, slots=True)
 class NewConfig:
     """A configuration to store, with its plugin entries by identity and the resulting changes."""
@@ -164,6 +167,8 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
         agents.apply(tx, ws, spec)
     for change in new.changes:
         _write_change(tx, ws, change, actor)
+    if any(change.change in _EFFECTIVE for change in new.changes):
+        installation.change_revision(tx)  # other hosts of the database look for it
 
 
 def _write_change(tx: Tx, workspace_id: str, change: Change, actor: str) -> None:
@@ -174,7 +179,7 @@ def _write_change(tx: Tx, workspace_id: str, change: Change, actor: str) -> None
             settings.delete(tx, workspace_id, change.kind, change.name)
     elif change.kind == "plugin" and change.before is not None and change.before["path"] != change.name:
         settings.delete(tx, workspace_id, "plugin", change.before["path"])  # the plugin moved to another path
-    if change.change in {"added", "changed", "removed"}:
+    if change.change in _EFFECTIVE:
         action = f"{change.kind}.{change.change}"
         audit.record(tx, workspace_id, actor=actor, action=action, target=change.name, body={})
 

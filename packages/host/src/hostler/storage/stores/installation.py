@@ -11,6 +11,7 @@ KEY_BYTES = 32
 """256 bits cannot be guessed."""
 _IDENTITY = "identity"
 _SYNCED = "synced"
+_REVISION = "configuration revision"
 
 _q = load(__file__)
 
@@ -44,6 +45,16 @@ async def make_durable(db: Database) -> None:
     Commits that need not wait for the disk are durable with the next synced one, if that writes anything.
     """
     await db.write(lambda tx: tx.run(_q.put, name=_SYNCED, value=tx.now.to_bytes(8)), synced=True)
+
+
+def change_revision(tx: Tx) -> None:
+    """Note that the configuration has changed."""
+    tx.run(_q.put, name=_REVISION, value=secrets.token_bytes(16))
+
+
+def revision(tx: Tx) -> bytes | None:
+    """Return what changes with the configuration, or None if it never did."""
+    return find(tx, _REVISION)
 
 
 def find(tx: Tx, name: str) -> bytes | None:
