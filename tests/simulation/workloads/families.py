@@ -28,7 +28,7 @@ def plan(draft: Draft) -> None:
         {**VAULT, "name": "climber.helper", "resource_policy": {"allowed_agents": ["climber.*", "vault"]}},
     ]
     for number in range(chance.choice([1, 1, 2])):
-        name = f"f{number}"
+        name = f"v{number}"
         steps = [["overreach", chance.random() < 0.7], ["say", f"{name}.a"]]
         if chance.random() < 0.4:
             steps.insert(0, ["tool", "note", f"{name}.b"])
