@@ -28,6 +28,7 @@ retention: {events: 30}
 working_folders: {per: run}
 pause_key: ["env:KEY"]
 workspaces: [{name: tenant-a, models: [small]}]
+audit_anchors: {key: "env:ANCHOR_KEY", file: /var/anchors}
 """,
     name="c.yaml",
 )
@@ -44,6 +45,7 @@ NAMES = {
     "working_folders": "policy",
     "pause_key": "policy",
     "workspace": "tenant-a",
+    "audit_anchors": "policy",
 }
 EMPTY = StoredConfig(ConfigFile())
 

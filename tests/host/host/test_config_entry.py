@@ -31,6 +31,7 @@ ENTRIES: dict[str, tuple[dict[str, Any], str]] = {
     "retention": ({"events": 3}, POLICY),
     "pause_key": ({"keys": ["env:A"]}, POLICY),
     "working_folders": ({"per": "run"}, POLICY),
+    "audit_anchors": ({"key": "env:A", "file": "/a"}, POLICY),
 }
 
 

@@ -55,7 +55,7 @@ COMMANDS: Mapping[str, CliCommand] = {
         "configuration",
         "export",
         OPERATE,
-        "Write the configuration as one file for `hostler apply`. Secrets stay references.",
+        "Write the configuration as one file for `hostler apply`.",
     ),
     "doctor": CliCommand(
         "doctor",
