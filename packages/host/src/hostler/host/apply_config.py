@@ -25,6 +25,7 @@ from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read
 from hostler.host.config_file import ConfigSource
 from hostler.host.config_review import Reviewer, names_in
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
+from hostler.host.nested_folders import find_nested
 from hostler.host.plugin_entries import add_shipped_runner, folder_of, identify_stored, stored_by_name
 from hostler.host.stored_config import NewConfig, StoredConfig, read_config, write_config
 from hostler.models.catalog import Build, ModelCatalog, usable_catalog
@@ -261,6 +262,10 @@ class Configurator:
             ConfigProblem(kind="tool", name=entry.key, problem=mistake.text)
             for entry in config.tools
             for mistake in self.reviewer.tool_mistakes(entry)
+        ]
+        unusable += [
+            ConfigProblem(kind="tool", name=entry.key, problem=mistake.text, place=mistake.place)
+            for entry, mistake in await find_nested(config.tools)
         ]
         problems += unusable
         usable = {entry.key for entry in config.tools} - {problem.name for problem in unusable}

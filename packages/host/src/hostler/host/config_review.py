@@ -26,6 +26,7 @@ from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import ENTRY_KINDS, POLICY, PauseKeys, entries_by_kind
 from hostler.host.config_file import ConfigSource, entry_mistakes
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
+from hostler.host.nested_folders import find_nested
 from hostler.host.plugin_entries import folder_of, identify, identify_stored
 from hostler.host.stored_config import StoredConfig
 from hostler.models.catalog import model_mistakes
@@ -108,6 +109,8 @@ class Reviewer:
         for kind, at, name, entry, mistake in self._entry_mistakes(config):
             known = entry is not None and before[kind].get(name) == entry
             review.add(kind, at, name, mistake, known=known)
+        for at, key, entry, mistake in await _nested(config, stored.config, prune=prune):
+            review.add("tool", at, key, mistake, known=before["tool"].get(key) == entry)
         if (mistake_or_none := _unknown_webhook(config, stored.config, prune=prune)) is not None:
             review.add("audit_anchors", None, POLICY, mistake_or_none)
         for at, name, mistake in await asyncio.to_thread(self._skill_mistakes, config.skills):
@@ -166,6 +169,19 @@ class Reviewer:
             ]
             return [(number, path, Mistake("", error)) for number, path, error in errors if error is not None]
         return [(None, name, Mistake("", f"{name}: {why}", "warning")) for name, why in broken]
+
+
+async def _nested(
+    config: ConfigFile, stored: ConfigFile, *, prune: bool
+) -> list[tuple[int | None, str, ToolEntry, Mistake]]:
+    """Return the servers whose folders others may replace, as they would be stored."""
+    numbers = {entry.key: number for number, entry in enumerate(config.tools) if entry_mistake(entry) is None}
+    kept = [] if prune else [entry for entry in stored.tools if entry.key not in numbers]
+    return [
+        (numbers.get(entry.key), entry.key, entry, mistake)
+        for entry, mistake in await find_nested([*kept, *config.tools])
+        if numbers
+    ]
 
 
 def _unknown_webhook(config: ConfigFile, stored: ConfigFile, *, prune: bool) -> Mistake | None:
