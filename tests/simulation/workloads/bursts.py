@@ -116,8 +116,8 @@ async def send_again(life: Life, action: Action) -> None:
         _wrong(life, f"event {name} was sent again with another body, and accepted")
     if before is not None and not again.duplicate:
         _wrong(life, f"event {name} was acknowledged, and accepted as new when it was sent again")
-    # what a run absorbed and did not pull is a run of its own after its end
-    if before is not None and before["outcome"] not in (again.outcome, "steered"):
+    # what a run absorbed and did not pull is a run of its own after its end, and what was deferred is decided
+    if before is not None and before["outcome"] not in (again.outcome, "steered", "deferred"):
         _wrong(life, f"event {name} was {before['outcome']}, and {again.outcome} when it was sent again")
 
 
