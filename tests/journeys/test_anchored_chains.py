@@ -109,6 +109,25 @@ def test_anchors_in_another_place_do_when_the_file_is_gone_and_the_settings_too(
     assert "row 2: it is missing" in str(anchored.broken("--anchor", kept, "--anchor-key", "env:ANCHOR_KEY"))
 
 
+def test_the_last_line_counts_without_its_end_and_one_that_is_being_written_does_not(
+    anchored: Anchored, tmp_path: Path
+) -> None:
+    lines = anchored.file.read_text().splitlines()
+    at = max(number for number, line in enumerate(lines) if '"seq":3' in line)
+    kept = tmp_path / "kept"
+    kept.write_text("\n".join(lines[: at + 1]))  # without the end of the line
+    anchored.file.write_text("\n".join(lines[:1]) + "\n" + lines[at][:40])
+    assert anchored.broken() is None, "a host may be writing it now"
+    anchored.cut_off(upto=2)
+    assert "row 3: it is missing" in str(anchored.broken("--anchor", kept))
+
+
+def test_a_file_of_anchors_that_cannot_be_read_is_no_file_without_anchors(anchored: Anchored) -> None:
+    anchored.file.unlink()
+    anchored.file.mkdir()
+    assert anchored.refused() == (1, f"{anchored.file} cannot be read: Is a directory")
+
+
 def test_a_line_that_was_altered_is_found(anchored: Anchored) -> None:
     lines = anchored.file.read_text().splitlines()
     at = next(number for number, line in enumerate(lines) if '"seq":3' in line)

@@ -147,8 +147,8 @@ async def test_what_was_read_can_be_written_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"config": {"key": "***", "address": "elsewhere"}}, "a config that is otherwise the same"),
-        ({"runner": OTHER_RUNNER, "config": {"key": "***"}}, "another runner"),
+        ({"config": {"key": "***", "address": "elsewhere"}}, "takes the rest of config as it is"),
+        ({"runner": OTHER_RUNNER, "config": {"key": "***"}}, "is another runner"),
         ({"name": "new", "config": {"key": "***"}}, "none is stored here"),
     ],
     ids=["another address", "another runner", "another agent"],
@@ -161,7 +161,7 @@ async def test_nobody_moves_a_secret_that_he_does_not_know(
         spec = agent(**change)
         refused = await read("PUT", f"/v1/agents/{spec['name']}", spec)
         assert (refused.status_code, refused.json()["code"]) == (400, "invalid_argument")
-        assert "config.key: '***' stands for" in refused.json()["detail"]
+        assert "config.key: '***' " in refused.json()["detail"]
         assert why in refused.json()["detail"]
         assert (await read.said()) == f"{HAS_IT} for here", "nothing changed"
         known = agent(**change)
@@ -183,7 +183,7 @@ async def test_an_operator_changes_the_rest_of_a_config_and_not_where_a_secret_g
         for wrong in (model(api_key="***", base_url="https://e.example/v1"), model(api_key="***", id="new")):
             refused = await read("PUT", f"/v1/config/models/{wrong['id']}", wrong)
             assert refused.status_code == 400
-            assert "api_key: '***' stands for" in refused.json()["detail"]
+            assert "api_key: '***' " in refused.json()["detail"]
         both = {"models": [model(api_key="***", id="a")], "agents": [agent(runner=OTHER_RUNNER)]}
         both["agents"][0]["config"]["key"] = "***"
         told = (await read("POST", "/v1/config", both)).json()["detail"]

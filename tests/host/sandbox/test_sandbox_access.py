@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,16 +15,13 @@ on_each = pytest.mark.parametrize(("mechanism", "user"), combinations() if sys.p
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder outside of /tmp, since a sandbox has a /tmp of its own."""
-    made = Path(tempfile.mkdtemp(prefix="access-", dir="/var/tmp"))
-    made.chmod(0o755)
-    readable = made / "readable"
+def folder(folder: Path) -> Path:
+    """With a program that only its owner may read."""
+    readable = folder / "readable"
     readable.mkdir(mode=0o700)
     (readable / "tool").write_text("#!/bin/sh\nexit 0\n")
     (readable / "tool").chmod(0o700)
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
+    return folder
 
 
 @on_each

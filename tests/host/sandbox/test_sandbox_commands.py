@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import shutil
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,14 +29,6 @@ on_each = pytest.mark.parametrize("mechanism", MECHANISMS)
 LIMITS = SandboxLimits(memory_bytes=256 * MIB, processes=64, seconds=60.0, output_bytes=100_000)
 BOUND_SECONDS = 60.0
 """Of whatever is waited for; it only has to end what hangs."""
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder outside of /tmp, since a sandbox has a /tmp of its own."""
-    made = Path(tempfile.mkdtemp(prefix="sandbox-", dir="/var/tmp"))
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
 
 
 def python(code: str, folder: Path, **changes: Any) -> SandboxSpec:

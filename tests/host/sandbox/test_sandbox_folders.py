@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,15 +19,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are L
 MECHANISMS = asyncio.run(find_capabilities()).mechanisms if sys.platform == "linux" else ()
 on_each = pytest.mark.parametrize("mechanism", MECHANISMS)
 LIMITS = SandboxLimits(memory_bytes=256 * MIB, disk_bytes=4 * MIB, files=100, seconds=60.0, output_bytes=1000)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder outside of /tmp, since a sandbox has a /tmp of its own."""
-    made = Path(tempfile.mkdtemp(prefix="folders-", dir="/var/tmp"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
 
 
 def spec_of(code: str, *writable: Path) -> SandboxSpec:

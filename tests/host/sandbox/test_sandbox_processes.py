@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,15 +16,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are L
 PLACES = combinations() if sys.platform == "linux" else []
 on_each = pytest.mark.parametrize(("mechanism", "user"), PLACES)
 with_namespaces = pytest.mark.parametrize("user", [user for one, user in PLACES if one == "bubblewrap"])
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder outside of /tmp, since a sandbox has a /tmp of its own."""
-    made = Path(tempfile.mkdtemp(prefix="processes-", dir="/var/tmp"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
 
 
 ATTACKS = r"""

@@ -6,8 +6,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,15 +18,6 @@ PLACES = combinations() if sys.platform == "linux" else []
 with_namespaces = pytest.mark.parametrize("user", [user for one, user in PLACES if one == "bubblewrap"])
 on_each = pytest.mark.parametrize(("mechanism", "user"), PLACES)
 without_namespaces = pytest.mark.parametrize("user", [user for one, user in PLACES if one == "landlock"])
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder outside of /tmp, since a sandbox has a /tmp of its own; short, as addresses must be."""
-    made = Path(tempfile.mkdtemp(prefix="s-", dir="/var/tmp"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
 
 
 SERVERS = r"""

@@ -6,11 +6,8 @@ import asyncio
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,15 +33,6 @@ def same_digest() -> tuple[str, str]:
             return found[digest], name
         found[digest] = name
     raise AssertionError("none found")
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder outside of /tmp, since a sandbox has a /tmp of its own."""
-    made = Path(tempfile.mkdtemp(prefix="users-", dir="/var/tmp"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
 
 
 @as_root

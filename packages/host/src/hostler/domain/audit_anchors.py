@@ -74,6 +74,10 @@ class Anchor(Lenient):
     signature: str = ""
 
 
+class NoAnchorError(ValueError):
+    """A line holds no whole anchor."""
+
+
 _anchors = msgspec.json.Decoder(Anchor)
 
 
@@ -116,15 +120,15 @@ def signed(anchor: Anchor, key: str) -> bytes:
 def read_anchor(line: bytes, keys: Sequence[str]) -> Anchor:
     """Read a line with a signed anchor; what stands before it, like the header of a syslog, is ignored.
 
-    ValueError says what is wrong: it is no anchor, or none of the keys signed it.
+    NoAnchorError if there is none; ValueError if none of the keys signed it.
     """
     start = line.find(b"{")
     if start < 0:
-        raise ValueError("there is no anchor in it")
+        raise NoAnchorError("there is no anchor in it")
     try:
         anchor = _anchors.decode(line[start:])
     except msgspec.DecodeError as error:
-        raise ValueError(f"it holds no anchor ({error})") from None
+        raise NoAnchorError(f"it holds no anchor ({error})") from None
     if not any(hmac.compare_digest(anchor.signature.encode(), _sign(anchor, key).encode()) for key in keys):
         raise ValueError("its signature does not match: it was altered, or another key signed it")
     return anchor

@@ -23,7 +23,13 @@ Forms = Callable[[str], Mapping[str, str] | None]
 T = TypeVar("T")
 
 _NONE_STORED = f"{HIDDEN!r} stands for a stored secret, and none is stored here: write the secret"
-_ELSEWHERE = f"{HIDDEN!r} stands for the secret that is stored for {{}}: write it again, or the one for this"
+_STAYS = f"{HIDDEN!r} keeps the stored secret where it is, which "
+_OTHER_SERVICE = f"{_STAYS}is another provider or base_url: write the secret for this one"
+_OTHER_RUNNER = f"{_STAYS}is another runner: write the secret for this one"
+_OTHER_CONFIG = (
+    f"{_STAYS}takes the rest of config as it is: write the secret again, or use a key with the right "
+    "'installation'"
+)
 
 
 def without_secrets(entry: T, forms: Forms) -> T:
@@ -42,7 +48,7 @@ def complete_model(entry: ModelEntry, stored: ModelEntry | None) -> tuple[ModelE
     if stored is None or not _is_secret(stored.api_key):
         return entry, [Mistake("api_key", _NONE_STORED)]
     if (entry.provider, entry.base_url) != (stored.provider, stored.base_url):
-        return entry, [Mistake("api_key", _ELSEWHERE.format("another provider or base_url"))]
+        return entry, [Mistake("api_key", _OTHER_SERVICE)]
     return msgspec.structs.replace(entry, api_key=stored.api_key), []
 
 
@@ -67,13 +73,13 @@ def complete_agent(
         if name not in kept and form.get(name, "secret") == "secret"
     ]
     after = {**spec.config, **kept}
-    if kept and stored is not None:
-        where = ""
-        if spec.runner != stored.runner:
-            where = "another runner"
-        elif same_config and after != before:
-            where = "a config that is otherwise the same"
-        mistakes += [Mistake(key_place("config", name), _ELSEWHERE.format(where)) for name in kept if where]
+    why = None
+    if stored is not None and spec.runner != stored.runner:
+        why = _OTHER_RUNNER
+    elif same_config and after != before:
+        why = _OTHER_CONFIG
+    if why is not None:
+        mistakes += [Mistake(key_place("config", name), why) for name in kept]
     return msgspec.structs.replace(spec, config=after), mistakes
 
 

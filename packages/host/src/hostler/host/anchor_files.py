@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hostler.domain.audit_anchors import AuditAnchors, read_anchor
+from hostler.domain.audit_anchors import AuditAnchors, NoAnchorError, read_anchor
 from hostler.domain.type_fit import convert
 from hostler.host.audit_anchors import key_of
 from hostler.host.audit_heads import read_noted
@@ -42,8 +42,8 @@ class AnchorFiles:
         """Yield what all files noted, file by file and line by line.
 
         InvalidArgumentError for a named file that is missing or holds something else, and without the key.
-        StorageError for a line that was altered, and if the configured file is missing: it may have been
-        removed.
+        StorageError for a line that was altered, and if the configured file is missing, which may have been
+        removed, or cannot be read.
         """
         own = None if self._settings is None or self._settings.file is None else Path(self._settings.file)
         if own is not None:
@@ -60,20 +60,19 @@ class AnchorFiles:
                 yield from self._anchors(path)
 
     def _anchors(self, path: Path) -> Iterator[Noted]:
-        number = 0
-        with path.open("rb") as file:
-            while line := file.readline(MAX_LINE_BYTES):
-                number += 1
-                if not line.strip() or (number > 1 and not line.endswith(b"\n")):  # a host writes it now
-                    continue
-                try:
-                    anchor = read_anchor(line, self._signing_keys(path))
-                except ValueError as error:
-                    raise StorageError(f"{path}, line {number}: {error}") from None
-                if self._installation is not None and anchor.installation != self._installation:
-                    raise InvalidArgumentError(f"{path}, line {number}: the anchor is of another database")
-                when = datetime.fromtimestamp(anchor.at, UTC).isoformat(" ", "seconds")
-                yield from (Noted(end, f"{path}, line {number}, at {when}") for end in anchor.chains)
+        for number, line in _lines(path):
+            try:
+                anchor = read_anchor(line, self._signing_keys(path))
+            except NoAnchorError as error:
+                if number > 1 and not line.endswith(b"\n"):
+                    return  # a host writes it now
+                raise StorageError(f"{path}, line {number}: {error}") from None
+            except ValueError as error:
+                raise StorageError(f"{path}, line {number}: {error}") from None
+            if self._installation is not None and anchor.installation != self._installation:
+                raise InvalidArgumentError(f"{path}, line {number}: the anchor is of another database")
+            when = datetime.fromtimestamp(anchor.at, UTC).isoformat(" ", "seconds")
+            yield from (Noted(end, f"{path}, line {number}, at {when}") for end in anchor.chains)
 
     def _signing_keys(self, path: Path) -> list[str]:
         if not self._keys:
@@ -88,6 +87,19 @@ def stored_settings(tx: Tx) -> tuple[AuditAnchors | None, str | None]:
     found = settings.find(tx, DEFAULT_WORKSPACE, "audit_anchors", POLICY)
     entry = None if found is None else convert(found.spec, AuditAnchors, "audit_anchors")
     return entry, installation.known_identity(tx)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file that are not empty, with their numbers. StorageError."""
+    number = 0
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(MAX_LINE_BYTES):
+                number += 1
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _holds_a_list(path: Path) -> bool:

@@ -176,11 +176,12 @@ async def _nested(
 ) -> list[tuple[int | None, str, ToolEntry, Mistake]]:
     """Return the servers whose folders others may replace, as they would be stored."""
     numbers = {entry.key: number for number, entry in enumerate(config.tools) if entry_mistake(entry) is None}
+    if not numbers:
+        return []
     kept = [] if prune else [entry for entry in stored.tools if entry.key not in numbers]
     return [
         (numbers.get(entry.key), entry.key, entry, mistake)
         for entry, mistake in await find_nested([*kept, *config.tools])
-        if numbers
     ]
 
 

@@ -168,7 +168,7 @@ class Host:
                 continue
             if changed:
                 log.info("another host changed the configuration")
-                await self.supervisor.start_all()
+                await self.supervisor.start_all(0)  # a slow start must not keep the next change waiting
             succeeded()
 
     async def _retention(self) -> Retention:
