@@ -34,7 +34,7 @@ from hostler.pauses.service import PauseService
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse
-from hostler.storage.stores import api_keys, journal, pause_calls, pauses, runs
+from hostler.storage.stores import api_keys, journal, pause_calls, pause_claims, pauses, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import StoredEntry
 from hostler.storage.stores.run_rows import NewRun, Run
@@ -348,6 +348,7 @@ class Attempts:
         """The attempt is lost: the run goes on from its journal."""
 
         def work(tx: Tx) -> Run:
+            pause_claims.attempt_lost(tx, run.run_id, run.attempt, cause="lost", actor="h1")
             runs.transition(tx, run.run_id, None, "queued", cause="lost", actor="h1", restart=False)
             tx.run(SQL.claim, run_id=run.run_id)
             runs.transition(tx, run.run_id, None, "running", cause="test", actor="h1")

@@ -18,7 +18,8 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import run_endings
 from hostler_protocol.calls import InteractionParams
 from hostler_protocol.errors import CancelledCallError, ConflictError, HostError, PayloadTooLargeError
-from support.call_attempt import Attempts, CallAttempt, ada, attempts_on
+from support.call_attempt import Attempts, CallAttempt, ada, attempt_grant, attempts_on
+from support.gates import Gate
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 APPROVAL = Question("approval", CallName("tool.call", "d", 1), {}, tool_name="search")
@@ -289,9 +290,42 @@ async def test_a_new_question_waits_until_the_calls_of_the_last_pause_are_made_a
         ask(first, 1)
         await first.asked(1)
     await first.decide(person, yes(first))
-    async with attempts.attempt(again=await attempts.lost(first.run), blocked_seconds=-1.0) as second:
+    again = await attempts.lost(first.run)
+    async with attempts.attempt(again=again, hold_seconds=0.0, blocked_seconds=-1.0) as second:
         with pytest.raises(ConflictError, match="were not made again"):
             await second.held.ask(question(second, 2))
         assert second.requested == []
+        assert second.parked == 0, "it would be queued at once, without end"
     pause, _ = await second.pause()
     assert pause.status == "resuming"
+
+
+async def test_a_new_question_waits_as_long_as_an_approved_tool_works(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_calls, "SHARED_LOOK_SECONDS", 0.01)
+    person = await ada(attempts.world)
+    grant = attempt_grant(tool_approval={"search": "required"})
+    async with attempts.attempt(grant, hold_seconds=0.0, blocked_seconds=-1.0) as attempt:
+        gate = attempts.tools.gate = Gate()
+        approved = attempt.begin("tool.call")
+        (asked,) = await attempt.asked()
+        await attempt.decide(person, Action(call_id=asked.call_id, type="approve"))
+        await gate.reached()
+        later = attempt.begin("tool.call", parameters={"text": "another"})
+        looks = 3
+        done = asyncio.Event()
+
+        def looked() -> None:
+            nonlocal looks
+            looks -= 1
+            if looks == 0:
+                done.set()
+
+        attempt.held.looked = looked
+        async with asyncio.timeout(30):
+            await done.wait()
+        assert later not in attempt.runner.answers, "it is neither refused nor asked yet"
+        gate.open()
+        assert (await attempt.runner.answer(approved)).result == 1
+        assert len(await attempt.asked(2)) == 2

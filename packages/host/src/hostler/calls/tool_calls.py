@@ -193,20 +193,9 @@ class ToolCalls:
         if self.held is None:
             text = "needs a person or a client, and this host cannot ask anybody"
             raise UnauthorizedError(f"tool {call.tool!r} {text}")
-        verdict = await self.held.ask(
-            Question(
-                kind=kind,
-                name=call.name,
-                parameters=call.arguments,
-                tool_name=call.tool,
-                pin=call.pin,
-                rule=rule or self.scope.grant.tool_approvals.get(call.tool),
-                model_call_id=call.params.tool_call_id,
-                resolution=call.resolution,
-                begun_under=begun_under,
-                reason=reason,
-            )
-        )
+        rule = rule or self.scope.grant.tool_approvals.get(call.tool)
+        question = replace(_question(kind, call), rule=rule, begun_under=begun_under, reason=reason)
+        verdict = await self.held.ask(question)
         refused = refusal_of(verdict, f"the call of {call.tool}")
         if refused is None:
             return verdict
@@ -220,14 +209,16 @@ class ToolCalls:
         """Continue a call of an earlier attempt that was lost before it knew the outcome."""
         arguments = call.arguments if intent.arguments is None else intent.arguments
         call = replace(call, arguments=arguments, resolution=intent.resolution)
+        lost = "the attempt that called it was lost before it knew the outcome"
         again = call.pin.effect in _REPEATABLE or call.pin.effect == "reconcilable"
+        if call.pin.effect == "reconcilable" and await self._is_doubted(call):  # before the tool's own word
+            with self._working():
+                return await self._doubt(call, lost)
         if again and intent.pause_id is not None:  # decided then: this finds what goes with the outcome
             call = _decided(call, await self._ask("approval", call, begun_under=self._key(call)))
         with self._working():
             if not again:
-                return await self._doubt(
-                    call, "the attempt that called it was lost before it knew the outcome"
-                )
+                return await self._doubt(call, lost)
             if call.pin.effect == "reconcilable":
                 found = await self._look_up(call)
                 if isinstance(found, Found):
@@ -235,6 +226,9 @@ class ToolCalls:
                 if isinstance(found, HostlerError):
                     return await self._doubt(call, found.message)
             return await self._perform(call)
+
+    async def _is_doubted(self, call: _Call) -> bool:
+        return self.held is not None and await self.held.is_doubted(_question("in_doubt", call))
 
     async def _carry_out(self, call: _Call) -> ToolCallReply:
         with self._working():
@@ -398,6 +392,18 @@ class ToolCalls:
 def _decided(call: _Call, verdict: Verdict) -> _Call:
     """The call with what was decided of it; a tool that was approved anew is called as it is now."""
     return replace(call, verdict=verdict, pin=verdict.pin or call.pin)
+
+
+def _question(kind: QuestionKind, call: _Call) -> Question:
+    return Question(
+        kind=kind,
+        name=call.name,
+        parameters=call.arguments,
+        tool_name=call.tool,
+        pin=call.pin,
+        model_call_id=call.params.tool_call_id,
+        resolution=call.resolution,
+    )
 
 
 def _sentence(result: Any) -> str:

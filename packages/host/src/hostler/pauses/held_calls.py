@@ -20,7 +20,7 @@ from hostler.domain.pauses import MAX_CALLS, OnMessage
 from hostler.journal.run_log import RunLog
 from hostler.pauses.question import Question, Verdict
 from hostler.pauses.requests import Questions
-from hostler.pauses.verdicts import find_verdict
+from hostler.pauses.verdicts import find_verdict, is_doubted
 from hostler.storage.port import Tx
 from hostler.storage.stores import pause_calls, pause_claims, pauses, run_notes
 from hostler.storage.stores.pause_claims import ClaimRefused
@@ -44,12 +44,16 @@ log = logging.getLogger(__name__)
 
 
 class _Entered(NamedTuple):
-    """The result of a step: verdicts by call id, calls that people have to decide, calls that are refused."""
+    """The result of a step: verdicts by call id, calls that people have to decide, calls that are refused.
+
+    `going_on`: a tool that was decided about is being called in this attempt.
+    """
 
     verdicts: dict[str, Verdict]
     asked: list[PausedCall]
     refused: dict[str, HostlerError]
     pause: Pause | None
+    going_on: bool
 
 
 @dataclass(slots=True)
@@ -107,6 +111,10 @@ class HeldCalls:
                 del self._waiting[question.call_id]
             if not self._waiting:
                 self._stop_timer()
+
+    async def is_doubted(self, question: Question) -> bool:
+        """Whether people are asked, or were asked, what came of a call that an attempt before began."""
+        return await self.journal.db.read(lambda tx: is_doubted(tx, self.run, question))
 
     def changed(self) -> None:
         """Look again: something about this run's pause was decided or withdrawn."""
@@ -194,14 +202,16 @@ class HeldCalls:
 
     async def _wait(self, entered: _Entered) -> None:
         """Wait until something changes, at most until it is time to look without a notification."""
+        blocked = _blocks(entered.pause)
         if entered.pause is not None and entered.pause.status == "needs_review":
             self._stop_timer()
             if self.park is not None:
                 self.park()
+        elif blocked:
+            self._stop_timer()  # parked, it would be queued at once, since its pause is decided, and again
         elif self._hold_timer is None:
             self._start_timer()  # asked by an attempt before: it is held once more
-        blocked = _blocks(entered.pause)
-        self._note_blocked(blocked)
+        self._note_blocked(blocked and not entered.going_on)
         shared = self.journal.db.shared
         look = SHARED_LOOK_SECONDS if shared or blocked else LOOK_SECONDS
         try:
@@ -211,7 +221,7 @@ class HeldCalls:
             pass
 
     def _note_blocked(self, blocked: bool) -> None:
-        """A question of a runner that left out what it asked before would wait for ever."""
+        """Refuse questions that would wait for ever, since the runner left out what it asked before."""
         now = asyncio.get_running_loop().time()
         if not blocked:
             self._blocked_since = None
@@ -263,7 +273,8 @@ class HeldCalls:
         mine = {question.call_id for question in questions}
         calls_now = [] if pause is None else pause_calls.of_pause(tx, pause)
         asked = [call for call in calls_now if call.call_id in mine and not call.settled]
-        return _Entered(verdicts, asked, refused, pause)
+        going_on = any(call.execution == "reserved" and call.epoch == run.attempt for call in calls_now)
+        return _Entered(verdicts, asked, refused, pause, going_on)
 
     # -- the hold time ----------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from hostler.domain.approvers import rule_of
 from hostler.domain.pause_values import Pause, PausedCall, args_hash
 from hostler.pauses.question import AskAgainError, Question, Verdict
 from hostler.storage.port import Tx
-from hostler.storage.stores import approval_rules, pause_calls, pause_claims, pause_votes
+from hostler.storage.stores import approval_rules, pause_calls, pause_claims, pause_votes, pauses
 from hostler.storage.stores.pause_claims import ClaimRefused
 from hostler.storage.stores.run_rows import Run
 from hostler.tools.port import ToolService, present_tool
@@ -38,6 +38,16 @@ def find_verdict(
     if pause.status != "resuming":
         return "waits"
     return _settled(tx, run, call, question, tools)
+
+
+def is_doubted(tx: Tx, run: Run, question: Question) -> bool:
+    """Whether people are asked, or were asked, what came of this making of the call: their word counts."""
+    pause = pauses.unsettled(tx, run.run_id)
+    call = None if pause is None else _call(tx, pause, question)
+    if call is None:
+        return False
+    begun = call.decision == "approved" and call.execution == "reserved"
+    return not begun or call.resolution > question.resolution
 
 
 def _settled(
