@@ -1,8 +1,9 @@
 """Nothing twice: a tool of the default class runs once per call, an idempotent one has one effect.
 
 An agent whose policy is `restart` has its runs begin again in any case, with all that they did: "choosing it
-means that repeating is fine" (docs/decisions, going-on-from-the-journal). A look-up cannot know of a request
-that is still on its way to the service: one that comes after it is not counted.
+means that repeating is fine" (docs/decisions, going-on-from-the-journal). Neither a look-up nor a person who
+says that nothing happened can know of a request that is still on its way to the service: one that comes
+afterwards is not counted.
 """
 
 from __future__ import annotations
@@ -37,15 +38,19 @@ def judge(life: Life) -> list[str]:
 
 
 def _overtaken(life: Life) -> set[Effect]:
-    """Return the effects whose request was on its way when a look-up of their key found nothing."""
-    missed: dict[str, list[float]] = defaultdict(list)
+    """Return the effects whose request was on its way when a look-up, or a person, found nothing."""
+    missed: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for at, kind, data in life.outside.notes:
         if kind == "not found by key":
-            missed[data["key"]].append(at)
+            missed[(data["key"],)].append(at)
+        elif kind == "resolved" and data["outcome"] == "not_happened":
+            for call in (data["call"], data["text"]):
+                missed[data["run"], call].append(at)
     return {
         one
         for one in life.outside.effects
-        if one.sent is not None and any(one.sent < at <= one.at for at in missed[one.key])
+        if one.sent is not None
+        and any(one.sent < at <= one.at for at in (*missed[(one.key,)], *missed[one.run, one.call]))
     }
 
 

@@ -362,7 +362,7 @@ class Person:
         made = [effect for effect in effects if effect.call in (call.call_id, text) and effect.made]
         outcome, result = ("happened", {"serial": made[-1].serial}) if made else ("not_happened", None)
         await host.ask(lambda h: h.pauses.resolve(self.caller, pause.id, call.call_id, outcome, result))
-        self.life.outside.note("resolved", run=pause.run_id, call=call.call_id, outcome=outcome)
+        self.life.outside.note("resolved", run=pause.run_id, call=call.call_id, text=text, outcome=outcome)
 
     def _refused(self, error: HostlerError) -> None:
         self.life.outside.note(
