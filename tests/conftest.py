@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -53,3 +53,12 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """Commands change the umask of their process, which here is that of many other tests."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)

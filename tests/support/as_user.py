@@ -52,6 +52,7 @@ def open_up(paths: list[Path]) -> None:
 def main(arguments: list[str]) -> None:
     """Open up, become the user, become the command."""
     uid, end = int(arguments[0]), arguments.index("--")
+    os.umask(0o022)  # the folders above the paths are for others, whatever this process inherited
     open_up([Path(path).resolve() for path in arguments[1:end]])
     os.setgroups([])
     os.setresgid(uid, uid, uid)

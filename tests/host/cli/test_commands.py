@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,15 +27,6 @@ COMMANDS = [
     for group, found in GROUPS.items()
     for command in found.registered_commands
 ]
-
-
-@pytest.fixture(autouse=True)
-def umask_of_the_tests() -> Iterator[None]:
-    """Commands change that of their process, which here is that of many other tests."""
-    before = os.umask(0o022)
-    os.umask(before)
-    yield
-    os.umask(before)
 
 
 @pytest.mark.parametrize(("name", "callback"), COMMANDS, ids=[name for name, _ in COMMANDS])
