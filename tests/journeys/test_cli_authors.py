@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -62,9 +63,10 @@ def test_any_name_it_takes_makes_a_runner_that_loads(hostler: CommandLine, name:
 def test_the_suite_names_the_broken_rule(hostler: CommandLine) -> None:
     folder = hostler.cwd / "broken"
     folder.mkdir()
+    shutil.copy(BROKEN, folder)
     (folder / "hostler.yaml").write_text(
         "plugin: {author: acme, name: broken, version: 1.0.0}\n"
-        f'command: ["python", "{BROKEN}", "sequence_gap"]\n'
+        f'command: ["python", "{BROKEN.name}", "sequence_gap"]\n'
     )
     found = hostler("test", "./broken", "--only", "result_sequence", "--only", "initialize", "--json")
     verdicts = {check["check"]: check["ok"] for check in found.json}

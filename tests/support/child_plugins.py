@@ -7,11 +7,12 @@ import os
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hostler_protocol.results import decode_data
-from hostler_sdk.conformance.process import Candidate, PluginUnderTest
+from hostler_sdk.conformance.process import Candidate, PluginUnderTest, start_command
 from hostler_sdk.scripted import ObservedRun
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -28,13 +29,14 @@ def environment(**extra: str) -> dict[str, str]:
 
 def folder_plugin(folder: Path, **extra: str) -> Candidate:
     """A plugin folder served by the SDK."""
-    return Candidate(SERVE, folder, environment(**extra), STEP_SECONDS)
+    return Candidate(partial(start_command, SERVE, folder, environment(**extra)), STEP_SECONDS)
 
 
 def runner_file(folder: Path, code: str, **extra: str) -> Candidate:
     """A single file with a class `Told`, served by the SDK; `code` may be indented."""
     (folder / "told.py").write_text(textwrap.dedent(code), encoding="utf-8")
-    return Candidate([*SERVE, "--runner", "told.py:Told"], folder, environment(**extra), STEP_SECONDS)
+    command = [*SERVE, "--runner", "told.py:Told"]
+    return Candidate(partial(start_command, command, folder, environment(**extra)), STEP_SECONDS)
 
 
 def within(seconds: float, body: Callable[[], Awaitable[Any]]) -> Any:

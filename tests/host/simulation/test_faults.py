@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from hostler.cli.fault_page import plain_page
@@ -180,9 +181,10 @@ def test_a_runner_that_cannot_live_in_the_world_is_named(tmp_path: Path, work: s
     assert sorted(file.name for file in tmp_path.iterdir()) == ["blocking.py", "hostler.yaml"]
 
 
-def test_ctrl_c_ends_all_lives_and_leaves_no_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [(), ("--trusted",)], ids=["sandboxed", "trusted"])
+def test_ctrl_c_ends_all_lives_and_leaves_no_files(tmp_path: Path, words: tuple[str, ...]) -> None:
     running = subprocess.Popen(
-        command(CARELESS, "--faults", "--data", tmp_path / "data"),
+        command(CARELESS, "--faults", *words, "--data", tmp_path / "data"),
         env={**os.environ, "TMPDIR": str(tmp_path), "FORCE_COLOR": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -194,10 +196,13 @@ def test_ctrl_c_ends_all_lives_and_leaves_no_files(tmp_path: Path) -> None:
             piece = os.read(running.stderr.fileno(), 1000)
             assert piece, seen
             seen += piece
-        (folder,) = tmp_path.glob("hostler-faults-*")
+        below = psutil.Process(running.pid).children(recursive=True)
+        made = {*tmp_path.iterdir(), *(Path(one.cwd()) for one in below)}
+        (folder,) = [path for path in made if path.name.startswith(".hostler-faults-")]
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 130
     assert not folder.exists()
+    assert psutil.wait_procs(below, timeout=60)[1] == []
 
 
 # -- the fixture ----------------------------------------------------------------------------------

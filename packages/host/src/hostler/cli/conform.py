@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.options import DataOption, JsonOption, SettingsOption, data_directory
-from hostler.cli.output import FAILED, USAGE, fail, report_errors, write_json
+from hostler.cli.output import FAILED, USAGE, fail, note, report_errors, write_json
 from hostler.cli.terminal import err, out
 
 if TYPE_CHECKING:
+    from hostler.plugins.source import Folder, SingleFile
     from hostler_sdk.conformance import CheckResult
 
 
@@ -38,10 +39,17 @@ def conform(
         typer.Option("--with", metavar="FOLDER", help="With faults: a plugin with more tools; repeatable."),
     ] = None,
     settings: SettingsOption = None,
+    trusted: Annotated[
+        bool,
+        typer.Option("--trusted", help="Run a folder as an ordinary process, not in a sandbox."),
+    ] = False,
     as_json: JsonOption = False,
     data: DataOption = None,
 ) -> None:
     """Run the conformance tests of the protocol against a plugin.
+
+    A folder runs in the sandbox that a host would run it in, without network
+    and with an empty workspace; a single file is an ordinary process.
 
     Exit status 1 if it breaks a rule; each failed check shows the rule and
     what was seen. With --faults: if a run did something twice, lost
@@ -56,6 +64,7 @@ def conform(
             settings=settings or [],
             others=other or [],
             faults=fault or [],
+            trusted=trusted,
             data=data_directory(data),
             as_json=as_json,
         )
@@ -66,7 +75,7 @@ def conform(
     if unknown := sorted(set(only or ()) - CHECKS.keys()):
         fail(f"--only {unknown[0]}: unknown check; the checks are: {', '.join(CHECKS)}", USAGE)
     with report_errors():
-        results = asyncio.run(_check(plugin_source(plugin), only, data_directory(data)))
+        results = asyncio.run(_check(plugin_source(plugin), only, data_directory(data), trusted=trusted))
     if as_json:
         write_json(
             [{"check": r.name, "ok": r.ok, "left_out": r.left_out, "detail": r.detail} for r in results]
@@ -76,23 +85,30 @@ def conform(
     raise typer.Exit(0 if all(result.ok for result in results) else FAILED)
 
 
-async def _check(source: object, only: list[str] | None, data_dir: Path) -> list[CheckResult]:
+async def _check(
+    source: Folder | SingleFile, only: list[str] | None, data_dir: Path, *, trusted: bool
+) -> list[CheckResult]:
     from hostler.plugins.environment import Environments
     from hostler.plugins.limits import DEFAULT_START_LIMITS
-    from hostler.plugins.source import Folder, SingleFile, argv_of, launch_of, process_environment
-    from hostler_sdk.conformance import CHECKS, check_plugin
+    from hostler.plugins.source import Folder, argv_of, launch_of, process_environment
+    from hostler.plugins.tried_plugin import tried_plugin
+    from hostler_sdk.conformance import CHECKS, check_plugin, check_started
 
-    assert isinstance(source, Folder | SingleFile)
     launch = launch_of(source)
     environments = Environments(data_dir / "plugins" / "environments", DEFAULT_START_LIMITS)
     python = await environments.python_for(launch.requires, base=launch.cwd)
-    with err().status(f"testing {launch.identity.key}"):
-        return await check_plugin(
-            argv_of(launch, python),
-            cwd=launch.cwd,
-            env=process_environment(launch, python),
-            only=tuple(only) if only else tuple(CHECKS),
-        )
+    checks = tuple(only) if only else tuple(CHECKS)
+    testing = f"testing {launch.identity.key}"
+    if isinstance(source, Folder) and not trusted:
+        async with tried_plugin(source, launch, python, data_dir) as plugin:
+            with err().status(f"{testing}, sandboxed by {plugin.mechanism}"):
+                results = await check_started(plugin.start, only=checks)
+            for text in [*plugin.warnings, *(f"{one.kind}: {one.text}" for one in plugin.violations)]:
+                note(f"sandbox: {text}")
+            return results
+    with err().status(testing):
+        environment = process_environment(launch, python)
+        return await check_plugin(argv_of(launch, python), cwd=launch.cwd, env=environment, only=checks)
 
 
 def _show(results: list[CheckResult]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hostler.cli.output import report_errors, write_json
 from hostler.cli.run import parse_settings
 from hostler.cli.targets import plugin_folder
 from hostler.cli.terminal import err, out
+from hostler.sandbox.probe import find_sandbox
 from hostler.simulation.faults.report import is_clean
 from hostler.simulation.faults.trial import Lived, try_faults
 
@@ -23,6 +25,7 @@ def try_with_faults(
     settings: list[str],
     others: Sequence[str],
     faults: Sequence[str],
+    trusted: bool,
     data: Path,
     as_json: bool,
 ) -> bool:
@@ -41,6 +44,7 @@ def try_with_faults(
             others=[plugin_folder(other)[0] for other in others],
             faults=faults,
             environments=data / "plugins" / "environments",
+            sandbox=None if trusted else asyncio.run(find_sandbox()),
             on_lived=show,
         )
     if as_json:

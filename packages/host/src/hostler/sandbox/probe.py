@@ -115,7 +115,7 @@ async def check_mechanisms(capabilities: SandboxCapabilities) -> list[MechanismC
 async def _try_with_files(sandbox: MachineSandbox) -> str | None:
     """Run a trial with a secret file next to a workspace; return the failure, or None."""
     # not below /tmp: a sandbox may have its own writable /tmp
-    with tempfile.TemporaryDirectory(prefix=".hostler-doctor-", dir=_trial_folder()) as name:
+    with tempfile.TemporaryDirectory(prefix=".hostler-doctor-", dir=trial_folder()) as name:
         folder = Path(name)
         secret, own = folder / "secret", folder / "own"
         secret.write_text("")
@@ -160,7 +160,8 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:MAX_REASON_CHARS]
 
 
-def _trial_folder() -> str | None:
+def trial_folder() -> str | None:
+    """Return a folder outside of /tmp for the files of a trial; None: there is none, use the default one."""
     return next((place for place in ("/var/tmp", str(Path.home())) if Path(place).is_dir()), None)  # noqa: S108
 
 

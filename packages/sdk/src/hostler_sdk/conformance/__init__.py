@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from hostler_sdk.conformance.checks import CHECKS, INITIALIZE
-from hostler_sdk.conformance.process import STEP_SECONDS, Candidate, CheckResult, perform
+from hostler_sdk.conformance.process import (
+    STEP_SECONDS,
+    Candidate,
+    CheckResult,
+    PluginProcess,
+    StartPlugin,
+    perform,
+    start_command,
+)
 
-__all__ = ["CHECKS", "CheckResult", "check_plugin"]
+__all__ = ["CHECKS", "CheckResult", "PluginProcess", "StartPlugin", "check_plugin", "check_started"]
 
 
 async def check_plugin(
@@ -33,10 +42,19 @@ async def check_plugin(
         results = await check_plugin([sys.executable, "-m", "hostler_sdk.serve"], "my_plugin")
         assert all(result.ok for result in results), results
     """
+    environment = dict(os.environ if env is None else env)
+    folder = Path.cwd() if cwd is None else Path(cwd)
+    start = partial(start_command, list(command), folder, environment)
+    return await check_started(start, only=only, step_seconds=step_seconds)
+
+
+async def check_started(
+    start: StartPlugin, *, only: Collection[str] = tuple(CHECKS), step_seconds: float = STEP_SECONDS
+) -> list[CheckResult]:
+    """Run the conformance checks on a plugin that `start` starts, in a sandbox say; see `check_plugin`."""
     if unknown := sorted(set(only) - CHECKS.keys()):
         raise ValueError(f"no check is named {unknown[0]!r}; there are {', '.join(CHECKS)}")
-    environment = dict(os.environ if env is None else env)
-    candidate = Candidate(list(command), Path.cwd() if cwd is None else Path(cwd), environment, step_seconds)
+    candidate = Candidate(start, step_seconds)
     results: list[CheckResult] = []
     for name, check in CHECKS.items():
         if name in only:

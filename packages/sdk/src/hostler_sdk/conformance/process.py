@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -62,13 +62,74 @@ class CheckResult:
     left_out: bool = False
 
 
+class PluginProcess(Protocol):
+    """A started plugin: its pipes and its end."""
+
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+    stderr: asyncio.StreamReader
+
+    @property
+    def pid(self) -> int:
+        """Its number as this process sees it."""
+
+    async def wait(self) -> int:
+        """Wait for its end, and return its exit status; negative for a signal."""
+
+    async def kill(self) -> None:
+        """Kill it and all processes that it started, and wait until none is left."""
+
+
+StartPlugin = Callable[[], Awaitable[PluginProcess]]
+"""Starts the plugin anew. Raises ViolationError or HostlerError if it cannot be started."""
+
+
+async def start_command(command: list[str], folder: Path, environment: dict[str, str]) -> PluginProcess:
+    """Start a command as an ordinary process of this user."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=folder,
+            env=environment,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise ViolationError(f"the command {command[0]!r} cannot be started: {error}") from error
+    return _OrdinaryProcess(process)
+
+
+class _OrdinaryProcess:
+    """A process in a session of its own; what leaves the session outlives it."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.stdin, self.stdout, self.stderr = process.stdin, process.stdout, process.stderr
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def wait(self) -> int:
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, and its group with it
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.stdin.close()
+        await self._process.wait()
+
+
 @dataclass(slots=True)
 class Candidate:
     """The plugin under test, and how to start it."""
 
-    command: list[str]
-    folder: Path
-    environment: dict[str, str]
+    start: StartPlugin
     step_seconds: float = STEP_SECONDS
     offers_tools: bool | None = None
     """What its last answer to `initialize` said."""
@@ -84,17 +145,9 @@ class Candidate:
         if for_tools and self.offers_tools is False:
             raise NotOfferedError(NO_TOOLS)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self.command,
-                cwd=self.folder,
-                env=self.environment,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise ViolationError(f"the command {self.command[0]!r} cannot be started: {error}") from error
+            process = await self.start()
+        except HostlerError as error:
+            raise ViolationError(f"it cannot be started: {error.message}") from error
         plugin = PluginUnderTest(process, cut=cut, step_seconds=self.step_seconds)
         try:
             if initialize:
@@ -125,7 +178,7 @@ async def perform(name: str, check: Check, candidate: Candidate) -> CheckResult:
 class PluginUnderTest:
     """A running plugin, and the host's side of its connection."""
 
-    def __init__(self, process: asyncio.subprocess.Process, *, cut: bool, step_seconds: float) -> None:
+    def __init__(self, process: PluginProcess, *, cut: bool, step_seconds: float) -> None:
         # model calls get a fixed answer; there are no other resources
         self.session = HostSession(self.write, World(models="A fixed answer of the conformance suite."))
         self.frames: list[dict[str, Any]] = []
@@ -211,12 +264,11 @@ class PluginUnderTest:
 
     def close_input(self) -> None:
         """Close the plugin's standard input."""
-        if self._stdin is not None:
-            self._stdin.close()
+        self._stdin.close()
 
     def signal(self, number: int) -> None:
         """Send a signal to the process, not to its children."""
-        self._process.send_signal(number)
+        os.kill(self._process.pid, number)
 
     async def exit_status(self) -> int:
         """Wait for the process to exit, and return its status; negative for a signal."""
@@ -240,12 +292,12 @@ class PluginUnderTest:
         if self._cut:
             self._to_cut += data
             self._news.set()
-        elif self._stdin is not None and not self._stdin.is_closing():
+        elif not self._stdin.is_closing():
             self._stdin.write(data)
 
     async def _write_in_pieces(self) -> None:
         number = 0
-        while self._stdin is not None:
+        while True:
             await self._news.wait()
             self._news.clear()
             while self._to_cut:
@@ -258,7 +310,7 @@ class PluginUnderTest:
                 await asyncio.sleep(0.001)  # so that the pieces do arrive as pieces
 
     async def _read(self) -> None:
-        while self._stdout is not None and (data := await self._stdout.read(READ_BYTES)):
+        while data := await self._stdout.read(READ_BYTES):
             self._record(data)
             self.session.received(data)
         status = await self._process.wait()
@@ -285,7 +337,7 @@ class PluginUnderTest:
         await self.session.until(reached)
 
     async def _read_stderr(self) -> None:
-        while self._stderr is not None and (data := await self._stderr.read(READ_BYTES)):
+        while data := await self._stderr.read(READ_BYTES):
             self._stderr_tail = (self._stderr_tail + data)[-STDERR_BYTES:]
 
     def _said(self) -> str:
@@ -295,10 +347,7 @@ class PluginUnderTest:
 
     async def kill(self) -> None:
         """Kill the process and all processes that it started."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, and its group with it
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self.close_input()
-        await self._process.wait()
+        await self._process.kill()
         await self.session.aclose()
         for task in self._tasks[2:]:
             task.cancel()

@@ -13,17 +13,29 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
-from hostler.plugins.environment import Environments
+from hostler.plugins.environment import Environments, package_folder
 from hostler.plugins.limits import DEFAULT_START_LIMITS
+from hostler.plugins.sandbox_spec import spec_of
 from hostler.plugins.source import DEFAULT_COMMAND, Folder, launch_of, process_environment
+from hostler.sandbox.exit_status import ExitStatus
+from hostler.sandbox.machine import MachineSandbox
+from hostler.sandbox.port import MIB
+from hostler.sandbox.probe import trial_folder
 from hostler.simulation.faults.fault import Fault, read_fault
 from hostler.simulation.faults.report import Report
 from hostler_protocol.errors import HostError, InvalidArgumentError
+
+COMMAND = [sys.executable, "-m", "hostler.simulation.faults"]
+SETTINGS = {"PYTHONHASHSEED": "0"}
+MAX_OUTPUT_BYTES = 64 * MIB
+"""Of a trial in a sandbox: its reports, and what its plugins write to standard error."""
+STDOUT = 1
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -71,16 +83,21 @@ def try_faults(
     others: Sequence[Path] = (),
     faults: Sequence[str] = (),
     environments: Path | None = None,
+    sandbox: MachineSandbox | None = None,
     on_lived: OnLived = lambda _: None,
 ) -> list[Report]:
     """Try all runners of a plugin folder, or one, with each input.
 
     `others`: plugin folders whose tools it may use. `faults`: only these. `environments`: where packages that
-    the plugins require are kept; None: nowhere. InvalidArgumentError, PluginStartError if a plugin cannot be
-    tried; HostError if the trial itself fails.
+    the plugins require are kept; None: nowhere. `sandbox`: where their code runs; None: in an ordinary
+    process. InvalidArgumentError, PluginStartError if a plugin cannot be tried; HostError if the trial itself
+    fails.
     """
     plugins = [path.resolve() for path in (plugin, *others)]
-    with tempfile.TemporaryDirectory(prefix="hostler-faults-", ignore_cleanup_errors=True) as folder:
+    place = None if sandbox is None else trial_folder()
+    with tempfile.TemporaryDirectory(
+        prefix=".hostler-faults-", dir=place, ignore_cleanup_errors=True
+    ) as folder:
         packages = [
             path
             for one in plugins
@@ -95,7 +112,9 @@ def try_faults(
             folder=folder,
             packages=packages,
         )
-        return _carry_out(trial, process_environment(launch_of(Folder(plugins[0]))), on_lived)
+        if sandbox is None:
+            return _in_process(trial, on_lived)
+        return asyncio.run(_in_sandbox(trial, sandbox, environments, on_lived))
 
 
 async def _packages_of(plugin: Path, environments: Path) -> list[str]:
@@ -114,15 +133,53 @@ def _site_packages(python: Path) -> list[Path]:
     return sorted(python.parents[1].glob("lib/python*/site-packages"))
 
 
-def _carry_out(trial: Trial, environment: dict[str, str], on_lived: OnLived) -> list[Report]:
+class _Answers:
+    """What the process says, line by line."""
+
+    def __init__(self, on_lived: OnLived) -> None:
+        self.reports: list[Report] | None = None
+        self._refusal: str | None = None
+        self._on_lived = on_lived
+        self._rest = b""
+
+    def take(self, data: bytes) -> None:
+        """Take a piece of its output."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            try:
+                said = msgspec.json.decode(line, type=Said)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                said = Refused("the plugin wrote into the answers of the trial")
+            match said:
+                case Lived():
+                    self._on_lived(said)
+                case Refused(reason=reason):
+                    self._refusal = self._refusal or reason
+                case Reported(reports=reports):
+                    self.reports = reports
+
+    def result(self, ended: str, errors: bytes) -> list[Report]:
+        """Return the reports. InvalidArgumentError if it refused, HostError if it said neither."""
+        if self._refusal is not None:
+            raise InvalidArgumentError(self._refusal)
+        if self.reports is None:
+            lines = errors.decode(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+            raise HostError(f"the trial with faults has no result: {ended}: {last}")
+        return self.reports
+
+
+def _in_process(trial: Trial, on_lived: OnLived) -> list[Report]:
+    answers = _Answers(on_lived)
+    environment = process_environment(launch_of(Folder(Path(trial.plugins[0]))))
     with (
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(
-            [sys.executable, "-m", "hostler.simulation.faults"],
+            COMMAND,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env={**environment, "PYTHONHASHSEED": "0"},
+            env={**environment, **SETTINGS},
             start_new_session=True,  # Ctrl-C is for this process, which ends all of that one's
         ) as process,
     ):
@@ -133,21 +190,38 @@ def _carry_out(trial: Trial, environment: dict[str, str], on_lived: OnLived) -> 
                 process.stdin.write(msgspec.json.encode(trial))
                 process.stdin.close()
             for line in process.stdout:
-                match msgspec.json.decode(line, type=Said):
-                    case Lived() as lived:
-                        on_lived(lived)
-                    case Refused(reason=reason):
-                        raise InvalidArgumentError(reason)
-                    case Reported(reports=reports):
-                        return reports
+                answers.take(line)
             status = process.wait()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        raise HostError(f"the trial with faults ended with status {status}: {_last_line(errors)}")
+        errors.seek(0)
+        return answers.result(str(ExitStatus(status)), errors.read())
 
 
-def _last_line(errors: IO[bytes]) -> str:
-    errors.seek(0)
-    lines = errors.read().decode(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+async def _in_sandbox(
+    trial: Trial, sandbox: MachineSandbox, environments: Path | None, on_lived: OnLived
+) -> list[Report]:
+    """Carry it out without network; it sees the plugins' folders and what they require, and writes none."""
+    answers = _Answers(on_lived)
+    folder, plugins = Path(trial.folder), [Folder(Path(path)) for path in trial.plugins]
+    data = folder if environments is None else environments
+    specs = [spec_of(one, launch_of(one), sys.executable, folder, data) for one in plugins]
+    visible = [path for spec in specs for path in spec.read_only]
+    spec = replace(
+        specs[0],
+        argv=COMMAND,
+        cwd=folder,
+        environment={**specs[0].environment, **SETTINGS},
+        read_only=(*visible, package_folder("hostler").parent, *map(Path, trial.packages)),
+        network=(),
+        limits=replace(specs[0].limits, output_bytes=MAX_OUTPUT_BYTES),
+    )
+
+    def take(stream: int, data: bytes) -> None:
+        if stream == STDOUT:
+            answers.take(data)
+
+    ended = await sandbox.run(spec, stdin=msgspec.json.encode(trial), on_output=take)
+    limit = f"it reached its limit of {ended.limit_reached}" if ended.limit_reached else str(ended.status)
+    return answers.result(limit, ended.stderr)
