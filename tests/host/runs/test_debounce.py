@@ -148,7 +148,7 @@ async def test_a_turn_too_large_for_one_more_begins_without_it(tmp_path: Path, m
 async def test_a_message_joins_one_turn_although_the_clock_was_set_back(
     tmp_path: Path, database_url: str
 ) -> None:
-    """The first of two turns, which was due, waits again."""
+    """The first of two turns, which was due, would wait again, and be overtaken by the second."""
     async with (
         within(),
         stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
@@ -163,13 +163,13 @@ async def test_a_message_joins_one_turn_although_the_clock_was_set_back(
         first = await _say(made, "one")
         await _make_due(made, first)
         second = await _say(made, "two")
-        await _change(made, f"not_before = {int(time.time() * 1000) + 60_000}", "status = 'queued'")
+        await _change(made, f"not_before = {int(time.time() * 1000) + 3_600_000}", "status = 'queued'")
         third = await _say(made, "three")
         assert first.run is not None
         assert second.run is not None
         assert third.run is not None
         assert first.run.run_id != second.run.run_id == third.run.run_id
-        await _change(made, "not_before = 1", "status = 'queued'")
+        await _change(made, "not_before = 1", f"run_id = '{second.run.run_id}'")
         latch.touch()
         assert json.loads((await made.ended(first.run.run_id)).said[0]) == ["one"]
         assert json.loads((await made.ended(second.run.run_id)).said[0]) == ["two\nthree"]

@@ -21,6 +21,9 @@ MAX_GATHERED = 100
 MAX_GATHERED_BYTES = 2 * MIB
 """Input of one turn, far below the limit of a message to a plugin."""
 
+_LAST = 2**63 - 1
+"""Beyond all ordinals of runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Joined:
@@ -53,8 +56,9 @@ def join(
         most=MAX_GATHERED,
         most_bytes=MAX_GATHERED_BYTES,
     )
+    # earlier turns wait for no more; after the clock was set back they would wait again, and be overtaken
+    tx.run(_q.release, **key, ordinal=_LAST if row is None else row["ordinal"])
     if row is None:
-        tx.run(_q.release, **key)
         return None
     tx.run(
         _q.insert,
