@@ -115,6 +115,7 @@ async def test_17_a_call_whose_approver_may_not_approve_any_more_waits_under_its
             (asked.call_id, "undecided"),
         ]
         assert attempts.tools.calls == []
+        assert not attempt.calls.had_effects, "lost now, it goes on from the same pause"
         await attempt.decide(
             other,
             Action(call_id="k1", type="approve" if again == "approve" else "deny"),

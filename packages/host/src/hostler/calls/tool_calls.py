@@ -85,8 +85,8 @@ class ToolCalls:
     """Awaited right before a tool is called; raises if this host may no longer do so."""
     begun: set[CallName] = field(default_factory=set)
     """Calls whose tools may have been called: they run to their end even if nobody waits for them."""
-    had_effects: bool = False
-    """Whether a tool that is not pure was called, or is about to be."""
+    _intents: int = 0
+    """Intents that are durable, or may be."""
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _busy: int = 0
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -121,6 +121,11 @@ class ToolCalls:
         """Whether a call of this tool waits for a person, or for the client."""
         pin = self.scope.grant.tool_pins.get(tool_name)
         return tool_name in self.scope.grant.tool_approvals or (pin is not None and pin.client)
+
+    @property
+    def had_effects(self) -> bool:
+        """Whether a tool that is not pure was called, or is about to be."""
+        return self._intents > 0
 
     @property
     def under_way(self) -> bool:
@@ -260,9 +265,10 @@ class ToolCalls:
                 refused = verdict.reserve(tx, intent.effect_key or "")
             return (None if refused else entry), refused
 
-        self.had_effects = True  # as soon as it may be durable
+        self._intents += 1  # as soon as it may be durable
         refused = await self.journal.write(work)
         if refused is not None:
+            self._intents -= 1
             raise refused
 
     async def _perform(self, call: _Call) -> ToolCallReply:
