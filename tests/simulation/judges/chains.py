@@ -105,7 +105,12 @@ def _decisions(life: Life) -> list[str]:
         life.rows("SELECT target, json_extract(body, '$.call_id') FROM audit WHERE action = 'pause.vote'")
     )
     # one that was approved ahead meanwhile: the same decision again changes nothing
-    facts |= set(life.rows("SELECT pause_id, call_id FROM pause_calls WHERE similar_id IS NOT NULL"))
+    facts |= set(
+        life.rows(
+            "SELECT target, json_extract(body, '$.call_id') FROM audit WHERE action = 'pause.call.approved'"
+            " AND json_extract(body, '$.cause') = 'a standing approval'"
+        )
+    )
     return [
         f"{data['by']} decided on call {data['call']}, and the audit log does not say so"
         for _, kind, data in life.outside.notes
