@@ -121,6 +121,15 @@ def cases(work: Path) -> list[Case]:
             {"key": "env:K", "file": str(work / "anchors"), "every_minutes": 60.0},
         ),
         Case(
+            "master_key",
+            "policy",
+            ["env:K"],
+            ('keys=["env:K"]',),
+            (f'keys=["env:L","env:K","command:echo {"5c" * 32}"]',),
+            ["env:L", "env:K", f"command:echo {'5c' * 32}"],
+            lambda keys: {"keys": keys},
+        ),
+        Case(
             "pause_key",
             "policy",
             ["env:K"],

@@ -55,6 +55,7 @@ NARROWER: dict[str, dict[str, Any]] = {
         "agents": {"type": "array", "items": {"$ref": "#/components/schemas/NarrowAgentSpec"}},
         "webhooks": {"type": "array", "maxItems": 0},
         "pause_key": {"type": "array", "maxItems": 0},
+        "master_key": {"type": "array", "maxItems": 0},
         "tools": {"type": "array", "maxItems": 0},
         "skills": {"type": "array", "maxItems": 0},
     },

@@ -27,6 +27,7 @@ webhooks: [{name: hook, url: "https://a.example", secret: "env:S"}]
 retention: {events: 30}
 working_folders: {per: run}
 pause_key: ["env:KEY"]
+master_key: ["command:kms key"]
 workspaces: [{name: tenant-a, models: [small]}]
 audit_anchors: {key: "env:ANCHOR_KEY", file: /var/anchors}
 """,
@@ -44,6 +45,7 @@ NAMES = {
     "retention": "policy",
     "working_folders": "policy",
     "pause_key": "policy",
+    "master_key": "policy",
     "workspace": "tenant-a",
     "audit_anchors": "policy",
 }

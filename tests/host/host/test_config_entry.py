@@ -30,6 +30,7 @@ ENTRIES: dict[str, tuple[dict[str, Any], str]] = {
     "webhooks": ({"name": "w", "url": "https://a", "secret": "env:S"}, "w"),
     "retention": ({"events": 3}, POLICY),
     "pause_key": ({"keys": ["env:A"]}, POLICY),
+    "master_key": ({"keys": ["env:A", "command:kms key"]}, POLICY),
     "working_folders": ({"per": "run"}, POLICY),
     "audit_anchors": ({"key": "env:A", "file": "/a"}, POLICY),
 }

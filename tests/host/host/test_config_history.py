@@ -58,6 +58,7 @@ CONFIGS = st.builds(
     retention=st.sampled_from([None, Retention(events=1), Retention(events=2)]),
     working_folders=st.sampled_from([None, WorkingFolderSettings(per="run")]),
     pause_key=st.sampled_from([[], ["env:A"], ["env:B", "env:A"]]),
+    master_key=st.sampled_from([[], ["env:A"], ["env:B", "env:A"]]),
 )
 
 

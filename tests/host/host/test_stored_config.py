@@ -49,6 +49,7 @@ GARBAGE: list[tuple[str, str, str]] = [
     ("retention", "policy", '{"centuries": 1}'),
     ("working_folders", "policy", '{"per": "person"}'),
     ("pause_key", "policy", '{"keys": ["env:NOT_SET_ANYWHERE"]}'),
+    ("master_key", "policy", '{"keys": "env:NOT_SET_ANYWHERE"}'),
 ]
 
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.domain.pause_sealing import PLAIN, SealedError
-from hostler.pauses.encryption import KEY_BYTES, LiveCipher, Locked, PauseCipher, open_vault
+from hostler.pauses.encryption import LiveCipher, Locked, PauseCipher, open_vault
+from hostler.secrets.key_references import KEY_BYTES
 from hostler_protocol.errors import InvalidArgumentError
 
 OLD, NEW = os.urandom(KEY_BYTES), os.urandom(KEY_BYTES)
@@ -147,3 +148,13 @@ def test_where_the_keys_are_missing_nothing_is_stored_in_the_clear() -> None:
     live.replace(PauseCipher([OLD, NEW]))
     assert live.open("p", key, "args", sealed) == b"{}"
     assert live.rewrapped("p", key) is not None
+
+
+def test_pauses_of_earlier_versions_open() -> None:
+    key = bytes(range(32))
+    data_key = bytes.fromhex(
+        "01bb0bc6a2b53501df8a12215b2a36ab2535e8f90c1fc9a5386f34dc52490dd220776de46f57"
+        "2e751e96cb71e3e54590a1c6ee2277f4ddc155fa14cbdc0e077e8a6406a838"
+    )
+    sealed = bytes.fromhex("0190ec07446cf9f35586175622c075f8ec721841c89af6843c7d1f7a4ab40fedf0a310b4a2b8ae33")
+    assert PauseCipher([NEW, key]).open("pause-1", data_key, "state", sealed) == b'{"step": 3}'

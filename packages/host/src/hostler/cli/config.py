@@ -26,11 +26,12 @@ KINDS = (
     "agents",
     "webhooks",
     "retention",
+    "master_key",
     "pause_key",
     "working_folders",
     "audit_anchors",
 )
-SINGLE = ("retention", "pause_key", "working_folders", "audit_anchors")
+SINGLE = ("retention", "master_key", "pause_key", "working_folders", "audit_anchors")
 """The kinds that have at most one entry."""
 KindArgument = Annotated[
     str, typer.Argument(metavar="KIND", help=f"A key of a configuration file: {', '.join(KINDS)}.")

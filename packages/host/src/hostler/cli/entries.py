@@ -144,7 +144,7 @@ async def _complete(api: Api, field: str, data: dict[str, Any]) -> Any:
     value = getattr(config, kind.field)
     if field == "skills":
         return {"path": value[0]}
-    if field == "pause_key":
+    if field in {"pause_key", "master_key"}:
         return {"keys": value}
     return sparse(value if kind.single else value[0])
 

@@ -17,6 +17,7 @@ Kind = Literal[
     "retention",
     "webhook",
     "pause_key",
+    "master_key",
     "tool",
     "working_folders",
     "skill",

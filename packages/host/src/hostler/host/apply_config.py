@@ -25,6 +25,7 @@ from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read
 from hostler.host.config_file import ConfigSource
 from hostler.host.config_review import Reviewer, names_in
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
+from hostler.host.master_key import MasterKey
 from hostler.host.nested_folders import find_nested
 from hostler.host.plugin_entries import add_shipped_runner, folder_of, identify_stored, stored_by_name
 from hostler.host.stored_config import NewConfig, StoredConfig, read_config, write_config
@@ -75,6 +76,7 @@ class Configurator:
         inventories: Inventories | None = None,
         model_providers: Mapping[str, Build] | None = None,
         allowances: Allowances | None = None,
+        master_key: MasterKey | None = None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -87,6 +89,7 @@ class Configurator:
         self._inventories = inventories
         self._model_providers = model_providers
         self._allowances = allowances or Allowances(workspace_id)
+        self._master_key = master_key or MasterKey()
         self.reviewer = Reviewer(tools, skills, inventories)
         self._plugins: frozenset[str] = frozenset()
         """The plugins that entries gave to the supervisor."""
@@ -248,11 +251,11 @@ class Configurator:
         config = stored.config
         # first: what is new is offered only to those who may use it
         self._allowances.replace(stored.workspaces)
+        problems = [*stored.problems, *await self._master_key.configure(stored)]
         models, wrong = usable_catalog(config.models, self._model_providers)
         await self._models.replace(models)
-        problems = list(stored.problems)
         problems += [ConfigProblem(kind="model", name=name, problem=why) for name, why in wrong.items()]
-        problems += self._open_vault(config)
+        problems += self._open_vault(stored)
         plugins, unidentified = await asyncio.to_thread(identify_stored, stored)
         problems += unidentified
         self._serve_plugins(plugins)
@@ -282,9 +285,12 @@ class Configurator:
                 one.name: one.problem for one in problems if one.kind == "model"
             }
 
-    def _open_vault(self, config: ConfigFile) -> list[ConfigProblem]:
+    def _open_vault(self, stored: StoredConfig) -> list[ConfigProblem]:
+        if (unreadable := stored.unreadable("pause_key")) is not None:
+            self.vault.replace(Locked(unreadable))
+            return []
         try:
-            self.vault.replace(open_vault(config.pause_key))
+            self.vault.replace(open_vault(stored.config.pause_key))
         except InvalidArgumentError as error:
             self.vault.replace(Locked(error.message))
             return [ConfigProblem(kind="pause_key", name=POLICY, problem=error.message)]

@@ -76,6 +76,10 @@ class ConfigFile(Strict):
     """Receivers of notices of pauses."""
     pause_key: list[str] = []
     """Keys that encrypt pauses (`env:NAME`, `file:PATH`), the current one first; empty: no encryption."""
+    master_key: list[str] = []
+    """Keys under which the host's own keys are wrapped (`env:NAME`, `file:PATH`, `command:PROGRAM ARGS`), the
+    current one first; empty: unchanged, at first none.
+    """
     tools: list[ToolEntry] = []
     """Tools in addition to those of plugins."""
     skills: list[str] = []

@@ -30,8 +30,8 @@ POLICY = "policy"
 """The name of the entry of a kind with a single entry, such as `retention`."""
 
 
-class PauseKeys(Strict):
-    """References to the keys of pauses, the current one first."""
+class KeyReferences(Strict):
+    """References to keys, the current one first: the entry of `pause_key` or `master_key`."""
 
     keys: list[str]
 
@@ -57,7 +57,7 @@ class EntryKind:
     @property
     def single(self) -> bool:
         """Whether there is at most one entry, named POLICY."""
-        return self.type in {Retention, PauseKeys, WorkingFolderSettings, AuditAnchors}
+        return self.type in {Retention, KeyReferences, WorkingFolderSettings, AuditAnchors}
 
 
 ENTRY_KINDS: Mapping[str, EntryKind] = {
@@ -71,7 +71,8 @@ ENTRY_KINDS: Mapping[str, EntryKind] = {
         EntryKind("agent", "agents", AgentSpec, "name"),
         EntryKind("webhook", "webhooks", Webhook, "name"),
         EntryKind("retention", "retention", Retention),
-        EntryKind("pause_key", "pause_key", PauseKeys),
+        EntryKind("master_key", "master_key", KeyReferences),
+        EntryKind("pause_key", "pause_key", KeyReferences),
         EntryKind("working_folders", "working_folders", WorkingFolderSettings),
         EntryKind("audit_anchors", "audit_anchors", AuditAnchors),
     )
@@ -95,7 +96,7 @@ def with_entry(kind: EntryKind, entry: Any, base: Path | None = None) -> ConfigF
     value: Any = entry
     if isinstance(entry, SkillFolder):
         value = entry.path
-    if isinstance(entry, PauseKeys):
+    if isinstance(entry, KeyReferences):
         value = entry.keys
     elif not kind.single:
         value = [value]
@@ -138,7 +139,8 @@ def entries_by_kind(
         "plugin": plugins,
         "model": {model.id: model for model in config.models},
         "retention": {} if config.retention is None else {POLICY: config.retention},
-        "pause_key": {POLICY: PauseKeys(keys=config.pause_key)} if config.pause_key else {},
+        "master_key": _keys(config.master_key),
+        "pause_key": _keys(config.pause_key),
         "working_folders": {} if config.working_folders is None else {POLICY: config.working_folders},
         "audit_anchors": {} if config.audit_anchors is None else {POLICY: config.audit_anchors},
         "skill": {path: SkillFolder(path=path) for path in config.skills},
@@ -147,3 +149,7 @@ def entries_by_kind(
         "webhook": {webhook.name: webhook for webhook in config.webhooks},
         "agent": {spec.name: spec for spec in config.agents},
     }
+
+
+def _keys(references: list[str]) -> dict[str, KeyReferences]:
+    return {POLICY: KeyReferences(keys=references)} if references else {}

@@ -23,7 +23,7 @@ from hostler.domain.tool_entries import ToolEntry, ToolKind, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
 from hostler.egress import EgressPolicy
 from hostler.host.config import ConfigFile, PluginEntry
-from hostler.host.config_entries import ENTRY_KINDS, POLICY, PauseKeys, entries_by_kind
+from hostler.host.config_entries import ENTRY_KINDS, POLICY, KeyReferences, entries_by_kind
 from hostler.host.config_file import ConfigSource, entry_mistakes
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
 from hostler.host.nested_folders import find_nested
@@ -32,6 +32,7 @@ from hostler.host.stored_config import StoredConfig
 from hostler.models.catalog import model_mistakes
 from hostler.pauses.encryption import vault_mistake
 from hostler.plugins.source import Folder
+from hostler.secrets.key_ring import key_ring_mistake
 from hostler.tools.skills.service import Skills
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -149,8 +150,7 @@ class Reviewer:
         error = None if config.retention is None else _error_of(check_retention, config.retention)
         if error is not None:
             yield "retention", None, POLICY, config.retention, Mistake("", error.removeprefix("retention: "))
-        if (key_mistake := vault_mistake(config.pause_key)) is not None:
-            yield "pause_key", None, POLICY, PauseKeys(keys=config.pause_key), key_mistake
+        yield from _key_mistakes(config)
 
     def tool_mistakes(self, entry: ToolEntry) -> list[Mistake]:
         """Return the mistakes of an entry of `tools`."""
@@ -169,6 +169,13 @@ class Reviewer:
             ]
             return [(number, path, Mistake("", error)) for number, path, error in errors if error is not None]
         return [(None, name, Mistake("", f"{name}: {why}", "warning")) for name, why in broken]
+
+
+def _key_mistakes(config: ConfigFile) -> Iterator[tuple[Kind, None, str, msgspec.Struct, Mistake]]:
+    if (mistake := vault_mistake(config.pause_key)) is not None:
+        yield "pause_key", None, POLICY, KeyReferences(keys=config.pause_key), mistake
+    if (mistake := key_ring_mistake(config.master_key)) is not None:
+        yield "master_key", None, POLICY, KeyReferences(keys=config.master_key), mistake
 
 
 async def _nested(

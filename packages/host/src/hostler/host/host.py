@@ -66,7 +66,7 @@ class Host:
         self.filters, self.event_router = parts.filters, parts.event_router
         self.allowances = parts.tools.allowances
         self.inventories, self.configurator = parts.inventories, parts.configurator
-        self.diagnosis = parts.diagnosis
+        self.diagnosis, self.master_key = parts.diagnosis, parts.master_key
         self.runs, self.feed, self.gate = run_parts.reader, run_parts.reader.feed, run_parts.gate
         self.assets, self.audit_heads = run_parts.tokens, run_parts.audit_heads
         self.audit_anchors = run_parts.audit_anchors

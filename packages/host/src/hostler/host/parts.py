@@ -21,6 +21,7 @@ from hostler.host.lease import LeaseHeartbeat, host_id_of
 from hostler.host.lock import RemovalGate
 from hostler.host.machine import Machine
 from hostler.host.maintenance import HostData
+from hostler.host.master_key import MasterKey
 from hostler.host.plugin_entries import add_shipped_runner
 from hostler.host.run_reader import RunReader
 from hostler.host.sandbox_audit import AuditedSandboxes
@@ -84,6 +85,7 @@ class Installation:
         blobs = BlobFolder(settings.data_dir / "blobs")
         self.data = HostData(db, blobs, tools.folders, RemovalGate(settings.data_dir))
         self.models = LiveModels()
+        self.master_key = MasterKey()
         self.filters = machine.open_filters()
         self.event_router = EventRouter(db, self.filters)
         self.inventories = Inventories(
@@ -109,6 +111,7 @@ class Installation:
             inventories=self.inventories,
             model_providers=machine.model_providers,
             allowances=tools.allowances,
+            master_key=self.master_key,
         )
         self.diagnosis = Diagnosis(
             workspace, self.configurator, self.inventories, self.event_router, tools.mcp, tools.openapi

@@ -22,7 +22,7 @@ from hostler.domain.type_fit import convert
 from hostler.domain.webhooks import Webhook
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.config import ConfigFile, PluginEntry
-from hostler.host.config_entries import POLICY, PauseKeys, SkillFolder
+from hostler.host.config_entries import POLICY, KeyReferences, SkillFolder
 from hostler.storage.port import Tx
 from hostler.storage.stores import agents, audit, installation, settings
 from hostler_protocol.errors import InvalidArgumentError
@@ -53,6 +53,10 @@ class StoredConfig:
     problems: Sequence[ConfigProblem] = ()
     """The entries that cannot be read, and why."""
 
+    def unreadable(self, kind: Kind) -> str | None:
+        """Return why the entry of a kind with a single entry cannot be read, or None."""
+        return next((problem.problem for problem in self.problems if problem.kind == kind), None)
+
     @property
     def workspaces(self) -> list[WorkspaceEntry]:
         """What workspaces may use: nothing if their entry cannot be read."""
@@ -77,6 +81,10 @@ class _Reader:
 
     def one(self, kind: Kind, struct: type[T]) -> T | None:
         return next(iter(self.all(kind, struct)), None)
+
+    def keys(self, kind: Kind) -> list[str]:
+        entry = self.one(kind, KeyReferences)
+        return [] if entry is None else entry.keys
 
     def tools(self) -> list[ToolEntry]:
         entries: list[ToolEntry] = []
@@ -107,14 +115,14 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
     """Read the stored configuration of a workspace."""
     reader = _Reader(tx, workspace_id)
     plugins = reader.all("plugin", StoredPlugin)
-    keys = reader.one("pause_key", PauseKeys)
     config = ConfigFile(
         plugins=[plugin.entry for plugin in plugins],
         models=reader.all("model", ModelEntry),
         agents=[agent.spec for agent in agents.active(tx, workspace_id)],
         retention=reader.one("retention", Retention),
         webhooks=reader.all("webhook", Webhook),
-        pause_key=[] if keys is None else keys.keys,
+        pause_key=reader.keys("pause_key"),
+        master_key=reader.keys("master_key"),
         tools=reader.tools(),
         skills=[folder.path for folder in reader.all("skill", SkillFolder)],
         working_folders=reader.one("working_folders", WorkingFolderSettings),
@@ -158,7 +166,8 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
         "retention": config.retention,
         "working_folders": config.working_folders,
         "audit_anchors": config.audit_anchors,
-        "pause_key": PauseKeys(keys=config.pause_key) if config.pause_key else None,
+        "master_key": KeyReferences(keys=config.master_key) if config.master_key else None,
+        "pause_key": KeyReferences(keys=config.pause_key) if config.pause_key else None,
     }
     for kind, policy in single.items():
         if policy is not None:

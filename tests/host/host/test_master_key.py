@@ -1,0 +1,99 @@
+"""The entry `master_key`: read at a start and at changes, locked without its keys, kept while a service is
+away.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from hostler.domain.model_entries import ModelEntry
+from hostler.domain.pause_sealing import SealedError
+from hostler.host.config import ConfigFile, Settings
+from hostler.host.host import Host
+from hostler.secrets.key_ring import KeyRing, KeyRingError, new_key
+from hostler.storage.port import Query, Tx
+from hostler.storage.stores import settings
+
+KEY, LATER = new_key(), new_key()
+
+
+def opened(data: Path, database: str | None = None) -> AbstractAsyncContextManager[Host]:
+    """A host that only looks and configures."""
+    return Host.open(Settings(data_dir=data, database=database, passive=True, shutdown_grace_seconds=0.0))
+
+
+def ids(host: Host) -> list[str]:
+    """The ids of the keys of the host's ring."""
+    ring = host.master_key.key_ring.ring
+    return [] if ring is None else list(ring.ids)
+
+
+def of(*keys: bytes) -> list[str]:
+    return list(KeyRing(keys).ids)
+
+
+async def test_keys_are_read_at_a_start_and_at_each_change(tmp_path: Path, database_url: str) -> None:
+    data, first, second = tmp_path / "data", tmp_path / "first", tmp_path / "second"
+    first.write_text(KEY.hex())
+    second.write_text(LATER.hex())
+    async with opened(data, database_url) as host:
+        assert ids(host) == []
+        diff = await host.apply(ConfigFile(master_key=[f"file:{first}"]), actor="t")
+        assert (diff.problems, ids(host)) == ([], of(KEY))
+        dry = await host.apply(
+            ConfigFile(master_key=[f"command:touch {tmp_path / 'ran'}"]), actor="t", dry_run=True
+        )
+        assert [change.change for change in dry.changes if change.kind == "master_key"] == ["changed"]
+        assert not (tmp_path / "ran").exists()
+        assert ids(host) == of(KEY)
+        await host.apply(ConfigFile(master_key=[f"command:cat {second}", f"file:{first}"]), actor="t")
+        assert ids(host) == of(LATER, KEY)
+        first.write_text(LATER.hex())
+        second.write_text(KEY.hex())
+        await host.apply(ConfigFile(models=[ModelEntry(id="m", provider="demo")]), actor="t")
+        assert ids(host) == of(KEY, LATER), "what the references name is read anew"
+    async with opened(data, database_url) as host:
+        assert ids(host) == of(KEY, LATER)
+        await host.configurator.apply(ConfigFile(), actor="t", prune=True)
+        assert ids(host) == []
+
+
+async def test_keys_that_cannot_be_read_lock_the_ring_and_not_the_host(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    async with opened(tmp_path / "data") as host:
+        diff = await host.apply(ConfigFile(master_key=[f"file:{file}"]), actor="t")
+        assert [(one.kind, str(file) in one.problem) for one in diff.problems] == [("master_key", True)]
+        with pytest.raises(KeyRingError, match="cannot be read"):
+            ids(host)
+    async with opened(tmp_path / "data") as host:
+        assert [one.kind for one in await host.problems()] == ["master_key"]
+        file.write_text(KEY.hex())
+        await host.configurator.load()
+        assert (await host.problems(), ids(host)) == ([], of(KEY))
+        file.unlink()
+        await host.configurator.load()
+        assert [one.kind for one in await host.problems()] == ["master_key"]
+        assert ids(host) == of(KEY), "a key that was read is not forgotten because its place is away"
+        diff = await host.apply(ConfigFile(master_key=[f"file:{file}", "env:NOT_SET_ANYWHERE"]), actor="t")
+        with pytest.raises(KeyRingError, match=r"cannot be read"):
+            ids(host)
+
+
+async def test_an_entry_that_this_version_cannot_read_locks(tmp_path: Path) -> None:
+    def spoil(tx: Tx) -> None:
+        for kind in ("master_key", "pause_key"):
+            settings.put(tx, "default", kind, "policy", {})
+        text = "UPDATE settings SET spec = '{\"keys\": 7}'"
+        tx.run(Query("raw", text, text))
+
+    async with opened(tmp_path) as host:
+        await host.db.write(spoil)
+    async with opened(tmp_path) as host:
+        assert {one.kind for one in await host.problems()} == {"master_key", "pause_key"}
+        with pytest.raises(KeyRingError, match="does not fit this version"):
+            ids(host)
+        with pytest.raises(SealedError, match="does not fit this version"):
+            host.configurator.vault.new_key("p")
