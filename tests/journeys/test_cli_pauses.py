@@ -56,6 +56,15 @@ async def test_a_run_from_the_shell_waits_is_decided_and_goes_on(tmp_path: Path)
         assert "shop.refund: {" in tailed.out, tailed.err
         over = json.loads((await command(served, tmp_path, "pauses", "show", pause_id, "--json")).out)
         assert (over["status"], over["calls"][0]["execution"]) == ("resumed", "succeeded")
+        explained = await command(served, tmp_path, "explain", run_id, over["calls"][0]["call_id"])
+        assert explained.status == 0, explained.err
+        assert "tool.call ('shop.refund') was allowed by people" in explained.out
+        assert "approval\tpassed\tpeople\t\tapproved by admin (approve)" in explained.out
+        assert "grant\tpassed\tconfig\tconfig.tools\tthe configuration selects 'shop.refund'" in explained.out
+        parsed = await command(served, tmp_path, "explain", run_id, over["calls"][0]["call_id"], "--json")
+        assert (parsed.json["outcome"], parsed.json["decided_by"]) == ("allowed", "approval")
+        missing = await command(served, tmp_path, "explain", run_id, "999")
+        assert (missing.status, "has no call '999'" in missing.err) == (1, True)
         told = await command(served, tmp_path, "pauses", "inbox", "--json")
         assert [entry["event"] for entry in told.json] == [
             "pause.resumed",

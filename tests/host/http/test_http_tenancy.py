@@ -69,6 +69,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "list_runs": (get("/v1/runs"), OWN),
     "get_run": (get("/v1/runs/{run_id}"), 404),
     "get_journal": (get("/v1/runs/{run_id}/journal"), 404),
+    "explain_call": (get("/v1/runs/{run_id}/calls/1/explanation"), 404),
     "stream_run": (get("/v1/runs/{run_id}/stream"), 404),
     "list_steering": (get("/v1/runs/{run_id}/steering"), 404),
     "export_run": (get("/v1/runs/{run_id}/export"), 404),

@@ -238,7 +238,7 @@ def _notes(life: Life, facts: list[tuple[Any, ...]]) -> list[str]:
     audited: dict[str, list[str]] = defaultdict(list)
     for _, pause, action, _, text in facts:
         body = json.loads(text)
-        if not action.startswith(("pause.vote", "pause.execution")):
+        if not action.startswith("pause.execution"):
             audited[body["run_id"]].append(f"{pause} {action} {body.get('call_id')}")
     return [
         f"run {run}: its journal has the changes {noted[run]}, the audit log {audited[run]}"

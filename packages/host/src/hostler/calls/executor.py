@@ -19,21 +19,22 @@ import msgspec
 
 from hostler.calls.answers_ahead import AnswersAhead, SendAhead
 from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, SEES_RUNS, STREAM_FUNCTIONS
-from hostler.calls.gate import AdmittedCall, Gate, GatedRun
+from hostler.calls.gate import AdmittedCall, Gate, GatedRun, refusing_check
 from hostler.calls.in_progress import CallInProgress, ExternalCaller, Requester
 from hostler.calls.interactions import ask
 from hostler.calls.recorded_answers import answer_again, answer_inherited, repeat
 from hostler.calls.scope import CallScope, Charged, Effect
 from hostler.calls.tool_calls import ToolCalls
+from hostler.domain.call_checks import CallCheck
 from hostler.domain.recording import CallName, RecordedCall, external_call_number, is_effect
 from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.call_records import (
-    CallEntry,
     Intent,
     JournalledError,
     answer_of,
     chunk_record,
     intent_of,
+    refusal_entry,
 )
 from hostler.journal.fork import Inherited, check_effects
 from hostler.journal.resume import Resumption
@@ -44,7 +45,7 @@ from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import NewEntry
 from hostler_protocol.calls import CALLS, Call, CallParams
 from hostler_protocol.calls.digest import digest_of
-from hostler_protocol.errors import HostlerError, PluginProtocolError, UnauthorizedError, to_fault
+from hostler_protocol.errors import HostlerError, PluginProtocolError, UnauthorizedError
 from hostler_protocol.frames import MessageId
 
 log = logging.getLogger(__name__)
@@ -217,7 +218,8 @@ class CallExecutor:
         try:
             return self._gate.admit(self._gated, call.method, call.params)
         except HostlerError as error:
-            self._turn_away(call, CallName(call.method[:100], "", self._external_number(call)), error)
+            check = refusing_check(self._gated, call.method, call.params)
+            self._turn_away(call, CallName(call.method[:100], "", self._external_number(call)), error, check)
             return None
 
     async def _charged(self, call: CallInProgress, admitted: AdmittedCall, record: CallRecord) -> Call | None:
@@ -225,12 +227,12 @@ class CallExecutor:
         try:
             return await admitted.charge()
         except HostlerError as error:
-            self._turn_away(call, record.name, error)
+            self._turn_away(call, record.name, error, admitted.refused_by)
             return None
 
-    def _turn_away(self, call: CallInProgress, name: CallName, error: HostlerError) -> None:
+    def _turn_away(self, call: CallInProgress, name: CallName, error: HostlerError, check: CallCheck) -> None:
         """Journal and send a refusal of the gate."""
-        self._log.write_refusal(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))
+        self._log.write_refusal(refusal_entry(name, call.params, error, check))
         call.requester.refuse(call.call_id, error)
 
     async def _refuse(self, call: CallInProgress, record: CallRecord, error: HostlerError) -> None:
@@ -338,7 +340,8 @@ class CallExecutor:
         try:
             admitted = self._gate.admit(self._gated, method, params)
         except HostlerError as error:
-            self._log.write_refusal(CallEntry(method, digest, recorded.name.nth, error=to_fault(error)))
+            check = refusing_check(self._gated, method, params)
+            self._log.write_refusal(refusal_entry(recorded.name, params, error, check))
             return f"{method} was made with an answer that was sent ahead, and is refused: {error.message}"
         admitted.repeat()
         self._repeated(method, digest, resumption)
@@ -436,6 +439,7 @@ class CallExecutor:
     async def _call_tool(self, call: CallInProgress, record: CallRecord, intent: Intent | None) -> Any:
         external, tool_name = call.external, record.params.tool_name
         if external is not None and not external.may_wait and self.tools.asks_people(tool_name):
+            record.check = "approval"
             why = "needs a person or a client, and this run may be parked meanwhile: its runner can make"
             raise UnauthorizedError(f"tool {tool_name!r} {why} this call, a service can not")
         reply = await self.tools.call(record, intent)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from hostler.domain.arguments import check_arguments
+from hostler.domain.call_checks import CallCheck
 from hostler.domain.child_runs import agent_refusal
 from hostler.domain.clock import wall_clock
 from hostler.domain.grants import Grant
@@ -83,10 +84,12 @@ class GatedRun:
 class AdmittedCall:
     """A call that the run may make. Its row of `CALLS` is returned only by the two methods that count it."""
 
-    __slots__ = ("_call", "_clock", "_counts", "_run")
+    __slots__ = ("_call", "_clock", "_counts", "_run", "refused_by")
 
     def __init__(self, run: GatedRun, call: Call, counts: Counts, clock: Clock) -> None:
         self._run, self._call, self._counts, self._clock = run, call, counts, clock
+        self.refused_by: CallCheck = "rate"
+        """The check that `charge` failed at, if it failed."""
 
     async def charge(self) -> Call:
         """Take a call that is carried out from rate and budget.
@@ -97,8 +100,10 @@ class AdmittedCall:
         try:
             now = self._clock()
             _check_rate(run, now)
+            self.refused_by = "deadline"
             if run.deadline_at is not None and now >= run.deadline_at:
                 raise DeadlineExceededError("the run's deadline is over")
+            self.refused_by = "budget"
             if run.budget is not None:
                 await run.budget.take(spends=call.spends)
         except HostlerError as error:
@@ -139,6 +144,21 @@ def is_granted(run: GatedRun, method: str, params: CallParams) -> bool:
     except HostlerError:
         return False
     return True
+
+
+def refusing_check(run: GatedRun, method: str, params: CallParams) -> CallCheck:
+    """Return the check at which `Gate.admit` has just refused a call."""
+    if run.run_id != params.run_id:
+        return "connection"
+    if run.standing != "active":
+        return "attempt"
+    call = CALLS.get(method)
+    try:
+        if call is not None:
+            check_granted(run.grant, call, params)
+    except HostlerError:
+        return "grant"
+    return "arguments"
 
 
 def _check(run: GatedRun, call: Call, params: CallParams) -> None:

@@ -52,7 +52,7 @@ async def answer_inherited(
     A recorded refusal is raised.
     """
     answer = await inherited.answer(recorded)
-    record.chunks = answer.chunks
+    record.chunks, record.inherited = answer.chunks, True
     if not await _stream(call, answer):
         return
     if answer.given_up:

@@ -100,11 +100,12 @@ class ToolCalls:
         name, params = record.name, record.params
         pin = self.scope.grant.tool_pins.get(params.tool_name)
         if pin is None:
+            record.check = "grant"
             raise NotFoundError(f"tool {params.tool_name!r} is gone since this run began")
         call = _Call(record, pin, params.parameters)
         if intent is not None:
             return await self._to_its_end(name, self._go_on(call, intent))
-        await self._service(call).check(self.scope.workspace_id, call.tool, call.arguments)
+        await self._check_arguments(call)
         if pin.client:
             return await self._by_client(call)
         rule = self.scope.grant.tool_approvals.get(call.tool)
@@ -165,6 +166,11 @@ class ToolCalls:
             self._busy -= 1
             self._idle.set()
 
+    async def _check_arguments(self, call: _Call) -> None:
+        call.record.check = "arguments"
+        await self._service(call).check(self.scope.workspace_id, call.tool, call.arguments)
+        call.record.check = None
+
     # -- people -----------------------------------------------------------------------------------
 
     async def _by_client(self, call: _Call) -> ToolCallReply:
@@ -180,7 +186,7 @@ class ToolCalls:
             return call
         edited = replace(call, arguments=verdict.arguments)
         try:
-            await self._service(call).check(self.scope.workspace_id, call.tool, verdict.arguments)
+            await self._check_arguments(edited)
         except HostlerError as error:
             await self._settle(edited, None, error)
         return edited
@@ -195,6 +201,7 @@ class ToolCalls:
         begun_under: str | None = None,
     ) -> Verdict:
         """The verdict that lets the call go on; DeniedError, ExpiredError, CancelledCallError otherwise."""
+        call.record.check = "approval"
         if self.held is None:
             text = "needs a person or a client, and this host cannot ask anybody"
             raise UnauthorizedError(f"tool {call.tool!r} {text}")
@@ -203,6 +210,7 @@ class ToolCalls:
         verdict = await self.held.ask(question)
         refused = refusal_of(verdict, f"the call of {call.tool}")
         if refused is None:
+            call.record.check = None
             return verdict
         if kind == "in_doubt" or verdict.settle is not None:
             await self._settle(replace(call, verdict=verdict), None, refused)
@@ -256,6 +264,8 @@ class ToolCalls:
             arguments=None if call.arguments is call.params.parameters else call.arguments,
             resolution=call.resolution,
             pause_id=None if verdict is None else verdict.pause_id,
+            approved_by=None if verdict is None else verdict.decided_by,
+            similar_id=None if verdict is None else verdict.similar_id,
         )
         entry = NewEntry("intent", name.method, _encoder.encode(intent))
 

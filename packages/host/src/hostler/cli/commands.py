@@ -86,6 +86,9 @@ COMMANDS: Mapping[str, CliCommand] = {
         "audit", "app", OPERATE, "Verify the hash chains of the event log and the audit log."
     ),
     "runs": CliCommand("runs", "app", LOOK, "Runs: list, show, follow, cancel, export, retry, fork."),
+    "explain": CliCommand(
+        "explain", "explain", LOOK, "Say which rule decided a call of a run, and who approved it."
+    ),
     "pauses": CliCommand(
         "pauses", "app", LOOK, "Calls and questions that wait for people: list, show, decide."
     ),

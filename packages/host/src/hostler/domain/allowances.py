@@ -57,6 +57,7 @@ class Allowance:
     def __init__(self, workspace_id: str, entry: WorkspaceEntry | None, *, own: bool) -> None:
         self.workspace_id = workspace_id
         self._entry = entry or WorkspaceEntry(name=workspace_id)
+        self._has_entry = entry is not None
         self._own = own
 
     def plugin(self, plugin_key: str) -> bool:
@@ -93,6 +94,14 @@ class Allowance:
     def knowledge_base(self, kb_id: str) -> bool:
         """Whether runs may be granted this knowledge base."""
         return _listed(self._entry.knowledge_bases, kb_id)
+
+    @property
+    def bounds(self) -> tuple[str, tuple[str, ...]] | None:
+        """The name of the entry that bounds this workspace, with its lists; None without one."""
+        if not self._has_entry:
+            return None
+        lists = tuple(field for field in LISTS if getattr(self._entry, field) is not None)
+        return self._entry.name, lists
 
     @property
     def lists_secrets(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -26,16 +26,22 @@ ResourceKind = Literal["models", "rerank_models", "knowledge_bases", "tools", "f
 class Selection:
     """The resource ids that a configuration selects, in the order of the form, each once.
 
-    `models` includes rerank models, `llm_models` does not. `decided`: the kinds of resources for which the
-    configuration makes a choice, even an empty list. Absent, null, '' and `__none__` are no choice.
+    `models` includes rerank models, `llm_models` does not. `chosen_by`: the kinds of resources for which the
+    configuration makes a choice, even an empty list, with the items of the form that make it. Absent, null,
+    '' and `__none__` are no choice.
     """
 
     models: tuple[str, ...] = ()
     knowledge_bases: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    decided: frozenset[ResourceKind] = frozenset()
+    chosen_by: Mapping[ResourceKind, Sequence[str]] = field(default_factory=dict)
     llm_models: tuple[str, ...] = ()
+
+    @property
+    def decided(self) -> frozenset[ResourceKind]:
+        """The kinds of resources for which the configuration makes a choice."""
+        return frozenset(self.chosen_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +95,13 @@ def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configur
 def _selection(form: Mapping[str, FormItem], values: Mapping[str, Any]) -> Selection:
     found: dict[ResourceKind, dict[str, None]] = {kind: {} for kind in get_args(ResourceKind)}
     models: dict[str, None] = {}
-    decided: set[ResourceKind] = set()
+    chosen_by: dict[ResourceKind, list[str]] = {}
     for name, item in form.items():
         if item.kind not in SELECTORS or values.get(name) is None:
             continue
         kind, names = _selects(item.kind), dict.fromkeys(chosen(item, values[name]))
         if names or isinstance(values[name], list):
-            decided.add(kind)
+            chosen_by.setdefault(kind, []).append(name)
         found[kind].update(names)
         models.update(names if kind in ("models", "rerank_models") else {})
     return Selection(
@@ -103,7 +109,7 @@ def _selection(form: Mapping[str, FormItem], values: Mapping[str, Any]) -> Selec
         knowledge_bases=tuple(found["knowledge_bases"]),
         tools=tuple(found["tools"]),
         files=tuple(found["files"]),
-        decided=frozenset(decided),
+        chosen_by=chosen_by,
         llm_models=tuple(found["models"]),
     )
 

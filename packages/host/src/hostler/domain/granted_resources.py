@@ -47,6 +47,8 @@ class ResourceCatalog:
     interactions: bool = False
     """Whether this host can put a question to a person."""
     tool_pins: Mapping[str, ToolPin] = field(default_factory=dict)
+    bounded_by: tuple[str, Sequence[str]] | None = None
+    """The entry of `workspaces` that bounds the workspace, with the names of its lists."""
 
 
 class _Bounds(NamedTuple):

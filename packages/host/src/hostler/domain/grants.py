@@ -103,6 +103,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether the runner may end an attempt with `run.paused`."""
     notes: list[str] = []
     """Requested but not granted, with the reasons, for the journal."""
+    chosen_by: dict[str, list[str]] | None = None
+    """Kind of resource -> the items of the runner's form that choose it; None in grants of older hosts."""
+    workspace_entry: str | None = None
+    """The entry of `workspaces` that bounded the workspace when the grant was built."""
+    workspace_lists: list[str] = []
+    """The lists of that entry."""
 
     @cached_property
     def encoded(self) -> str:
@@ -186,6 +192,9 @@ def grant_for(
         platform_capabilities=envelope.delivery.platform_capabilities if envelope.delivery else {},
         continuation=manifest.capabilities.continuation and catalog.interactions,
         notes=notes,
+        chosen_by={kind: list(items) for kind, items in configuration.selected.chosen_by.items()},
+        workspace_entry=None if catalog.bounded_by is None else catalog.bounded_by[0],
+        workspace_lists=[] if catalog.bounded_by is None else list(catalog.bounded_by[1]),
     )
 
 

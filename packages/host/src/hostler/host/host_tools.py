@@ -67,4 +67,5 @@ class HostTools:
             skills={name: skill for name, skill in self.skills.resources().items() if may.skill(name)},
             knowledge_bases={kb_id: base for kb_id, base in bases.items() if may.knowledge_base(kb_id)},
             interactions=True,
+            bounded_by=may.bounds,
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.call_checks import CallCheck
 from hostler.domain.clock import monotonic_clock
 from hostler.domain.recording import CallName
 from hostler.journal.call_records import CallEntry, Intent, abridged
@@ -33,6 +34,10 @@ class CallRecord:
     cost: Decimal | None = None
     """What the reply of a model cost."""
     began: float = field(default_factory=monotonic_clock)
+    check: CallCheck | None = None
+    """The check that it is at, after the gate's."""
+    inherited: bool = False
+    """Whether its answer is that of the run it was forked from."""
     chunks: list[Any] = field(default_factory=list)
     """Chunks streamed so far."""
     is_written: bool = False
@@ -53,6 +58,8 @@ class CallRecord:
             error=None if error is None else to_fault(error),
             effect=self.effect,
             cost=self.cost,
+            check=None if error is None else self.check,
+            inherited=self.inherited,
             **more,
         )
 
@@ -68,6 +75,8 @@ class CallRecord:
             usage=getattr(whole.reply, "usage", None),
             cost=self.cost,
             given_up=whole.given_up,
+            check=whole.check,
+            inherited=whole.inherited,
         )
 
 

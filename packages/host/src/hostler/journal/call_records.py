@@ -6,22 +6,36 @@ has the outcome of one; a `refusal` is the outcome of a call that the gate refus
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from hostler.domain.call_checks import CallCheck
 from hostler.domain.recording import CallName
-from hostler_protocol.calls import CallParams, ModelChunk, ModelDelta
+from hostler_protocol.calls import CALLS, CallParams, ModelChunk, ModelDelta
 from hostler_protocol.content import Usage
-from hostler_protocol.errors import Fault, HostlerError
+from hostler_protocol.errors import Fault, HostlerError, to_fault
 from hostler_protocol.ids import digest
 from hostler_protocol.limits import KIB
 
+MAX_NAMED_CHARS = 200
+"""Of what a refused call named."""
 MAX_SHOWN_BYTES = 8 * KIB
 """In an entry that would be too large, a longer parameter is replaced by its digest."""
 
+_NAMES = {
+    **{method: "scope" for method in CALLS if method.startswith("state.")},
+    **{method: "area" for method in CALLS if method.startswith("storage.")},
+    "history.page": "conversation_id",
+    "event.get": "event_id",
+    "artifact.metadata": "artifact_id",
+    "artifact.read": "artifact_id",
+    "run.create": "agent",
+}
+"""Method -> the parameter that names what the call is about, where that is no resource of the grant."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -30,6 +44,8 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
 
     `effect`: the effect class of the tool. `size_bytes`: set if the whole entry is in a blob; `usage` is then
     copied from its reply. `cost`: of a model's reply. `given_up`: the runner did not wait for the end.
+    `check`: the check that refused it. `resource`: what a refused call named. `inherited`: it was answered
+    from the recording of the run that this one was forked from.
     """
 
     method: str
@@ -45,6 +61,9 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
     usage: Usage | None = None
     cost: Decimal | None = None
     given_up: bool = False
+    check: CallCheck | None = None
+    resource: str | None = None
+    inherited: bool = False
 
 
 class RecordedAnswer(msgspec.Struct):
@@ -87,6 +106,7 @@ class Intent(msgspec.Struct, omit_defaults=True, frozen=True):
 
     `arguments`: the tool's arguments, if a person edited those of the runner. `resolution`: how often a
     person said that the call did not happen. `child_run_id`: the run that `run.create` has created already.
+    `approved_by`: who approved it; `similar_id`: the approval for similar calls by which.
     """
 
     method: str
@@ -101,6 +121,8 @@ class Intent(msgspec.Struct, omit_defaults=True, frozen=True):
     resolution: int = 0
     pause_id: str | None = None
     child_run_id: str | None = None
+    approved_by: str | None = None
+    similar_id: str | None = None
 
     @property
     def name(self) -> CallName:
@@ -119,6 +141,20 @@ class JournalledError(HostlerError):
 _intents = msgspec.json.Decoder(Intent)
 _heads = msgspec.json.Decoder(CallHead)
 _answers = msgspec.json.Decoder(RecordedAnswer)
+
+
+def refusal_entry(name: CallName, params: CallParams, error: HostlerError, check: CallCheck) -> CallEntry:
+    """Return the entry of a call that the gate refused at `check`, with what it named, cut to a line."""
+    named = named_by(name.method, fields_of(params))
+    return CallEntry(name.method, name.digest, name.nth, error=to_fault(error), check=check, resource=named)
+
+
+def named_by(method: str, params: Mapping[str, Any]) -> str | None:
+    """Return what a call with these parameters is about, cut to a line: a model or a scope, for example."""
+    call = CALLS.get(method)
+    field = _NAMES.get(method) if call is None or call.resource is None else call.resource
+    named = None if field is None else params.get(field)
+    return named[:MAX_NAMED_CHARS] if isinstance(named, str) else None
 
 
 def effect_key_of(run_id: str, call_id: str, arguments: Any, resolution: int) -> str:

@@ -70,6 +70,8 @@ class Verdict:
     pause_id: str | None = None
     pin: ToolPin | None = None
     """The tool that was approved, where it is another one than the grant's by now."""
+    similar_id: str | None = None
+    """The approval for similar calls that let it through without asking."""
     is_error: bool = False
     """A client says that its tool failed; `result` says how."""
     reserve: Callable[[Tx, str], HostlerError | None] | None = None

@@ -120,7 +120,10 @@ def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
     if taken is None:
         return None
     return Verdict(
-        "approved", decided_by=taken.subject, reserve=partial(_confirm_standing, run, taken.rule_id)
+        "approved",
+        decided_by=taken.subject,
+        similar_id=taken.rule_id,
+        reserve=partial(_confirm_standing, run, taken.rule_id),
     )
 
 

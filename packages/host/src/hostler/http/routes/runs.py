@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from hostler.domain.epoch import seconds
+from hostler.domain.explanations import Explanation
 from hostler.domain.same_fields import with_fields_of
 from hostler.domain.steering import SteerStatus
 from hostler.http.endpoint import Media, endpoint
@@ -18,6 +19,7 @@ from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors, list
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Listing
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM, last_event_id
+from hostler.journal import explained_calls
 from hostler.journal.feed import StoredResult
 from hostler.runs.records import record_of
 from hostler.storage.port import Tx
@@ -185,6 +187,19 @@ async def get_journal(request: ApiRequest, query: JournalQuery) -> Listing[Journ
         ],
         next_cursor=cursors.issue(page.items[-1][0].position) if page.more else None,
         has_more=page.more,
+    )
+
+
+@endpoint("GET", "/v1/runs/{run_id}/calls/{call}/explanation", right="runs:read", tag="runs")
+async def explain_call(request: ApiRequest) -> Explanation:
+    """Say which rule decided a call of a run: each check, where its rules came from, and who approved.
+
+    `call`: the position of the call in the journal, its id, or the id that the model gave it. The answer
+    comes from the journal and the grant of the run alone, also after its end.
+    """
+    host, found = request.state.host, request.parameters
+    return await explained_calls.explain_call(
+        host.db, host.blobs, request.workspace_id, found["run_id"], found["call"]
     )
 
 

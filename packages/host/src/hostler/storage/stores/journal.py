@@ -198,6 +198,12 @@ def calls_and_results(tx: Tx, run_id: str, since_attempt: int) -> Iterator[Made]
         after = rows[-1]["last_position"]
 
 
+def calls_and_decisions(tx: Tx, run_id: str, after_position: int, limit: int) -> list[StoredEntry]:
+    """Return calls, refusals, intents and decisions of people after a position, oldest first."""
+    rows = tx.all(_q.calls_and_decisions, run_id=run_id, after=after_position, limit=limit)
+    return [entry for row in rows for entry in _entries_of(row)]
+
+
 def queued_because(tx: Tx, run_id: str) -> str | None:
     """Return the cause of the run's last change to `queued`; None if there was none."""
     row = tx.one(_q.last_lifecycle, run_id=run_id, type="queued")

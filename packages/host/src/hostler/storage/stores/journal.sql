@@ -40,6 +40,12 @@ WHERE run_id = :run_id AND attempt >= :attempt AND last_position > :after AND ki
   AND type <> 'message.delta'
 ORDER BY last_position LIMIT :limit
 
+-- name: calls_and_decisions
+-- What was asked for and what was decided of it, oldest first. None of these rows holds more than one entry.
+SELECT last_position, count, last_sequence, attempt, kind, type, data, blob, at FROM journal
+WHERE run_id = :run_id AND last_position > :after AND kind IN ('call', 'refusal', 'intent', 'decision')
+ORDER BY last_position LIMIT :limit
+
 -- name: last_lifecycle
 -- The last change of a run's status to :type.
 SELECT data FROM journal WHERE run_id = :run_id AND kind = 'lifecycle' AND type = :type

@@ -102,7 +102,7 @@ def decide(
     )
     if written != 1:
         raise RuntimeError(f"call {call.call_id} was decided meanwhile, although its run was locked")
-    pause_facts.of_decision(tx, pause, call, to=to, cause=cause, actor=actor)
+    pause_facts.of_decision(tx, pause, call, to=to, cause=cause, actor=actor, similar_id=similar_id)
 
 
 def edit(tx: Tx, call: PausedCall, arguments: dict[str, object], by: str) -> None:

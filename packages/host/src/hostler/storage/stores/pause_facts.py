@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from hostler.domain.pause_values import Pause, PausedCall
 from hostler.storage.port import Tx
 from hostler.storage.stores import audit, run_notes
@@ -26,9 +28,18 @@ def of_pause(tx: Tx, pause: Pause, *, before: str | None, cause: str, actor: str
     _write(tx, pause, f"pause.{pause.status}", actor, body)
 
 
-def of_decision(tx: Tx, pause: Pause, call: PausedCall, *, to: str, cause: str, actor: str) -> None:
-    """Record that a call was decided, or has to be decided again."""
-    _write(tx, pause, f"pause.call.{to}", actor, _of_call(pause, call, call.decision, to, cause))
+def of_decision(
+    tx: Tx, pause: Pause, call: PausedCall, *, to: str, cause: str, actor: str, similar_id: str | None = None
+) -> None:
+    """Record that a call was decided, under which rule, or has to be decided again.
+
+    `similar_id`: the approval for similar calls that decided it.
+    """
+    body = _of_call(pause, call, call.decision, to, cause)
+    body |= {"rule": msgspec.to_builtins(call.asked.rule), "tool_name": call.asked.tool_name}
+    if similar_id is not None:
+        body["similar_id"] = similar_id
+    _write(tx, pause, f"pause.call.{to}", actor, body)
 
 
 def of_joining(tx: Tx, pause: Pause, call: PausedCall, *, actor: str) -> None:
@@ -39,14 +50,14 @@ def of_joining(tx: Tx, pause: Pause, call: PausedCall, *, actor: str) -> None:
         pause,
         "pause.call.undecided",
         actor,
-        {**body, "kind": call.kind, "tool_name": call.asked.tool_name},
+        {**body, "kind": call.kind, "tool_name": call.asked.tool_name, "executor": call.asked.executor},
     )
 
 
 def of_vote(tx: Tx, pause: Pause, call: PausedCall, vote: str, *, key_id: str, actor: str) -> None:
     """Record a vote; a decision that it leads to is recorded separately."""
     body = {"run_id": pause.run_id, "call_id": call.call_id, "vote": vote, "key_id": key_id}
-    audit.record(tx, pause.workspace_id, actor, "pause.vote", pause.pause_id, body)
+    _write(tx, pause, "pause.vote", actor, body)
 
 
 def of_execution(tx: Tx, pause: Pause, call: PausedCall, *, to: str, cause: str, actor: str) -> None:

@@ -314,5 +314,13 @@ def end_with_run(
 
 
 def _named(calls: Sequence[NewCall]) -> list[dict[str, Any]]:
-    """Describe calls for the journal: ids, kinds and tools; their arguments are in their own entries."""
-    return [{"call_id": call.call_id, "kind": call.kind, "tool_name": call.asked.tool_name} for call in calls]
+    """Describe calls for the journal, without their arguments, which are in their own entries."""
+    return [
+        {
+            "call_id": call.call_id,
+            "kind": call.kind,
+            "tool_name": call.asked.tool_name,
+            "executor": call.asked.executor,
+        }
+        for call in calls
+    ]

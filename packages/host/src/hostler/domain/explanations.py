@@ -1,0 +1,332 @@
+"""Which rule decided a call of a run: an explanation from recorded facts alone. Pure.
+
+The facts are the call's entries in the journal, the run's frozen grant, and the version of its agent. What
+they do not say is shown as not recorded, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hostler.domain.agents import AgentSpec
+from hostler.domain.call_checks import CHECKS, CallCheck
+from hostler.domain.grant_rules import Rule, grant_rules
+from hostler.domain.grants import Grant
+from hostler.domain.name_patterns import best_match
+from hostler_protocol._base import Strict
+from hostler_protocol.calls import CALLS
+from hostler_protocol.errors import Fault
+
+CallOutcome = Literal["allowed", "failed", "refused", "withdrawn", "waiting", "unknown"]
+"""`failed`: it was carried out, and ended with an error. `withdrawn`: the runner did not wait for the end.
+`unknown`: it was begun, and the journal has no outcome."""
+CheckResult = Literal["passed", "refused", "not reached", "not needed", "skipped"]
+"""`skipped`: the call was answered from a recording, which takes nothing from rate and budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision or a vote of people about the call, from the journal. `at` in UTC epoch seconds."""
+
+    at: float
+    action: str
+    actor: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JournalledCall:
+    """What the journal has of one call. `position`: of its outcome, or of its intent while it has none.
+
+    `ended`: whether it has an outcome. What a runner carries out itself has no `method`, and `position` 0,
+    since the journal has only the decisions about it.
+    """
+
+    position: int
+    attempt: int
+    at: float
+    method: str
+    call_id: str | None = None
+    named: str | None = None
+    ended: bool = True
+    error: Fault | None = None
+    check: CallCheck | None = None
+    by_gate: bool = False
+    """Whether the gate refused it."""
+    given_up: bool = False
+    inherited: bool = False
+    approved_by: str | None = None
+    similar_id: str | None = None
+    decisions: Sequence[Decision] = ()
+
+
+class CheckView(Strict):
+    """One check in front of the call, with the rules that it went by."""
+
+    check: CallCheck
+    result: CheckResult
+    rules: list[Rule]
+
+
+class DecisionView(Strict):
+    """What one person, or the host, decided. `rule`: who may decide, as it was frozen with the question."""
+
+    at: float
+    action: str
+    actor: str
+    cause: str | None = None
+    rule: dict[str, Any] | None = None
+    similar_id: str | None = None
+
+
+class Explanation(Strict):
+    """Which rule decided a call. `decided_by`: the last check that mattered; null: the journal does not say.
+
+    `at` in UTC epoch seconds.
+    """
+
+    run_id: str
+    position: int
+    attempt: int
+    at: float
+    call_id: str | None
+    method: str
+    named: str | None
+    outcome: CallOutcome
+    decided_by: CallCheck | None
+    text: str
+    agent: str | None
+    agent_version: int
+    checks: list[CheckView]
+    decisions: list[DecisionView]
+
+
+def explain(run_id: str, call: JournalledCall, grant: Grant, spec: AgentSpec | None) -> Explanation:
+    """Explain one call. `spec`: the version of the agent that the grant was built for, None if it is gone."""
+    outcome = _outcome(call)
+    checks = [_check(one, call, grant, spec) for one in CHECKS] if call.method else []
+    decided_by = _decided_by(call, checks)
+    return Explanation(
+        run_id=run_id,
+        position=call.position,
+        attempt=call.attempt,
+        at=call.at,
+        call_id=call.call_id,
+        method=call.method,
+        named=call.named,
+        outcome=outcome,
+        decided_by=decided_by,
+        text=_sentence(call, outcome, decided_by),
+        agent=None if spec is None else spec.name,
+        agent_version=grant.agent_version,
+        checks=checks,
+        decisions=[_shown(decision) for decision in call.decisions],
+    )
+
+
+def _outcome(call: JournalledCall) -> CallOutcome:
+    if call.error is not None:
+        return "refused" if call.by_gate or call.check is not None else "failed"
+    if call.given_up:
+        return "withdrawn"
+    if call.ended:
+        return "allowed" if call.method else _own_outcome(call)
+    asked = [one for one in call.decisions if one.action != "pause.vote"]
+    return (
+        "waiting"
+        if asked and asked[-1].action.endswith((".open", ".undecided", ".needs_review"))
+        else "unknown"
+    )
+
+
+def _own_outcome(call: JournalledCall) -> CallOutcome:
+    """The outcome of a call that the runner carries out itself: what people decided of it."""
+    words = {
+        "pause.call.approved": "allowed",
+        "pause.call.answered": "allowed",
+        "pause.call.denied": "refused",
+        "pause.call.expired": "refused",
+        "pause.call.cancelled": "withdrawn",
+    }
+    decided = [words[one.action] for one in call.decisions if one.action in words]
+    return decided[-1] if decided else "waiting"  # type: ignore[return-value]
+
+
+def _decided_by(call: JournalledCall, checks: Sequence[CheckView]) -> CallCheck | None:
+    if call.check is not None:
+        return call.check
+    if call.by_gate:  # of an older host
+        return None
+    if not call.method or any(one.check == "approval" and one.result == "passed" for one in checks):
+        return "approval"
+    return "grant"
+
+
+# -- the checks -------------------------------------------------------------------------------------------
+
+
+def _check(check: CallCheck, call: JournalledCall, grant: Grant, spec: AgentSpec | None) -> CheckView:
+    rules = _rules(check, call, grant, spec)
+    return CheckView(check=check, result=_result(check, call, grant), rules=rules)
+
+
+def _result(check: CallCheck, call: JournalledCall, grant: Grant) -> CheckResult:
+    refused_at = call.check if call.error is not None else None
+    if call.by_gate and refused_at is None:
+        return "not reached"  # an older host did not note where
+    if check == refused_at:
+        return "refused"
+    if refused_at is not None and _order(check, call) > _order(refused_at, call):
+        return "not reached"
+    if check == "approval":
+        return _approval_result(call, grant)
+    if call.inherited and check in ("rate", "deadline", "budget"):
+        return "skipped"
+    return "passed"
+
+
+def _order(check: CallCheck, call: JournalledCall) -> int:
+    """The place of a check. The arguments of a tool are checked against its schema after the gate."""
+    if check == "arguments" and call.check == "arguments" and not call.by_gate:
+        return CHECKS.index("approval") - 1
+    return CHECKS.index(check)
+
+
+def _approval_result(call: JournalledCall, grant: Grant) -> CheckResult:
+    if not _asks(call, grant):
+        return "not needed"
+    if call.approved_by or any(one.action == "pause.call.approved" for one in call.decisions):
+        return "passed"
+    if any(one.action == "pause.call.answered" for one in call.decisions):
+        return "passed"
+    return "skipped" if call.inherited else "not reached"
+
+
+def _asks(call: JournalledCall, grant: Grant) -> bool:
+    if call.method == "interaction.request" or call.decisions or call.approved_by:
+        return True
+    pin = grant.tool_pins.get(call.named or "")
+    return call.method == "tool.call" and (
+        call.named in grant.tool_approvals or (pin is not None and pin.client)
+    )
+
+
+def _rules(check: CallCheck, call: JournalledCall, grant: Grant, spec: AgentSpec | None) -> list[Rule]:
+    said = [Rule("host", call.error.message)] if call.error is not None and check == call.check else []
+    match check:
+        case "connection":
+            rules = [
+                Rule(
+                    "host", f"plugin {grant.owner!r} makes calls of runs that were started on its connection"
+                )
+            ]
+        case "attempt":
+            rules = [Rule("host", f"the newest attempt of a run makes calls; this was number {call.attempt}")]
+        case "grant":
+            rules = grant_rules(grant, spec, call.method, call.named)
+        case "arguments":
+            tool = ", and the tool has a schema" if call.method == "tool.call" else ""
+            rules = [Rule("host", f"each call has a form and limits of size{tool}")]
+        case "rate":
+            rules = [_rate_rule(grant)]
+        case "deadline":
+            rules = [_deadline_rule(grant)]
+        case "budget":
+            rules = _budget_rules(grant, call.method)
+        case "approval":
+            rules = _approval_rules(call, grant, spec)
+    return said + rules
+
+
+def _deadline_rule(grant: Grant) -> Rule:
+    seconds = grant.timeout_seconds
+    limit = "has no time limit of its own" if seconds is None else f"may work for {seconds:g} s"
+    return Rule("config", f"the run {limit}, and not longer than a run above it", "config.timeout")
+
+
+def _rate_rule(grant: Grant) -> Rule:
+    rate = grant.calls_per_second
+    text = "no rate is set" if rate is None else f"at most {rate:g} calls a second, or what a run above has"
+    return Rule("policy", text, "resource_policy.rate.calls_per_second")
+
+
+def _budget_rules(grant: Grant, method: str) -> list[Rule]:
+    set_ = {name: getattr(grant.budget, name) for name in grant.budget.__struct_fields__}
+    limits = [f"{name} {value}" for name, value in set_.items() if value is not None]
+    call = CALLS.get(method)
+    spends = call is not None and call.spends
+    text = f"{', '.join(limits) or 'no budget is set'}; the call {'spends' if spends else 'costs'} "
+    text += "tokens or money" if spends else "one call"
+    rules = [Rule("policy", text, "resource_policy.budget")]
+    if grant.above is not None:
+        rules.append(Rule("parent", "budgets of the runs above this one count too"))
+    return rules
+
+
+def _approval_rules(call: JournalledCall, grant: Grant, spec: AgentSpec | None) -> list[Rule]:
+    rules = []
+    if call.method == "interaction.request":
+        rules.append(Rule("people", "a question is for people to answer", "allow_questions"))
+    elif (policy := grant.tool_approvals.get(call.named or "")) is not None:
+        pattern = None if spec is None else best_match(spec.resource_policy.tool_approval, call.named or "")
+        who = f"approvals by {', '.join(policy.subjects)}: {policy.min_approvals} needed"
+        apart = ", none by the requester" if policy.separation_of_duty else ""
+        if pattern is None:
+            rules.append(Rule("host", f"the tool itself asks for approval; {who}{apart}"))
+        else:
+            field = f"resource_policy.tool_approval[{pattern}]"
+            rules.append(Rule("policy", f"{who}{apart}", field))
+    elif (pin := grant.tool_pins.get(call.named or "")) is not None and pin.client:
+        rules.append(Rule("host", "a client carries the tool out"))
+    elif not _asks(call, grant):
+        rules.append(Rule("policy", "no approval is needed", "resource_policy.tool_approval"))
+    if call.similar_id is not None:
+        text = f"{call.approved_by} had approved similar calls (approval {call.similar_id})"
+        rules.append(Rule("people", text))
+    rules += [Rule("people", _words(one)) for one in call.decisions if one.action != "pause.open"]
+    return rules
+
+
+def _words(decision: Decision) -> str:
+    kind = decision.action.removeprefix("pause.").removeprefix("call.")
+    if kind == "vote":
+        return f"{decision.actor} voted: {decision.body.get('vote')}"
+    cause = decision.body.get("cause")
+    return f"{kind} by {decision.actor}" + (f" ({cause})" if cause and cause != kind else "")
+
+
+def _shown(decision: Decision) -> DecisionView:
+    body = decision.body
+    return DecisionView(
+        at=decision.at,
+        action=decision.action,
+        actor=decision.actor,
+        cause=body.get("cause") or body.get("vote"),
+        rule=body.get("rule"),
+        similar_id=body.get("similar_id"),
+    )
+
+
+def _sentence(call: JournalledCall, outcome: CallOutcome, decided_by: CallCheck | None) -> str:
+    what = call.method or "what the runner carries out itself"
+    if call.named is not None:
+        what = f"{what} ({call.named!r})"
+    match outcome:
+        case "refused":
+            where = "at a check that the journal does not name" if decided_by is None else f"at {decided_by}"
+            why = "" if call.error is None else f": {call.error.message}"
+            return f"{what} was refused {where}{why}"
+        case "failed":
+            return (
+                f"{what} was allowed, and failed: {call.error.message if call.error else 'no reason is kept'}"
+            )
+        case "withdrawn":
+            return f"{what} was not refused; its runner did not wait for the end"
+        case "waiting":
+            return f"{what} waits for people"
+        case "unknown":
+            return f"{what} was allowed and begun; the journal has no outcome of it"
+        case "allowed":
+            return f"{what} was allowed" + (" by people" if decided_by == "approval" else "")

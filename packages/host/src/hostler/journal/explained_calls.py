@@ -1,0 +1,205 @@
+"""Find one call in a run's journal, with the decisions about it, and explain it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from hostler.domain.call_checks import CallCheck
+from hostler.domain.explanations import Decision, Explanation, JournalledCall, explain
+from hostler.domain.grants import decode_grant
+from hostler.domain.recording import CallName, is_external_call
+from hostler.journal.call_records import named_by
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import agents, journal, runs
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.journal import StoredEntry
+from hostler_protocol.errors import Fault, NotFoundError
+
+PAGE_ENTRIES = 64
+"""Entries of calls and decisions that are read in one transaction: at most 4 MiB."""
+MAX_POSITION_DIGITS = 16
+
+
+class _Entry(msgspec.Struct):
+    """What is read of a `call`, `refusal` or `intent` entry."""
+
+    method: str
+    digest: str = ""
+    nth: int = 0
+    params: msgspec.Raw = msgspec.Raw(b"null")
+    error: Fault | None = None
+    check: CallCheck | None = None
+    resource: str | None = None
+    given_up: bool = False
+    inherited: bool = False
+    approved_by: str | None = None
+    similar_id: str | None = None
+
+    @property
+    def call_id(self) -> str | None:
+        """The id of the call; None for one that was refused before it had one."""
+        if not self.digest and not is_external_call(self.digest, self.nth):
+            return None
+        return CallName(self.method, self.digest, self.nth).call_id
+
+
+class _Model(msgspec.Struct):
+    tool_call_id: str | None = None
+
+
+_entries = msgspec.json.Decoder(_Entry)
+_params = msgspec.json.Decoder(dict[str, Any] | None)
+_models = msgspec.json.Decoder(_Model | None)
+_bodies = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the journal has of one call."""
+
+    call: StoredEntry | None = None
+    intent: StoredEntry | None = None
+    decisions: list[Decision] = field(default_factory=list)
+
+
+async def explain_call(
+    db: Database, blobs: BlobFolder, workspace_id: str, run_id: str, wanted: str
+) -> Explanation:
+    """Explain one call of a run, ended or not.
+
+    `wanted`: its position in the journal, its id, or the id that the model gave it. NotFoundError.
+    """
+    run = await db.read(lambda tx: runs.get(tx, workspace_id, run_id))
+    entry, call_id = await _look_up(db, run_id, wanted)
+    found = _Found(call=entry) if call_id is None else await _collect(db, run_id, call_id)
+    call = await _call_of(found, call_id, blobs)
+    if call is None or run.grant_json is None:
+        raise NotFoundError(
+            f"run {run_id!r} has no call {wanted[:100]!r}: name one by its position in the journal "
+            "(`hostler runs show RUN --journal`), by its call id or by the model's own id"
+        )
+    grant = decode_grant(run.grant_json)
+    version = await db.read(lambda tx: agents.version(tx, workspace_id, grant.agent_id, grant.agent_version))
+    return explain(run_id, call, grant, None if version is None else version.spec)
+
+
+async def _look_up(db: Database, run_id: str, wanted: str) -> tuple[StoredEntry | None, str | None]:
+    """Return the id of the wanted call; for one that was refused before it had an id, its entry."""
+    if wanted.isascii() and wanted.isdecimal() and len(wanted) <= MAX_POSITION_DIGITS:
+        position = int(wanted)
+        entries = await db.read(lambda tx: journal.calls_and_decisions(tx, run_id, position - 1, 1))
+        entry = next((one for one in entries if one.position == position), None)
+        if entry is not None:
+            named = _about(entry) if entry.kind == "decision" else [_entries.decode(entry.data).call_id]
+            return entry, next(iter(named), None)
+    async for entry in _walk(db, run_id):
+        if entry.kind == "decision":
+            if wanted in _about(entry):
+                return None, wanted
+            continue
+        read = _entries.decode(entry.data)
+        if read.call_id is not None and wanted in (read.call_id, _model_call_id(read)):
+            return None, read.call_id
+    return None, None
+
+
+async def _collect(db: Database, run_id: str, call_id: str) -> _Found:
+    found = _Found()
+    async for entry in _walk(db, run_id):
+        if entry.kind == "decision":
+            if call_id in _about(entry):
+                body = _bodies.decode(entry.data)
+                decision = Decision(entry.at / 1000, entry.type, str(body.get("actor", "")), body)
+                found.decisions.append(decision)
+        elif _entries.decode(entry.data).call_id != call_id:
+            continue
+        elif entry.kind == "intent":
+            found.intent = entry
+        else:  # the last one: a refused call may have been made again
+            found.call = entry
+    return found
+
+
+async def _walk(db: Database, run_id: str) -> AsyncIterator[StoredEntry]:
+    """Yield calls and decisions of a run, in order."""
+    after, more = 0, True
+    while more:
+        entries = await db.read(partial(_page, run_id, after))
+        more = len(entries) == PAGE_ENTRIES
+        for entry in entries:
+            yield entry
+            after = entry.position
+
+
+def _page(run_id: str, after: int, tx: Tx) -> list[StoredEntry]:
+    return journal.calls_and_decisions(tx, run_id, after, PAGE_ENTRIES)
+
+
+def _about(entry: StoredEntry) -> list[str]:
+    """Return the ids of the calls that a decision is about."""
+    body = _bodies.decode(entry.data)
+    return [one["call_id"] for one in body.get("calls", [body]) if isinstance(one.get("call_id"), str)]
+
+
+def _model_call_id(read: _Entry) -> str | None:
+    if read.method != "tool.call":
+        return None
+    try:
+        found = _models.decode(read.params)
+    except msgspec.DecodeError:
+        return None
+    return None if found is None else found.tool_call_id
+
+
+async def _call_of(found: _Found, call_id: str | None, blobs: BlobFolder) -> JournalledCall | None:
+    entry = found.call or found.intent
+    if entry is None:
+        return None if call_id is None else _own_call(call_id, found.decisions)
+    data = entry.data.encode()
+    if entry.blob is not None:
+        data = b"".join([chunk async for chunk in blobs.stream(entry.blob)])
+    read = _entries.decode(data)
+    call = JournalledCall(
+        position=entry.position,
+        attempt=entry.attempt,
+        at=entry.at / 1000,
+        method=read.method,
+        call_id=call_id,
+        named=read.resource or named_by(read.method, _params.decode(read.params) or {}),
+        ended=found.call is not None,
+        error=read.error,
+        check=read.check,
+        by_gate=entry.kind == "refusal",
+        given_up=read.given_up,
+        inherited=read.inherited,
+        decisions=found.decisions,
+    )
+    if found.intent is None:
+        return call
+    intent = _entries.decode(found.intent.data)
+    return replace(call, approved_by=intent.approved_by, similar_id=intent.similar_id)
+
+
+def _own_call(call_id: str, decisions: list[Decision]) -> JournalledCall | None:
+    """A call that waits, or that the runner carries out itself: known by the decisions about it."""
+    if not decisions:
+        return None
+    asked = decisions[0].body
+    first = next((one for one in asked.get("calls", ()) if one.get("call_id") == call_id), asked)
+    names = [one.body["tool_name"] for one in decisions if one.body.get("tool_name")]
+    by_host = first.get("executor") == "host" and first.get("kind") in ("approval", "client_tool", "in_doubt")
+    return JournalledCall(
+        position=0,
+        attempt=0,
+        at=decisions[0].at,
+        method="tool.call" if by_host else "",
+        call_id=call_id,
+        named=first.get("tool_name") or next(iter(names), None),
+        ended=not by_host,
+        decisions=decisions,
+    )
