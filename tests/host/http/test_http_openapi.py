@@ -66,11 +66,14 @@ def test_only_open_routes_need_no_key() -> None:
 
 async def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
-        said = await served.say("remember k v", conversation_id="c", event_id="e")
+        await served.say("remember k v", conversation_id="c", event_id="e")
         upload = await served.client.post("/v1/artifacts", params={"name": "a"}, content=b"abc")
         made = await served.client.post("/v1/keys", json={"name": "k", "rights": ["runs:read"]})
+        called = await served.say("recall k", conversation_id="c")
+        journal = (await served.client.get(f"/v1/runs/{called['run_id']}/journal")).json()["items"]
         values = {
-            "run_id": said["run_id"],
+            "run_id": called["run_id"],
+            "call": next(entry["position"] for entry in journal if entry["kind"] == "call"),
             "event_id": "e",
             "conversation_id": "c",
             "name": "puppet",

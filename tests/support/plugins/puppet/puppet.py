@@ -1,4 +1,5 @@
-"""A runner that does as its input says: `say N`, `remember K V`, `make TEXT`, `hold`, `fail`, `strings PATH`.
+"""A runner that does as its input says: `say N`, `remember K V`, `recall K`, `make TEXT`, `hold`, `fail`,
+`strings PATH`.
 
 `strings`: it connects to a Unix socket and emits one delta per line that comes, until the socket is closed.
 """
@@ -25,6 +26,8 @@ class Puppet(Runner):
             case "remember":
                 key, _, value = rest.partition(" ")
                 yield state_updated("conversation", key, value)
+            case "recall":
+                await ctx.states.get("conversation", rest)
             case "make":
                 yield artifact("file", rest, "made.txt", "text/plain")
             case "hold":

@@ -26,7 +26,10 @@ def explain(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Say which rule decided a call: each check, where its rules came from, and who approved."""
+    """Say which rule decided a call of a run, and who approved it.
+
+    Each check in front of the call is listed, with the rules that it went by and where they came from.
+    """
     found: dict[str, Any] = server.ask(
         lambda api: api.get(route("runs", run_id, "calls", call, "explanation"))
     )
