@@ -12,6 +12,8 @@ from simulation.life import Life
 
 PROMPT_SECONDS = 1.5
 """In which a run that waits is without its process. Shorter than the time for which other calls are held."""
+ARMED_SECONDS = 1.0
+"""How long after it is noted a fault may come about: at one of the next commits of a host, say."""
 HARD = frozenset({"clock", "disk slow", "disk full"})
 """Faults in whose lives the times of facts say little."""
 
@@ -52,7 +54,7 @@ def _parked(life: Life) -> list[str]:
         for _, kind, what, ms in group:
             at = ms / 1000 - EPOCH
             kept = status == "running" and at - since > PROMPT_SECONDS and kind != "call"
-            if kept and not any(since - 0.1 < fault < since + PROMPT_SECONDS for fault in faults):
+            if kept and not any(since - ARMED_SECONDS < fault < since + PROMPT_SECONDS for fault in faults):
                 found.append(f"run {run} has a call in doubt, and keeps its process")
             if kind == "lifecycle":
                 status = what
