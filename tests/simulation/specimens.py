@@ -70,7 +70,7 @@ ACTIONS = [
         3.0, "tools", "queue", [["tool", kind, f"tools.{kind}"] for kind in ("note", "book", "pay", "price")]
     ),
     message(5.0, "cancelled", "queue", [["stubborn", 3.0]]),
-    message(6.0, "family", "queue", [["child", [["say", "child.a"]]]]),
+    message(6.0, "family", "queue", [["child", [["wait", 0.1], ["say", "child.a"]]]]),
     message(1.0, "turn1", "turn", [["say", "tenant.a"]], workspace="tenant"),
     Action(6.5, "cancel", {"event": "cancelled", "grace": 5.0, "host": 0}),
     Action(7.0, "retry", {"event": "plain2", "host": 0, "part": 0.0, "effects": False}),
