@@ -14,27 +14,13 @@ from hostler.domain.events import Caller
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.pause_actions import Action, ActRequest
 from hostler.host.config import ConfigFile
-from hostler.storage.port import Query, Tx
+from support.every_row import everything
 from support.model_server import ModelServer
 from support.stepping import STEPPER, WORKSPACE, Steps, stage, within
 from support.trust import plugin_entry
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 ADMIN = Caller(WORKSPACE, "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
-TABLES = Query(
-    "t.tables",
-    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'transcript_search%'",
-    "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'",
-)
-
-
-def everything(tx: Tx) -> str:
-    """All rows of all tables."""
-    found = []
-    for table in [row["name"] for row in tx.all(TABLES)]:
-        whole = f"SELECT * FROM {table}"
-        found += [str(dict(row)) for row in tx.all(Query(f"t.{table}", whole, whole))]
-    return "\n".join(found)
 
 
 async def test_invariant_26_no_secret_is_stored(

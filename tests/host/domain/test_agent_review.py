@@ -195,8 +195,8 @@ TOLD: list[tuple[dict[str, Any], list[str]]] = [
     ({"config": {"key": "env:"}}, ["config.key: this names no environment variable: write env:NAME"]),
     ({"config": {"key": "file: "}}, ["config.key: this names no file: write file:PATH"]),
     (
-        {"config": {"key": "secret://x"}},
-        ["config.key: this version keeps no secrets: write env:NAME or file:PATH"],
+        {"config": {"key": "secret://x y"}},
+        ["config.key: this names no stored secret: write secret://NAME"],
     ),
     *(
         (

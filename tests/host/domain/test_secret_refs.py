@@ -34,7 +34,10 @@ def test_a_reference_is_known_by_its_prefix(value: Any, is_one: bool) -> None:
         ("file:/run/key", None),
         ("file: ", "names no file"),
         ("file:a\x00b", "names no file"),
-        ("secret://a", "keeps no secrets"),
+        ("secret://a", None),
+        ("secret://a/b", "names no stored secret"),
+        ("secret://", "names no stored secret"),
+        ("secret://a\n", "names no stored secret"),
         ("the secret itself", None),
     ],
 )

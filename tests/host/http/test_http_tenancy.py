@@ -17,6 +17,7 @@ from hostler.domain.keys import state_value_of
 from hostler.domain.scopes import StateArea
 from hostler.http import auth
 from hostler.http.app import ENDPOINTS
+from hostler.secrets.key_ring import KeyRing, new_key
 from hostler.storage.port import Tx
 from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores import artifacts, notices, settings
@@ -131,6 +132,11 @@ CASES: dict[str, tuple[Case, int | str]] = {
     ),
     "list_keys": (get("/v1/keys"), OWN),
     "revoke_key": (send("DELETE", "/v1/keys/{key_id}"), 404),
+    "list_secrets": (get("/v1/secrets"), OWN),
+    "set_secret": (send("PUT", "/v1/secrets/theirs?existing=true", json={"value": "mine"}), 404),
+    "remove_secret": (send("DELETE", "/v1/secrets/theirs"), 404),
+    "move_secret": (send("PUT", "/v1/secrets/a/from", json={"kind": "models", "name": "m"}), 403),
+    "list_master_keys": (get("/v1/master-keys"), 403),
     "get_usage": (get("/v1/usage"), OWN),
     "list_audit": (get("/v1/audit"), OWN),
     "apply_config": (send("POST", "/v1/config", json={}), 403),
@@ -209,6 +215,7 @@ async def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_p
         ours, _ = await fill(served, WORKSPACE, "ours")
         theirs, foreign = await fill(served, OTHER, SECRET)
         await served.agent("only-theirs", OTHER)
+        await keep_secrets(served)
         blob = await served.host.blobs.put(b"x")
         new = NewArtifact(artifact_type="file", blob=blob, source="upload", artifact_id="theirs")
         await served.host.db.write(lambda tx: artifacts.create(tx, OTHER, new))
@@ -234,11 +241,18 @@ async def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_p
     await _with(tmp_path, scenario)
 
 
+async def keep_secrets(served: Served) -> None:
+    """A secret of one name in both workspaces, and one that only the other has."""
+    served.host.master_key.key_ring.replace(KeyRing([new_key()]))
+    for workspace, name in ((WORKSPACE, "same"), (OTHER, "same"), (OTHER, "theirs")):
+        await served.host.secrets.set(workspace, "workspace", name, SECRET, workspace)
+
+
 async def snapshot(client: httpx.AsyncClient) -> dict[str, str]:
     """All that a workspace can read of itself."""
     paths = [
         *("/v1/events", "/v1/runs", "/v1/agents", "/v1/conversations", "/v1/keys", "/v1/audit"),
-        *("/v1/pauses", "/v1/inbox"),
+        *("/v1/pauses", "/v1/inbox", "/v1/secrets"),
         *("/v1/conversations/same/history", "/v1/conversations/same/state", "/v1/artifacts/theirs"),
     ]
     return {path: (await client.get(path)).text for path in paths}

@@ -27,7 +27,7 @@ def test_secrets_are_looked_up_and_never_repeated(tmp_path: Path) -> None:
         assert reference in refused.value.message
 
 
-@pytest.mark.parametrize("reference", ["env:sk-not-a-name", "env:A B", "file:", "secret://a"])
+@pytest.mark.parametrize("reference", ["env:sk-not-a-name", "env:A B", "file:", "secret://a b"])
 def test_a_malformed_reference_is_another_error_than_a_missing_secret(reference: str) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         resolve_secret(reference, {})

@@ -41,6 +41,8 @@ INSTALLATION_WIDE = {
     "search_index.insert": "the row of the text index that belongs to the row just written",
     "search_index.last_doc": "the next number in the text index, which is one for the installation",
     "search_index.merge": "upkeep of the text index",
+    "secrets.key_uses": "the operator's list of master keys, and what is under each",
+    "secrets.wrapped_by_others": "a new master key wraps the keys of all secrets",
     "usage.open_runs": "the operator's metrics",
 }
 """Statements that cross workspaces on purpose; none is reached by a caller's request."""

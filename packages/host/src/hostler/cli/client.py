@@ -99,13 +99,13 @@ class Api:
         """Send a POST request and return the decoded answer, which may take `seconds`."""
         return await self._json("POST", path, query, {} if body is None else body, seconds)
 
-    async def put(self, path: str, body: Any, *, seconds: float | None = None) -> Any:
+    async def put(self, path: str, body: Any, *, seconds: float | None = None, **query: Any) -> Any:
         """Send a PUT request and return the decoded answer, which may take `seconds`."""
-        return await self._json("PUT", path, {}, body, seconds)
+        return await self._json("PUT", path, query, body, seconds)
 
-    async def delete(self, path: str) -> Any:
+    async def delete(self, path: str, **query: Any) -> Any:
         """Send a DELETE request and return the decoded answer, None if it is empty."""
-        return await self._json("DELETE", path, {})
+        return await self._json("DELETE", path, query)
 
     async def text(self, path: str) -> str:
         """Send a GET request and return the answer as text."""

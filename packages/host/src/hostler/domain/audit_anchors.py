@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hostler.domain.config_mistakes import Mistake
-from hostler.domain.secret_refs import is_reference, reference_mistake
+from hostler.domain.secret_refs import STORED, is_reference, reference_mistake
 from hostler_protocol._base import Lenient, Strict
 from hostler_protocol.ids import canonical_json
 
@@ -85,8 +85,9 @@ def anchor_mistakes(entry: AuditAnchors) -> Iterator[Mistake]:
     """Yield the mistakes of an entry that can be seen without the machine."""
     places = {"key": entry.key} | {f"earlier_keys[{at}]": key for at, key in enumerate(entry.earlier_keys)}
     for place, key in places.items():
-        if not is_reference(key):
-            yield Mistake(place, "expected a reference: env:NAME or file:PATH")  # it may be the secret itself
+        if not is_reference(key) or key.startswith(STORED):
+            # it may be the secret itself; and who can write the database must not find the key in it
+            yield Mistake(place, "expected a reference: env:NAME or file:PATH")
         elif (wrong := reference_mistake(key)) is not None:
             yield Mistake(place, wrong)
     if len(entry.earlier_keys) > MAX_EARLIER_KEYS:

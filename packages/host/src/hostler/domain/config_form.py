@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -59,6 +59,13 @@ class Configuration:
     secrets: dict[str, str] = field(default_factory=dict)
     prompt: tuple[ModelMessage, ...] = ()
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
+
+    @property
+    def written_out(self) -> Iterator[str]:
+        """The secrets that are written out."""
+        for name, value in self.shown.items():
+            if value == HIDDEN and isinstance(self.values[name], str):
+                yield self.values[name]
 
     def with_secrets(self, resolved: Mapping[str, str]) -> dict[str, Any]:
         """Return the values with each reference replaced by its secret; `resolved` is keyed by item name."""

@@ -10,10 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-SECRET_PREFIXES = ("env:", "file:", "secret://")
+STORED = "secret://"
+"""The prefix of a reference to a stored secret."""
+SECRET_PREFIXES = ("env:", "file:", STORED)
 """Prefixes: `env:NAME`, `file:PATH`, `secret://NAME`. Any other text is the secret itself."""
 
 _VARIABLE = re.compile(r"[^\s=\x00]+")
+_STORED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ORDINARY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIKE_A_REFERENCE = re.compile(
     r"\$\{\w+\}$ | \$[A-Z_][A-Z0-9_]*$ | \s*(env|file|secret)\s*[:=] | (env|file|secret)/",
@@ -31,11 +34,26 @@ def reference_names(config: Mapping[str, Any]) -> list[str]:
     return sorted(name for name, value in config.items() if is_reference(value))
 
 
+def stored_name(value: Any) -> str | None:
+    """Return the name of the stored secret that a value refers to; None if it refers to none."""
+    if not isinstance(value, str) or not value.startswith(STORED):
+        return None
+    name = value.removeprefix(STORED)
+    return name if _STORED_NAME.fullmatch(name) else None
+
+
+def name_mistake(name: str) -> str | None:
+    """Return the mistake in the name of a stored secret, or None."""
+    if _STORED_NAME.fullmatch(name):
+        return None
+    return "this is no name of a secret: 1 to 100 letters, digits, '.', '_' and '-'"
+
+
 def reference_mistake(value: str) -> str | None:
     """Return the mistake in a reference's form; None if there is none or it is no reference."""
     kind, _, rest = value.partition(":")
-    if value.startswith("secret://"):
-        return "this version keeps no secrets: write env:NAME or file:PATH"
+    if value.startswith(STORED) and stored_name(value) is None:
+        return "this names no stored secret: write secret://NAME"
     if kind == "env" and not _VARIABLE.fullmatch(rest):
         return "this names no environment variable: write env:NAME"
     if kind == "file" and (not rest.strip() or "\x00" in rest):

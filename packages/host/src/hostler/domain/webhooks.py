@@ -87,8 +87,9 @@ def webhook_mistake(webhook: Webhook) -> Mistake | None:
     """Return the mistake in a webhook, without its address, or None."""
     if not _NAME.fullmatch(webhook.name):
         return Mistake("name", f"{webhook.name!r:.80} is no name: 1 to 100 letters, digits, '_', '.', '-'")
-    if not webhook.secret.startswith(("env:", "file:")):
-        return Mistake("secret", "its secret is named by env:NAME or file:PATH, never written out")
+    if not is_reference(webhook.secret):
+        text = "its secret is named by env:NAME, file:PATH or secret://NAME, never written out"
+        return Mistake("secret", text)
     for place, reference in (("secret", webhook.secret), ("url", webhook.url)):
         if (wrong := reference_mistake(reference)) is not None:
             return Mistake(place, wrong)

@@ -34,7 +34,7 @@ _OTHER_CONFIG = (
 
 def without_secrets(entry: T, forms: Forms) -> T:
     """Return an entry of any kind as it may be read: without the secrets that are written out in it."""
-    if isinstance(entry, ModelEntry) and _is_secret(entry.api_key):
+    if isinstance(entry, ModelEntry) and is_written_out(entry.api_key):
         return msgspec.structs.replace(entry, api_key=HIDDEN)
     if isinstance(entry, AgentSpec) and (names := _secrets(entry.config, forms(entry.runner))):
         return msgspec.structs.replace(entry, config={**entry.config, **dict.fromkeys(names, HIDDEN)})
@@ -45,7 +45,7 @@ def complete_model(entry: ModelEntry, stored: ModelEntry | None) -> tuple[ModelE
     """Return a model with its stored secret where HIDDEN stands for it, and the mistakes."""
     if entry.api_key != HIDDEN:
         return entry, []
-    if stored is None or not _is_secret(stored.api_key):
+    if stored is None or not is_written_out(stored.api_key):
         return entry, [Mistake("api_key", _NONE_STORED)]
     if (entry.provider, entry.base_url) != (stored.provider, stored.base_url):
         return entry, [Mistake("api_key", _OTHER_SERVICE)]
@@ -90,9 +90,12 @@ def _secrets(config: Mapping[str, Any], form: Mapping[str, str] | None) -> list[
     """
     kinds = form or {}
     return [
-        name for name, value in config.items() if _is_secret(value) and kinds.get(name, "secret") == "secret"
+        name
+        for name, value in config.items()
+        if is_written_out(value) and kinds.get(name, "secret") == "secret"
     ]
 
 
-def _is_secret(value: Any) -> bool:
+def is_written_out(value: Any) -> bool:
+    """Whether the value of a field for secrets is a secret itself."""
     return isinstance(value, str) and bool(value) and not is_reference(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +16,7 @@ from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.config_changes import ConfigDiff, ConfigProblem
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory
+from hostler.domain.stored_secrets import reference_to
 from hostler.domain.tool_entries import ToolKind
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.domain.written_secrets import complete_agent, complete_model, without_secrets
@@ -28,11 +29,14 @@ from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
 from hostler.host.master_key import MasterKey
 from hostler.host.nested_folders import find_nested
 from hostler.host.plugin_entries import add_shipped_runner, folder_of, identify_stored, stored_by_name
+from hostler.host.secret_store import SecretStore
+from hostler.host.secret_users import secret_users
 from hostler.host.stored_config import NewConfig, StoredConfig, read_config, write_config
-from hostler.models.catalog import Build, ModelCatalog, usable_catalog
+from hostler.models.catalog import Build, Model, ModelCatalog, usable_catalog
 from hostler.pauses.encryption import LiveCipher, Locked, open_vault
 from hostler.plugins.supervisor import Supervisor
 from hostler.runs.routing import EventRouter
+from hostler.secrets.stored import StoredSecrets
 from hostler.storage.port import Database
 from hostler.storage.stores import installation
 from hostler.tools.skills.service import Skills
@@ -42,10 +46,17 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class LiveModels:
-    """The configured models. A run sees a change at its next call."""
+    """The configured models. A run sees a change at its next call; that uses the secret of the model."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: StoredSecrets | None = None) -> None:
         self._catalog = ModelCatalog([])
+        self._secrets = secrets or StoredSecrets()
+
+    def get(self, model_id: str) -> Model:
+        """Return a model for a call. NotFoundError."""
+        model = self._catalog.get(model_id)
+        self._secrets.note_use(model.entry.api_key, f"model {model_id}")
+        return model
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._catalog, name)
@@ -53,6 +64,10 @@ class LiveModels:
     async def replace(self, catalog: ModelCatalog) -> None:
         """Use another catalog; connections of the old one end with its calls."""
         self._catalog = catalog
+
+
+def _by_name(problems: Sequence[ConfigProblem]) -> dict[str, str]:
+    return {problem.name: problem.problem for problem in problems}
 
 
 def _entries(stored: StoredConfig) -> Entries:
@@ -77,6 +92,8 @@ class Configurator:
         model_providers: Mapping[str, Build] | None = None,
         allowances: Allowances | None = None,
         master_key: MasterKey | None = None,
+        secrets: SecretStore | None = None,
+        on_secrets: Callable[[Collection[str]], None] = lambda _: None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -89,8 +106,13 @@ class Configurator:
         self._inventories = inventories
         self._model_providers = model_providers
         self._allowances = allowances or Allowances(workspace_id)
-        self._master_key = master_key or MasterKey()
-        self.reviewer = Reviewer(tools, skills, inventories)
+        self._master_key = master_key or MasterKey(db)
+        self._secrets = secrets or SecretStore(db, workspace_id, self._master_key.key_ring, secret_users)
+        self._secrets.on_changed = self._secrets_changed
+        self._on_secrets = on_secrets
+        self._config = ConfigFile()
+        """The configuration that is active."""
+        self.reviewer = Reviewer(tools, skills, inventories, self._secrets.own)
         self._plugins: frozenset[str] = frozenset()
         """The plugins that entries gave to the supervisor."""
         self._applying = asyncio.Lock()
@@ -252,9 +274,10 @@ class Configurator:
         # first: what is new is offered only to those who may use it
         self._allowances.replace(stored.workspaces)
         problems = [*stored.problems, *await self._master_key.configure(stored)]
-        models, wrong = usable_catalog(config.models, self._model_providers)
-        await self._models.replace(models)
-        problems += [ConfigProblem(kind="model", name=name, problem=why) for name, why in wrong.items()]
+        self._config = config
+        changed = await self._secrets.load()  # by other hosts, or the master key has
+        model_problems = await self._serve_models()
+        problems += model_problems
         problems += self._open_vault(stored)
         plugins, unidentified = await asyncio.to_thread(identify_stored, stored)
         problems += unidentified
@@ -274,6 +297,7 @@ class Configurator:
         usable = {entry.key for entry in config.tools} - {problem.name for problem in unusable}
         for kind in self._tools:
             await kind.configure([entry for entry in config.tools if entry.key in usable])
+        self._on_secrets([reference_to(name) for name in changed])
         if self._skills is not None:
             await self._skills.configure(config.skills)
         self._serve_shipped(config)
@@ -281,9 +305,31 @@ class Configurator:
         self.problems = problems
         if self._inventories is not None:
             self._inventories.config = config
-            self._inventories.unusable_models = {
-                one.name: one.problem for one in problems if one.kind == "model"
-            }
+            self._inventories.unusable_models = _by_name(model_problems)
+
+    async def _serve_models(self) -> list[ConfigProblem]:
+        models, wrong = usable_catalog(
+            self._config.models, self._model_providers, resolve=self._secrets.own.read
+        )
+        await self._models.replace(models)
+        return [ConfigProblem(kind="model", name=name, problem=why) for name, why in wrong.items()]
+
+    async def _secrets_changed(self, names: Collection[str]) -> None:
+        """Use other values of the installation's secrets from the next use of them on."""
+        references = {reference_to(name) for name in names}
+        self._on_secrets(references)
+        if references.isdisjoint(model.api_key for model in self._config.models):
+            return
+        model_problems = await self._serve_models()
+        others = [problem for problem in self.problems if problem.kind != "model"]
+        unread = [one for one in self.problems if one.kind == "model" and one.name not in self._model_ids]
+        self.problems = [*others, *unread, *model_problems]
+        if self._inventories is not None:
+            self._inventories.unusable_models = _by_name(model_problems)
+
+    @property
+    def _model_ids(self) -> set[str]:
+        return {model.id for model in self._config.models}
 
     def _open_vault(self, stored: StoredConfig) -> list[ConfigProblem]:
         if (unreadable := stored.unreadable("pause_key")) is not None:

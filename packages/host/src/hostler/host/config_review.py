@@ -33,6 +33,7 @@ from hostler.models.catalog import model_mistakes
 from hostler.pauses.encryption import vault_mistake
 from hostler.plugins.source import Folder
 from hostler.secrets.key_ring import key_ring_mistake
+from hostler.secrets.stored import StoredSecrets
 from hostler.tools.skills.service import Skills
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -81,6 +82,7 @@ class Reviewer:
     tools: Sequence[ToolKind]
     skills: Skills | None
     inventories: Inventories | None
+    secrets: StoredSecrets = field(default_factory=StoredSecrets)
 
     async def review(
         self,
@@ -138,7 +140,7 @@ class Reviewer:
                 if (misnamed := name_mistake(name, MAX_NAME_CHARS)) is not None:
                     yield kind, number, name, None, Mistake("", misnamed)
         for number, model in enumerate(config.models):
-            for mistake in model_mistakes(model):
+            for mistake in model_mistakes(model, self.secrets.read):
                 yield "model", number, model.id, model, mistake
         for number, entry in enumerate(config.tools):
             for mistake in self.tool_mistakes(entry) if entry_mistake(entry) is None else ():

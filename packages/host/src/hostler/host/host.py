@@ -24,6 +24,7 @@ from hostler.host.lease import BEATS_PER_LEASE
 from hostler.host.lock import DataDirLock, Holder
 from hostler.host.machine import THIS_MACHINE, Machine
 from hostler.host.maintenance import keep_tidy
+from hostler.host.moved_secrets import MovedSecrets
 from hostler.host.parts import Installation, RunParts
 from hostler.host.plugin_entries import add_shipped_runner
 from hostler.runs.dispatch import LOOK_SECONDS
@@ -66,7 +67,14 @@ class Host:
         self.filters, self.event_router = parts.filters, parts.event_router
         self.allowances = parts.tools.allowances
         self.inventories, self.configurator = parts.inventories, parts.configurator
-        self.diagnosis, self.master_key = parts.diagnosis, parts.master_key
+        self.diagnosis, self.master_key, self.secrets = parts.diagnosis, parts.master_key, parts.secrets
+        self.moved_secrets = MovedSecrets(
+            parts.db,
+            parts.secrets,
+            parts.supervisor.catalog.form_of,
+            parts.configurator.load,
+            parts.event_router.changed,
+        )
         self.runs, self.feed, self.gate = run_parts.reader, run_parts.reader.feed, run_parts.gate
         self.assets, self.audit_heads = run_parts.tokens, run_parts.audit_heads
         self.audit_anchors = run_parts.audit_anchors
@@ -155,6 +163,7 @@ class Host:
         self.workers.start("pauses", self.pauses.keep_swept)
         self.workers.start("agent review", self.diagnosis.watch().keep)
         self.workers.start("rerouting", self.rerouter.work)
+        self.workers.start("secrets", self._keep_secrets)
         self.orchestrator.accepting = True
 
     async def _follow_configuration(self, succeeded: Callable[[], None]) -> None:
@@ -169,6 +178,20 @@ class Host:
             if changed:
                 log.info("another host changed the configuration")
                 await self.supervisor.start_all(0)  # a slow start must not keep the next change waiting
+            succeeded()
+
+    async def _keep_secrets(self, succeeded: Callable[[], None]) -> None:
+        """Follow changes of secrets and keys, and audit uses. A worker."""
+        while True:
+            await asyncio.sleep(CONFIGURATION_SECONDS)
+            try:
+                if self.db.shared:
+                    await self.secrets.follow()
+                await self.secrets.note_uses()
+                await self.secrets.rewrap()
+            except StorageError as error:
+                log.warning("the stored secrets cannot be read now: %s", error.message)
+                continue
             succeeded()
 
     async def _retention(self) -> Retention:
@@ -204,6 +227,7 @@ class Host:
             ("files", self.blobs.close),
             ("sandboxes", self.sandboxes.close),
             ("lease", self._lease.end),
+            ("uses of secrets", self.secrets.note_uses),
             ("audit heads", self.audit_heads.try_note),
             *(() if self.settings.passive else (("audit anchors", self.audit_anchors.finish),)),
             ("database", self.db.close),
@@ -278,7 +302,11 @@ class Host:
 
     async def problems(self) -> list[ConfigProblem]:
         """Return the current problems of the configuration. See `Diagnosis.problems`."""
-        return [*await self.diagnosis.problems(), *self.audit_anchors.problems()]
+        return [
+            *await self.diagnosis.problems(),
+            *self.audit_anchors.problems(),
+            *await self.master_key.problems(),
+        ]
 
     async def export(self) -> ConfigFile:
         """Return the stored configuration."""

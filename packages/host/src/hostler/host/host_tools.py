@@ -11,6 +11,7 @@ from hostler.host.sandbox_audit import AuditedSandboxes
 from hostler.host.workers import Workers
 from hostler.plugins.supervisor import Supervisor
 from hostler.plugins.tool_servers import McpProcesses
+from hostler.secrets.stored import Resolve
 from hostler.storage.port import Database
 from hostler.tools.builtin.exec import ExecTools
 from hostler.tools.builtin.fetch import FetchTools
@@ -38,15 +39,17 @@ class HostTools:
         workers: Workers,
         *,
         network: Network,
+        resolve: Resolve,
     ) -> None:
         workspace, data_dir = settings.workspace, settings.data_dir
         self.allowances = Allowances(workspace)
         self.skills = Skills(db, workspace)
         self.folders = WorkingFolders(data_dir / "workspaces")
         pins = StoredPins(db, workspace)
-        mcp_context = McpContext(McpProcesses(data_dir, sandboxes.find), pins, workers, network=network)
+        processes = McpProcesses(data_dir, sandboxes.find)
+        mcp_context = McpContext(processes, pins, workers, network=network, resolve=resolve)
         self.mcp = McpTools(workspace, mcp_context, running=not settings.passive)
-        self.openapi = OpenApiTools(workspace, data_dir / "openapi", network=network)
+        self.openapi = OpenApiTools(workspace, data_dir / "openapi", network=network, resolve=resolve)
         self.fetch = FetchTools(network=network)
         built_in = (ExecTools(self.folders, sandboxes.find), FilesTools(self.folders))
         self.configurable = (*built_in, self.mcp, self.fetch, self.openapi)

@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import Allowances
+from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory, PluginFacts
+from hostler.domain.model_entries import ModelEntry
+from hostler.domain.secret_refs import stored_name
 from hostler.domain.skills import skill_tool
 from hostler.domain.tool_entries import ToolEntry, tool_names
 from hostler.host.bundled import shipped_runner, shipped_runners
 from hostler.host.config import ConfigFile
+from hostler.host.secret_store import SecretStore
 from hostler.models.catalog import model_mistakes
 from hostler.plugins.discovery import Discovered
 from hostler.plugins.source import Folder, PluginSource, Remote
 from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.secrets.resolver import unreadable_secret
+from hostler.secrets.stored import missing_secret
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import agents as agent_store
 from hostler.storage.stores import api_keys
@@ -53,6 +59,7 @@ class Inventories:
     running: bool = True
     """Whether the host keeps plugins and tool servers running; a passive host starts few of them."""
     knowledge: KnowledgeService | None = None
+    secrets: SecretStore | None = None
     config: ConfigFile = field(default_factory=ConfigFile)
     """The active configuration."""
     unusable_models: Mapping[str, str] = field(default_factory=dict)
@@ -183,6 +190,7 @@ class Inventories:
         if config is not self.config:
             allowances = Allowances(self.workspace_id, config.workspaces)
         offered = {} if self.knowledge is None else self.knowledge.offered(self.workspace_id)
+        secrets = {} if self.secrets is None else await self.secrets.known(workspace_id, "workspace")
         return Inventory(
             workspace_id=workspace_id,
             plugins={key: PluginFacts(found.runners, found.why) for key, found in plugins.items()},
@@ -195,7 +203,7 @@ class Inventories:
             unusable_skills={name: problem for name, problem in skills.items() if problem is not None},
             knowledge_bases=list(offered),
             agents=agents,
-            unreadable=unreadable_secret,
+            unreadable=partial(_unreadable, secrets),
             allowances=allowances,
         )
 
@@ -206,10 +214,13 @@ class Inventories:
             if active.get(model.id) == model:
                 why = self.unusable_models.get(model.id)
             else:
-                why = next((mistake.sentence for mistake in model_mistakes(model)), None)
+                why = next((mistake.sentence for mistake in self._model_mistakes(model)), None)
             if why is not None:
                 unusable[model.id] = why
         return unusable
+
+    def _model_mistakes(self, model: ModelEntry) -> list[Mistake]:
+        return model_mistakes(model) if self.secrets is None else model_mistakes(model, self.secrets.own.read)
 
     async def _skills(self, paths: Sequence[str]) -> Mapping[str, str | None]:
         if sorted(paths) == sorted(self.config.skills):
@@ -277,6 +288,16 @@ class _Tools:
             self.unlisted[f"{entry.name}."] = f"{entry.kind} {entry.name!r} is not active yet"
         else:
             self.names |= dict.fromkeys(names, f"{entry.kind}:{entry.name}")
+
+
+def _unreadable(stored: Mapping[str, str | None], reference: str) -> str | None:
+    """Return why an agent cannot get the secret behind a reference. `stored`: name -> why it cannot."""
+    name = stored_name(reference)
+    if name is None:
+        return unreadable_secret(reference)
+    if name not in stored:
+        return missing_secret(name, "workspace")
+    return stored[name]
 
 
 def _shipped(plugin_key: str) -> Folder:

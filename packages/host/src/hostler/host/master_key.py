@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hostler.domain.config_changes import ConfigProblem
 from hostler.host.config_entries import POLICY
 from hostler.host.stored_config import StoredConfig
-from hostler.secrets.key_ring import LiveKeyRing, Locked, open_key_ring
+from hostler.secrets.key_command import PREFIX, named
+from hostler.secrets.key_ring import KeyRingError, LiveKeyRing, Locked, open_key_ring
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import secrets
 from hostler_protocol.errors import InvalidArgumentError
 
 log = logging.getLogger(__name__)
+
+KEY_USES: Mapping[str, Callable[[Tx], Mapping[str, int]]] = {"secrets": secrets.key_uses}
+"""What is wrapped by master keys: its name -> how many of it are under each key, by the key's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStatus:
+    """A master key. `reference` None: it is not configured, so what is under it cannot be opened."""
+
+    key_id: str
+    reference: str | None
+    is_current: bool
+    uses: Mapping[str, int] = field(default_factory=dict)
+    """How much is wrapped by it, by what it is."""
 
 
 class MasterKey:
     """Keeps the key ring as configured."""
 
-    def __init__(self) -> None:
+    def __init__(self, db: Database) -> None:
+        self._db = db
         self.key_ring = LiveKeyRing()
         self._references: Sequence[str] = ()
 
@@ -44,3 +63,45 @@ class MasterKey:
             return [ConfigProblem(kind="master_key", name=POLICY, problem=error.message)]
         self.key_ring.replace(ring)
         return []
+
+    async def keys(self) -> list[KeyStatus]:
+        """Return the keys that are configured, the current one first, and others that are still in use.
+
+        Without the configured ones if these cannot be read.
+        """
+        found = await self._db.read(lambda tx: {what: uses(tx) for what, uses in KEY_USES.items()})
+        uses: dict[str, dict[str, int]] = {}
+        for what, by_key in found.items():
+            for key_id, number in by_key.items():
+                uses.setdefault(key_id, {})[what] = number
+        try:
+            ring = self.key_ring.ring
+        except KeyRingError:
+            ring = None
+        ids = [] if ring is None else list(ring.ids)
+        shown = [named(one) if one.startswith(PREFIX) else one for one in self._references]
+        keys = [
+            KeyStatus(key_id, reference, number == 0, uses.pop(key_id, {}))
+            for number, (key_id, reference) in enumerate(zip(ids, shown, strict=False))
+        ]
+        return keys + [KeyStatus(key_id, None, False, uses[key_id]) for key_id in sorted(uses)]
+
+    async def problems(self) -> list[ConfigProblem]:
+        """Return the keys that are in use and not configured."""
+        if self.key_ring.locked is not None:
+            return []  # that is a problem already
+        missing = [key for key in await self.keys() if key.reference is None]
+        return [
+            ConfigProblem(
+                kind="master_key",
+                name=POLICY,
+                problem=f"{amount(key)} cannot be opened: they are "
+                f"under key {key.key_id}, which is not configured; add it to `master_key`",
+            )
+            for key in missing
+        ]
+
+
+def amount(key: KeyStatus) -> str:
+    """Return what is under a key, for people."""
+    return " and ".join(f"{number:,} {what}" for what, number in key.uses.items()) or "nothing"

@@ -25,6 +25,8 @@ from hostler.host.master_key import MasterKey
 from hostler.host.plugin_entries import add_shipped_runner
 from hostler.host.run_reader import RunReader
 from hostler.host.sandbox_audit import AuditedSandboxes
+from hostler.host.secret_store import SecretStore
+from hostler.host.secret_users import secret_users
 from hostler.host.webhooks import WebhookSender
 from hostler.host.workers import Workers
 from hostler.pauses.explicit import ExplicitPauses
@@ -79,13 +81,20 @@ class Installation:
             settings.data_dir, sandbox=self.sandboxes.find, start=machine.start_plugin
         )
         self.workers = Workers()
+        self.master_key = MasterKey(db)
+        self.secrets = SecretStore(db, workspace, self.master_key.key_ring, secret_users)
         self.tools = tools = HostTools(
-            settings, db, self.supervisor, self.sandboxes, self.workers, network=machine.network
+            settings,
+            db,
+            self.supervisor,
+            self.sandboxes,
+            self.workers,
+            network=machine.network,
+            resolve=self.secrets.own.resolve,
         )
         blobs = BlobFolder(settings.data_dir / "blobs")
         self.data = HostData(db, blobs, tools.folders, RemovalGate(settings.data_dir))
-        self.models = LiveModels()
-        self.master_key = MasterKey()
+        self.models = LiveModels(self.secrets.own)
         self.filters = machine.open_filters()
         self.event_router = EventRouter(db, self.filters)
         self.inventories = Inventories(
@@ -98,6 +107,7 @@ class Installation:
             tools.allowances,
             not settings.passive,
             knowledge,
+            self.secrets,
         )
         self.configurator = Configurator(
             db,
@@ -112,6 +122,8 @@ class Installation:
             model_providers=machine.model_providers,
             allowances=tools.allowances,
             master_key=self.master_key,
+            secrets=self.secrets,
+            on_secrets=tools.mcp.renew,
         )
         self.diagnosis = Diagnosis(
             workspace, self.configurator, self.inventories, self.event_router, tools.mcp, tools.openapi
@@ -174,7 +186,9 @@ class RunParts:
             write_and_claim=self.dispatcher.write_and_claim,
         )
         self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)
-        self.webhook_sender = WebhookSender(db, settings.workspace, network=inst.machine.network)
+        self.webhook_sender = WebhookSender(
+            db, settings.workspace, network=inst.machine.network, resolve=inst.secrets.own.resolve
+        )
         self.audit_heads = AuditHeads(db, settings.data_dir)
         self.audit_anchors = AnchorWriter(db, host_id, self.webhook_sender.post)
         inst.configurator.on_anchors = self.audit_anchors.configure
@@ -222,7 +236,7 @@ def _attempt_services(  # noqa: PLR0917
     explicit_pauses = ExplicitPauses(inst.db, blobs, sources, inst.configurator.vault)
     catalog = partial(inst.tools.catalog, inst.models, inst.knowledge)
     allowances = inst.tools.allowances
-    preparer = Preparer(services, blobs, catalog, allowances, VERSION, explicit_pauses)
+    preparer = Preparer(services, blobs, catalog, allowances, VERSION, explicit_pauses, inst.secrets.for_run)
     return AttemptServices(
         db=inst.db,
         feed=reader.feed,

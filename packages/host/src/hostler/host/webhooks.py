@@ -41,7 +41,7 @@ from hostler.egress import (
     HttpAnswer,
     Network,
 )
-from hostler.secrets.resolver import resolve_secret
+from hostler.secrets.stored import Resolve, StoredSecrets
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import notices
 from hostler.storage.stores.notices import ClaimedDelivery, DueWebhook
@@ -87,6 +87,7 @@ class WebhookSender:
         network: Network | None = None,
         now: Callable[[], float] = wall_clock,
         jitter: Callable[[], float] = chance,
+        resolve: Resolve | None = None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -96,6 +97,7 @@ class WebhookSender:
         self._network = network
         self._now = now
         self._jitter = jitter
+        self._resolve = resolve or StoredSecrets().resolve
         self._wake = asyncio.Event()
         self._lanes: dict[DueWebhook, asyncio.Task[None]] = {}
         self._failures: list[Exception] = []
@@ -259,8 +261,9 @@ class WebhookSender:
         if webhook is None:
             raise UndeliverableError("there is no webhook of this name any more", final=True)
         try:
-            url = await asyncio.to_thread(resolve_secret, webhook.url)
-            secret = await asyncio.to_thread(resolve_secret, webhook.secret)
+            user = f"webhook {name}"
+            url = await asyncio.to_thread(self._resolve, webhook.url, user)
+            secret = await asyncio.to_thread(self._resolve, webhook.secret, user)
             check_address(name, url or "")
         except InvalidArgumentError as error:
             raise UndeliverableError(error.message) from None

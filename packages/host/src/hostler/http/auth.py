@@ -49,6 +49,8 @@ Right = Literal[
     "models:read",
     "usage:read",
     "audit:read",
+    "secrets:read",
+    "secrets:write",
     "plugins:connect",
     "admin",
     "installation",

@@ -17,6 +17,7 @@ from hostler.models.errors import ModelEndpoint
 from hostler.models.litellm import LiteLLMModel
 from hostler.models.port import ModelProvider
 from hostler.models.retry_policy import RetryPolicy
+from hostler.secrets.known_values import remember
 from hostler.secrets.resolver import SecretUnreadableError, resolve_secret
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -103,7 +104,9 @@ def build_catalog(entries: Sequence[ModelEntry], resolve: Resolve = resolve_secr
 
 
 def usable_catalog(
-    entries: Sequence[ModelEntry], providers: Mapping[str, Build] | None = None
+    entries: Sequence[ModelEntry],
+    providers: Mapping[str, Build] | None = None,
+    resolve: Resolve = resolve_secret,
 ) -> tuple[ModelCatalog, dict[str, str]]:
     """Build a catalog of the stored models that can be used now, and the problems of the others by id.
 
@@ -114,20 +117,20 @@ def usable_catalog(
     wrong: dict[str, str] = {}
     for entry in entries:
         try:
-            found.append(_model(entry, resolve_secret, providers))
+            found.append(_model(entry, resolve, providers))
         except InvalidArgumentError as error:
             wrong[entry.id] = error.message.removeprefix(f"model {entry.id!r}: ")
     return ModelCatalog(found), wrong
 
 
-def model_mistakes(entry: ModelEntry) -> list[Mistake]:
+def model_mistakes(entry: ModelEntry, resolve: Resolve = resolve_secret) -> list[Mistake]:
     """Return the mistakes of an entry; a key that cannot be read now is a warning."""
     found = list(_own_mistakes(entry))
     try:
         if found:  # no provider can be built
-            _key(entry, resolve_secret)
+            _key(entry, resolve)
         else:
-            _model(entry, resolve_secret)
+            _model(entry, resolve)
     except SecretUnreadableError as error:
         found.append(Mistake("", error.message.removeprefix(f"model {entry.id!r}: "), "warning"))
     except InvalidArgumentError as error:
@@ -178,6 +181,8 @@ def _key(entry: ModelEntry, resolve: Resolve) -> str | None:
         raise InvalidArgumentError(
             f"model {entry.id!r}: the API key is empty or holds characters that no key has, like spaces"
         )
+    if key is not None:
+        remember(key)  # it may be written out
     return key
 
 

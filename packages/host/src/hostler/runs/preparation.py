@@ -7,7 +7,7 @@ import base64
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,13 @@ from hostler.domain.grants import Grant, apis_of, resources_of
 from hostler.domain.outcomes import StreamState, Uploaded
 from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording
-from hostler.domain.secret_refs import is_reference, shown_reference
+from hostler.domain.secret_refs import shown_reference, stored_name
+from hostler.domain.stored_secrets import reference_to
 from hostler.journal.fork import Inherited, forked_context, inherited_of
 from hostler.journal.resume import resumed_context
 from hostler.pauses.explicit import ExplicitPauses
 from hostler.runs.snapshot import AttemptFacts, ContextFacts, read_facts
+from hostler.secrets.known_values import remember
 from hostler.secrets.resolver import resolve_secret
 from hostler.storage.stores import artifacts
 from hostler.storage.stores import state_values as states
@@ -45,7 +47,7 @@ from hostler_protocol.content import (
     ImageBase64Element,
     ModelMessage,
 )
-from hostler_protocol.errors import NotFoundError, UnauthorizedError
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError, UnauthorizedError
 from hostler_protocol.events import AgentRunContext, Input
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.limits import INLINE_BASE64_TO_ARTIFACT_BYTES
@@ -54,6 +56,15 @@ from hostler_protocol.manifest import AgentRunnerManifest
 log = logging.getLogger(__name__)
 MIN_DEADLINE_LEFT_MS = 1_000
 """The least time of a resumed attempt, even if its deadline was nearly over: enough to report."""
+
+
+StoredSecretsFor = Callable[[str, Sequence[str], str], Awaitable[Mapping[str, str]]]
+"""Return the values of stored secrets of a workspace, by name, for the run of this id."""
+
+
+async def no_stored_secrets(workspace_id: str, names: Sequence[str], run_id: str) -> Mapping[str, str]:
+    """Raise InvalidArgumentError: there is no store."""
+    raise InvalidArgumentError(f"{reference_to(names[0])}: there is no store of secrets")
 
 
 class PreparedAttempt(msgspec.Struct, frozen=True):
@@ -115,6 +126,7 @@ class Preparer:
     allowances: Allowances
     host_version: str
     explicit_pauses: ExplicitPauses
+    stored_secrets: StoredSecretsFor = no_stored_secrets
 
     async def prepare(self, run: Run, runners: Mapping[str, AgentRunnerManifest]) -> PreparedAttempt:
         """Build grant and context; `runners` are those of the plugin, by name.
@@ -129,7 +141,7 @@ class Preparer:
         brief = run.attempt == 1  # a later one may go on from a long recording
         facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog), brief=brief)
         origin, event, configuration, grant, known, past = facts
-        config = await _with_secrets(configuration, may)
+        config = await self._with_secrets(run, configuration, may)
         inherited = await inherited_of(self.services.db, self.blobs, origin.source)
         recording, recorded = None, None
         if past.loaded is not None:
@@ -178,6 +190,30 @@ class Preparer:
             recording=recording,
             inherited=inherited,
         )
+
+    async def _with_secrets(self, run: Run, configuration: Configuration, may: Allowance) -> dict[str, Any]:
+        """Return the configuration for the runner.
+
+        InvalidArgumentError names a secret that is not found, UnauthorizedError one that may not be used.
+        """
+        for value in configuration.written_out:
+            remember(value)
+        references = configuration.secrets
+        for reference in references.values():
+            if not may.secret(reference):
+                raise UnauthorizedError(may.refused("secret", shown_reference(reference)))
+        stored = {item: name for item, ref in references.items() if (name := stored_name(ref)) is not None}
+
+        def resolved() -> dict[str, str]:
+            others = references.items() - {(item, references[item]) for item in stored}
+            return {item: resolve_secret(reference) or "" for item, reference in others}
+
+        # a secret may be a file; most agents have none, and a hop to a thread costs as much as a query
+        found = await asyncio.to_thread(resolved) if references else {}
+        if stored:
+            values = await self.stored_secrets(run.workspace_id, sorted(set(stored.values())), run.run_id)
+            found |= {item: values[name] for item, name in stored.items()}
+        return configuration.with_secrets(found)
 
     async def _context(
         self, run: Run, facts: AttemptFacts, config: dict[str, Any], deadline_at: float | None
@@ -267,23 +303,6 @@ def _deadline(outer_deadline: int | None, grant: Grant) -> float | None:
     outer = None if outer_deadline is None else outer_deadline / 1000
     known = [deadline for deadline in (own, outer) if deadline is not None]
     return min(known) if known else None
-
-
-async def _with_secrets(configuration: Configuration, may: Allowance) -> dict[str, Any]:
-    """Return the configuration for the runner.
-
-    InvalidArgumentError names a secret that is not found, UnauthorizedError one that may not be used.
-    """
-    for reference in configuration.secrets.values():
-        if is_reference(reference) and not may.secret(reference):
-            raise UnauthorizedError(may.refused("secret", shown_reference(reference)))
-
-    def resolved() -> dict[str, str]:
-        return {name: resolve_secret(ref) or "" for name, ref in configuration.secrets.items()}
-
-    # a secret may be a file; most agents have none, and a hop to a thread costs as much as a query
-    secrets = await asyncio.to_thread(resolved) if configuration.secrets else {}
-    return configuration.with_secrets(secrets)
 
 
 def _context_entry(context: AgentRunContext, configuration: Configuration) -> NewEntry:

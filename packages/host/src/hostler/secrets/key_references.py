@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 
 from hostler.secrets.key_command import PREFIX, named, run_key_command
+from hostler.secrets.known_values import remember
 from hostler.secrets.resolver import resolve_secret
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -49,6 +50,7 @@ def _key_of(setting: str, reference: str, environment: Mapping[str, str] | None,
         text = run_key_command(reference) if is_command else resolve_secret(reference, environment) or ""
     except InvalidArgumentError as error:
         raise type(error)(f"{setting}: {error.message}") from None
+    remember(text)
     for decode in (bytes.fromhex, _from_base64):
         try:
             key = decode(text)

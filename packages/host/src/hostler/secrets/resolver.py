@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hostler.domain.secret_refs import reference_mistake, unset_variable
+from hostler.domain.secret_refs import STORED, reference_mistake, unset_variable
+from hostler.secrets.known_values import remember
 from hostler_protocol.errors import InvalidArgumentError
 
 
@@ -15,7 +16,8 @@ class SecretUnreadableError(InvalidArgumentError):
 
 
 def resolve_secret(value: str | None, environment: Mapping[str, str] | None = None) -> str | None:
-    """Return the secret behind a reference: `env:NAME`, `file:PATH`, or the text itself.
+    """Return the secret behind a reference: `env:NAME`, `file:PATH`, or the text itself. See also
+    `StoredSecrets.resolve`, which has stored secrets, too.
 
     Raises SecretUnreadableError if it is missing and InvalidArgumentError for a malformed reference; the
     message names the reference, never a value.
@@ -23,19 +25,26 @@ def resolve_secret(value: str | None, environment: Mapping[str, str] | None = No
     if value is None:
         return None
     if (wrong := reference_mistake(value)) is not None:
-        named = f"{value}: " if value.startswith("secret://") else ""  # any other text may be the secret
+        named = f"{value}: " if value.startswith(STORED) else ""  # any other text may be the secret
         raise InvalidArgumentError(f"{named}{wrong}")
     kind, _, rest = value.partition(":")
+    if value.startswith(STORED):
+        raise SecretUnreadableError(
+            f"{value}: a stored secret cannot be used here: write env:NAME or file:PATH"
+        )
     if kind == "env":
         found = (os.environ if environment is None else environment).get(rest)
         if not found:
             raise SecretUnreadableError(unset_variable(rest))
+        remember(found)
         return found
     if kind == "file":
         try:
-            return Path(rest).expanduser().read_text("utf-8").strip()
+            found = Path(rest).expanduser().read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise SecretUnreadableError(f"{value}: the file cannot be read: {error}") from error
+        remember(found)
+        return found
     return value
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
-from hostler.domain.secret_refs import reference_names, shown_reference
+from hostler.domain.secret_refs import reference_names, shown_reference, stored_name
 from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import PageQuery, list_cursors, listing
@@ -158,7 +158,7 @@ def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec
     """Raise UnauthorizedError for references to secrets that the workspace or the key may not use.
 
     If the configuration lists the secrets of the workspace, nobody writes others into its agents. Otherwise
-    references need the right `installation`.
+    references need the right `installation`, and those to stored secrets of the workspace `secrets:write`.
 
     Stored references may stay if runner and configuration are unchanged: another runner, or another address
     next to the reference, could obtain the secret. The type of a form item is ignored, since a plugin may
@@ -171,13 +171,15 @@ def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec
         if refused and (before is None or before.spec != spec):
             raise UnauthorizedError(may.refused("secret", shown_reference(refused[0][:300])))
         return
+    if has_right(request.caller, "secrets:write"):
+        names = [name for name in names if stored_name(spec.config[name]) is None]
     if not names or has_right(request.caller, "installation"):
         return
     if before is not None and (before.spec.runner, before.spec.config) == (spec.runner, spec.config):
         return
     raise UnauthorizedError(
-        f"config: {', '.join(map(repr, names))[:300]} refers to a secret of the installation (env:, file:, "
-        "secret://): only a key with the right 'installation' may write that, or change the configuration "
+        f"config: {', '.join(map(repr, names))[:300]} refers to a secret: only a key with the right "
+        "'installation' (for secret://NAME: 'secrets:write') may write that, or change the configuration "
         "that contains it; write the value itself",
         right="installation",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import msgspec
 
@@ -105,6 +106,33 @@ def versions(
         limit=limit,
     )
     return [_agent(workspace_id, row) for row in rows]
+
+
+def rewrite_versions(
+    tx: Tx, workspace_id: str, agent_id: str, rewrite: Callable[[Agent], AgentSpec | None]
+) -> None:
+    """Change stored versions in place: each for which `rewrite` returns another specification."""
+    before: int | None = None
+    while rows := tx.all(
+        _q.versions,
+        workspace_id=workspace_id,
+        agent_id=agent_id,
+        before=NEWEST if before is None else before,
+        limit=MAX_PAGE_ITEMS,
+    ):
+        before = rows[-1]["version"]
+        for row in rows:
+            agent = _read(workspace_id, row)
+            spec = rewrite(agent) if isinstance(agent, Agent) else None
+            if spec is not None:
+                tx.run(
+                    _q.rewrite_version,
+                    workspace_id=workspace_id,
+                    agent_id=agent_id,
+                    version=row["version"],
+                    spec=canonical_json(spec).decode(),
+                    spec_digest=digest(spec),
+                )
 
 
 def active(tx: Tx, workspace_id: str) -> list[Agent]:

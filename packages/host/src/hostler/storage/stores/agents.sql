@@ -51,6 +51,10 @@ SELECT agent_id, version, spec, spec_digest, created_at FROM agent_versions
 WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version < :before
 ORDER BY version DESC LIMIT :limit
 
+-- name: rewrite_version
+UPDATE agent_versions SET spec = :spec, spec_digest = :spec_digest
+WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version = :version
+
 -- name: delete
 UPDATE agents SET deleted_at = :now, updated_at = :now
 WHERE workspace_id = :workspace_id AND name = :name AND deleted_at IS NULL

@@ -12,6 +12,7 @@ KEY_BYTES = 32
 _IDENTITY = "identity"
 _SYNCED = "synced"
 _REVISION = "configuration revision"
+_SECRETS_REVISION = "secrets revision"
 
 _q = load(__file__)
 
@@ -55,6 +56,16 @@ def change_revision(tx: Tx) -> None:
 def revision(tx: Tx) -> bytes | None:
     """Return what changes with the configuration, or None if it never did."""
     return find(tx, _REVISION)
+
+
+def change_secrets_revision(tx: Tx) -> None:
+    """Note that a stored secret of the installation has changed."""
+    tx.run(_q.put, name=_SECRETS_REVISION, value=secrets.token_bytes(16))
+
+
+def secrets_revision(tx: Tx) -> bytes | None:
+    """Return what changes with the stored secrets of the installation, or None if it never did."""
+    return find(tx, _SECRETS_REVISION)
 
 
 def find(tx: Tx, name: str) -> bytes | None:

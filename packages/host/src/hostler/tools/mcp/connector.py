@@ -7,7 +7,6 @@ import importlib
 from typing import TYPE_CHECKING
 
 from hostler.domain.mcp_entry import McpEntry
-from hostler.secrets.resolver import resolve_secret
 from hostler.tools.mcp.port import McpContext
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 
@@ -24,10 +23,11 @@ async def connect(entry: McpEntry, context: McpContext) -> McpConnection:
     from hostler.tools.mcp import sessions  # noqa: PLC0415  loaded by now: it takes a second
 
     try:
-        environment = {name: resolve_secret(value) or "" for name, value in entry.environment.items()}
-        headers = {name: resolve_secret(value) or "" for name, value in entry.headers.items()}
+        resolve, user = context.resolve, f"tool {entry.owner}"
+        environment = {name: resolve(value, user) or "" for name, value in entry.environment.items()}
+        headers = {name: resolve(value, user) or "" for name, value in entry.headers.items()}
         if entry.token is not None:
-            headers["Authorization"] = f"Bearer {resolve_secret(entry.token)}"
+            headers["Authorization"] = f"Bearer {resolve(entry.token, user)}"
     except InvalidArgumentError as error:
         raise PluginStartError(error.message) from error
     if entry.url is not None:

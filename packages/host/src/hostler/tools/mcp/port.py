@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_pins import ListedTool, StoredPin
 from hostler.egress import Network
+from hostler.secrets.stored import Resolve, StoredSecrets
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
 
 
@@ -82,3 +83,5 @@ class McpContext:
     limits: McpLimits = DEFAULT_MCP_LIMITS
     network: Network | None = None
     """For servers at an address; None: the machine's."""
+    resolve: Resolve = field(default_factory=lambda: StoredSecrets().resolve)
+    """Returns the secret for a reference, and notes its user."""

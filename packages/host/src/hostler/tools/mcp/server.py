@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PROGRESS_SECONDS = 1.0
 """Minimum time between two log lines on one call's progress."""
 MAX_PROGRESS_CHARS = 200
+RENEW_LOOK_SECONDS = 0.1
+"""Between two looks whether the last call of a connection that is to be renewed has ended."""
 CLOSE_SECONDS = 30.0
 """More than a connection takes to close in order, and then to be cut and its process killed."""
 _log = logging.getLogger(__name__)
@@ -76,6 +78,8 @@ class McpServer:
         self._started = False
         self._unanswered = asyncio.Event()
         """Set when a call got no answer in time: the server is probed."""
+        self._renewed = asyncio.Event()
+        """Set when a secret of the entry changed: the server is connected anew."""
 
     # -- life cycle -------------------------------------------------------------------------------
 
@@ -88,6 +92,13 @@ class McpServer:
         if not self._started:
             self._started = True
             self._context.workers.start(self._worker, self._maintain)
+
+    def renew(self) -> None:
+        """Connect anew, with the secrets as they are now: calls at work end first, new ones wait for it."""
+        if self._connection is not None:
+            self._renewed.set()
+        else:
+            self._breaker = CLOSED  # it may be down for want of the secret
 
     def close(self) -> Awaitable[None]:
         """End the worker. The result waits until the connection is closed and the process has ended."""
@@ -123,6 +134,7 @@ class McpServer:
             await asyncio.sleep(self._breaker.wait_seconds(time.monotonic()))
 
     async def _connect(self) -> McpConnection:
+        self._renewed.clear()
         connection = await connect(self.entry, self._context)
         try:
             await self._list(connection)
@@ -155,7 +167,11 @@ class McpServer:
         began = followed = time.monotonic()
         tick = min(self._limits.follow_seconds, self._limits.idle_seconds)
         while not connection.over.done():
-            await self._wait_for_change(connection, tick)
+            await self._wait_for_change(connection, RENEW_LOOK_SECONDS if self._renewed.is_set() else tick)
+            if self._renewed.is_set():
+                if not connection.active:
+                    return
+                continue
             try:
                 await self._refresh(connection)
                 if time.monotonic() - followed > self._limits.follow_seconds:
@@ -192,6 +208,8 @@ class McpServer:
         if connection.changed.is_set() or due > 0:
             seconds = min(seconds, max(due, 0.0))
         wakes = [asyncio.ensure_future(self._unanswered.wait())]
+        if not self._renewed.is_set():
+            wakes.append(asyncio.ensure_future(self._renewed.wait()))
         if due <= 0:
             wakes.append(asyncio.ensure_future(connection.changed.wait()))
         ends: list[asyncio.Future[Any]] = [connection.over, *wakes]
@@ -259,7 +277,8 @@ class McpServer:
 
     def _open(self) -> McpConnection | None:
         current = self._connection
-        return current if current is not None and current.is_open else None
+        is_open = current is not None and current.is_open and not self._renewed.is_set()
+        return current if is_open else None
 
     @property
     def _down(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -83,6 +83,14 @@ class McpTools:
         if self._running:
             for server in fresh.values():
                 server.start()
+
+    def renew(self, references: Collection[str]) -> None:
+        """Connect the servers anew whose entries have one of these references to secrets."""
+        for server in self._servers.values():
+            entry = server.entry
+            used = {entry.token, *entry.environment.values(), *entry.headers.values()}
+            if not used.isdisjoint(references):
+                server.renew()
 
     async def wait_for_lists(self, seconds: float) -> None:
         """Wait at most `seconds` for servers without any known tool, which agents would otherwise miss."""

@@ -13,7 +13,7 @@ from hostler.domain.openapi_entry import OpenApiEntry, check_openapi_entry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.egress import Egress, EgressPolicy, Network
-from hostler.secrets.resolver import resolve_secret
+from hostler.secrets.stored import Resolve, StoredSecrets
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.openapi.bodies import SentFile, wanted_files
 from hostler.tools.openapi.client import ServiceClient
@@ -73,11 +73,13 @@ class OpenApiTools:
         *,
         network: Network | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        resolve: Resolve | None = None,
     ) -> None:
         self._workspace = workspace_id
         self._cache = cache
         self._network = network
         self._sleep = sleep
+        self._resolve = resolve or StoredSecrets().resolve
         self._services: dict[str, _Service] = {}
         self._offered: dict[str, OfferedTool] = {}
         self.revision = 0
@@ -149,26 +151,25 @@ class OpenApiTools:
         service = self._services[owner.removeprefix(self.id_prefix)]
         operation = service.operation(name)
         assert operation is not None
-        credentials = await _credentials(invocation.tool_name, operation)
+        credentials = await self._credentials(invocation.tool_name, operation, f"tool {owner}")
         files = await _files(invocation, operation)
         request = request_of(operation, invocation.parameters, credentials, invocation.effect_key, files)
         return await service.client.call(invocation, request, credentials)
 
+    async def _credentials(self, tool_name: str, operation: Operation, user: str) -> Credentials:
+        """Resolve an operation's secrets. UnavailableError names a reference that cannot be resolved."""
+        secrets: dict[str, str] = {}
+        try:
+            for scheme in operation.security:
+                found = await asyncio.to_thread(self._resolve, scheme.reference, user)
+                secrets[scheme.reference] = found or ""
+            return credentials_of(operation.security, secrets)
+        except InvalidArgumentError as error:
+            raise UnavailableError(f"tool {tool_name!r} lacks a secret: {error.message}") from None
+
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """InvalidArgumentError: such a service cannot be asked for the outcome of a call."""
         raise InvalidArgumentError(f"tool {invocation.tool_name!r} can't tell what came of a call")
-
-
-async def _credentials(tool_name: str, operation: Operation) -> Credentials:
-    """Resolve an operation's secrets. UnavailableError names a reference that cannot be resolved."""
-    secrets: dict[str, str] = {}
-    try:
-        for scheme in operation.security:
-            found = await asyncio.to_thread(resolve_secret, scheme.reference)
-            secrets[scheme.reference] = found or ""
-        return credentials_of(operation.security, secrets)
-    except InvalidArgumentError as error:
-        raise UnavailableError(f"tool {tool_name!r} lacks a secret: {error.message}") from None
 
 
 async def _files(invocation: ToolInvocation, operation: Operation) -> dict[str, SentFile]:
