@@ -193,7 +193,7 @@ async def attempts(
             connect=connect,
             replace=lambda _, why: replaced.append(why),
             prepare=host.preparer.prepare,
-            projector=Projector(host.world.services.blobs),
+            projector=Projector(host.world.db, host.world.services.blobs),
             blobs=host.world.services.blobs,
             host_id="h1",
             cancel_grace_seconds=60,

@@ -132,6 +132,8 @@ class Caller:
             effect = reply
             reply = await self.world.db.write(effect.work)
             if isinstance(reply, HostlerError):
+                if effect.refused is not None:
+                    await effect.refused(reply)
                 raise reply
             if effect.then is not None:
                 reply = await effect.then(reply)

@@ -36,16 +36,19 @@ class Projections:
 
     def __init__(self, world: World, scope: CallScope) -> None:
         self.world, self.scope = world, scope
-        self._projector = Projector(world.services.blobs)
+        self._projector = Projector(world.db, world.services.blobs)
 
     async def write(self, projection: Projection | None, scope: CallScope | None = None) -> None:
         """Write a result's projection as the run's log does: what comes before, then the transaction."""
         stored = Stored(1, "message.completed", b"{}", projection=projection)
-        before, after = self._projector.project(scope or self.scope, stored)
+        before, after, settled = self._projector.project(scope or self.scope, stored)
         if before is not None:
             await before()
         if after is not None:
             await self.world.db.write(after)
+        if settled is not None:
+            settled()
+            await self.world.services.blobs.settle()
 
     async def said(self, conversation_id: str = "c1") -> list[str]:
         """What this run said in a conversation."""
@@ -194,10 +197,10 @@ async def test_nothing_of_a_transaction_that_fails_stays(database: SqlDatabase, 
             run._projector.project(run.scope, Stored(1, "any", b"{}", projection=one))
             for one in (message("never said"), state(run.scope), artifact())
         ]
-        await asyncio.gather(*(before() for before, _ in writes if before is not None))
+        await asyncio.gather(*(before() for before, _, _ in writes if before is not None))
 
         def fail(tx: Tx) -> None:
-            for _, after in writes:
+            for _, after, _ in writes:
                 assert after is not None
                 after(tx)
             raise LookupError("fenced")
@@ -211,4 +214,4 @@ async def test_nothing_of_a_transaction_that_fails_stays(database: SqlDatabase, 
 
 async def test_a_result_without_a_projection_writes_nothing(database: SqlDatabase, tmp_path: Path) -> None:
     async with projecting(database, tmp_path) as run:
-        assert run._projector.project(run.scope, Stored(1, "message.delta", b"{}")) == (None, None)
+        assert run._projector.project(run.scope, Stored(1, "message.delta", b"{}")) == (None, None, None)

@@ -38,6 +38,7 @@ INSTALLATION_WIDE = {
     "run_claims.look": "the dispatcher reads all queues",
     "runs.attempts_of": "a host looks for attempts of its own that it does not execute",
     "runs.count_queued": "the bound of the queue",
+    "quotas.totals": "the operator's metrics, and a look at workspaces that are nearly full",
     "search_index.insert": "the row of the text index that belongs to the row just written",
     "search_index.last_doc": "the next number in the text index, which is one for the installation",
     "search_index.merge": "upkeep of the text index",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 
 from hostler.calls.scope import CallScope, Effect
 from hostler.domain.child_runs import artifact_references, unreachable
 from hostler.domain.keys import base64_of
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.place import Place
+from hostler.domain.quotas import REASON as QUOTA_EXCEEDED
 from hostler.domain.reach import artifact_in_reach
 from hostler.models.limits import MAX_ATTACHMENT_BYTES
 from hostler.models.port import Attachment, ReadArtifact
 from hostler.storage.port import Tx
-from hostler.storage.stores import artifacts, uploads
+from hostler.storage.stores import artifacts, blobs, uploads
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact
 from hostler.storage.stores.blobs import Blob
 from hostler.storage.stores.uploads import Part
@@ -54,21 +56,26 @@ async def upload(scope: CallScope, params: ArtifactUploadParams) -> Effect:
     """`artifact.upload`: one part; the last one makes the artifact, in the run's conversation."""
     content = base64_of("content_base64", params.content_base64, MAX_UPLOAD_PART_BYTES)
     services, ws = scope.services, scope.workspace_id
-    prepared = await uploads.prepare(
-        services.db,
-        services.blobs,
-        ws,
-        scope.run_id,
-        Part(params.upload_id, params.part, content, params.last),
-        sha256=params.sha256,
-        size_bytes=params.size_bytes,
-    )
+    try:
+        prepared = await uploads.prepare(
+            services.db,
+            services.blobs,
+            ws,
+            scope.run_id,
+            Part(params.upload_id, params.part, content, params.last),
+            sha256=params.sha256,
+            size_bytes=params.size_bytes,
+            allotment=scope.allotment,
+        )
+    except PayloadTooLargeError as error:
+        await _clear_up(scope, params.upload_id, [], error)
+        raise
 
     def work(tx: Tx) -> ArtifactUploadReply | HostlerError:
         def artifact_of(blob: Blob) -> NewArtifact:
             return _uploaded(scope, params, blob, tx.now)
 
-        received = uploads.commit(tx, ws, scope.run_id, prepared, artifact_of)
+        received = uploads.commit(tx, ws, scope.run_id, prepared, artifact_of, allotment=scope.allotment)
         if isinstance(received, HostlerError):
             return received
         if received.artifact is None:
@@ -84,7 +91,16 @@ async def upload(scope: CallScope, params: ArtifactUploadParams) -> Effect:
             )
         return reply
 
-    return Effect(work, then)
+    return Effect(work, then, refused=partial(_clear_up, scope, params.upload_id, [prepared.blob]))
+
+
+async def _clear_up(scope: CallScope, upload_id: str | None, put: list[Blob], error: HostlerError) -> None:
+    """Leave no bytes of a part that was refused, and none of its upload if a quota has no room for that."""
+    services, released = scope.services, put
+    if upload_id is not None and error.details.get("reason") == QUOTA_EXCEEDED:
+        parts = await services.db.write(lambda tx: uploads.abandon(tx, scope.workspace_id, upload_id))
+        released = [*put, *parts]
+    await blobs.discard(services.db, services.blobs, released)
 
 
 async def read_range(scope: CallScope, artifact: StoredArtifact, offset: int, limit: int) -> bytes:
@@ -171,6 +187,7 @@ def _uploaded(scope: CallScope, params: ArtifactUploadParams, blob: Blob, now: i
         name=params.name,
         place=Place.of(grant),
         run_id=scope.run_id,
+        agent_id=grant.agent_id,
         runner_id=grant.runner_id,
         metadata=params.metadata,
         expires_at=None if params.expires_in is None else now + round(params.expires_in * 1000),

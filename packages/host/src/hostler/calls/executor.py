@@ -413,6 +413,8 @@ class CallExecutor:
             self._log.queued(record)
         reply = await self._journal.write(work, effect.settled)
         if isinstance(reply, HostlerError):
+            if effect.refused is not None:
+                await effect.refused(reply)
             raise JournalledError(reply)
         self._had_effects = True
         answer = reply if effect.then is None else await effect.then(reply)

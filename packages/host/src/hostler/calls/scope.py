@@ -13,6 +13,7 @@ from hostler.calls.cursors import Cursors
 from hostler.domain.events import Event
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Uploaded
+from hostler.domain.quotas import Allotment, Holder, WorkspaceQuota, quotas_of
 from hostler.models.port import ModelProvider
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores.blobs import BlobFolder
@@ -39,6 +40,8 @@ class Effect:
     """Called with the outcome, (reply, None) or (None, error), even if the call was given up."""
     child: Callable[[Any], str | None] | None = None
     """Returns the id of the run that `then` waits for, so that a later attempt can wait for it again."""
+    refused: Callable[[HostlerError], Awaitable[object]] | None = None
+    """Awaited after the commit of a refusal: it clears up what was made ready for `work`."""
 
 
 class Charged(NamedTuple):
@@ -104,7 +107,8 @@ class Services:
     """The services that calls use; the same for all runs of a host.
 
     `tools`, `knowledge` and `registered` (files in place) are None on a host that has none:
-    grants are empty then, and nothing arrives. `clock` gives UTC epoch seconds.
+    grants are empty then, and nothing arrives. `clock` gives UTC epoch seconds. `quota_of` returns how much a
+    workspace may keep stored, as of now.
     """
 
     db: Database
@@ -117,6 +121,7 @@ class Services:
     tools: ToolService | None = None
     knowledge: KnowledgeService | None = None
     registered: RegisteredFiles | None = None
+    quota_of: Callable[[str], WorkspaceQuota] = lambda _: WorkspaceQuota()
 
 
 class Meter(Protocol):
@@ -154,6 +159,12 @@ class CallScope:
     def workspace_id(self) -> str:
         """The workspace of the run."""
         return self.grant.workspace_id
+
+    @property
+    def allotment(self) -> Allotment:
+        """How much the run may store: by the policy that it began with, and by its workspace's as of now."""
+        bounds = quotas_of(self.services.quota_of(self.workspace_id), self.grant.quota)
+        return Allotment(Holder(self.grant.agent_id, self.run_id), bounds)
 
     @asynccontextmanager
     async def within_deadline(self) -> AsyncIterator[None]:

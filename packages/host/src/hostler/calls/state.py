@@ -8,6 +8,7 @@ from hostler.calls.cursors import ScopedCursors
 from hostler.calls.pages import capped
 from hostler.calls.scope import CallScope, Effect
 from hostler.domain.keys import state_key_of, state_value_of
+from hostler.domain.quotas import QuotaExceeded
 from hostler.domain.scopes import area_of
 from hostler.storage.port import Tx
 from hostler.storage.stores import state_values
@@ -45,8 +46,18 @@ async def set_(scope: CallScope, params: StateSetParams) -> Effect:
     key, value = state_key_of(params.key), state_value_of(params.value)
 
     def work(tx: Tx) -> StateSetReply | HostlerError:
-        written = state_values.set(tx, scope.workspace_id, area, key, value, if_version=params.if_version)
+        written = state_values.set(
+            tx,
+            scope.workspace_id,
+            area,
+            key,
+            value,
+            if_version=params.if_version,
+            bounds=scope.allotment.bounds,
+        )
         match written:
+            case QuotaExceeded():
+                return written.error
             case VersionConflict(version=version):
                 return ConflictError(
                     f"{key!r} has version {version}, not {params.if_version}: read it again", version=version

@@ -8,6 +8,7 @@ from hostler.calls.pages import capped
 from hostler.calls.scope import CallScope, Effect
 from hostler.calls.state import key_page
 from hostler.domain.keys import base64_of
+from hostler.domain.quotas import QuotaExceeded
 from hostler.storage.port import Tx
 from hostler.storage.stores import plugin_storage
 from hostler_protocol.calls import (
@@ -40,7 +41,9 @@ async def set_(scope: CallScope, params: StorageSetParams) -> Effect:
     value = base64_of("content_base64", params.content_base64, MAX_STORAGE_VALUE_BYTES)
 
     def work(tx: Tx) -> Nothing | HostlerError:
-        full = plugin_storage.set(tx, scope.workspace_id, owner, params.key, value)
+        full = plugin_storage.set(tx, scope.workspace_id, owner, params.key, value, allotment=scope.allotment)
+        if isinstance(full, QuotaExceeded):
+            return full.error
         if full is not None:
             return PayloadTooLargeError(f"{params.area} storage holds {full.limit:,} keys: delete some first")
         return Nothing()

@@ -17,13 +17,17 @@ from hostler.calls.artifacts import find_in_reach
 from hostler.calls.scope import CallScope
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.place import Place
+from hostler.domain.quotas import Amounts
 from hostler.storage.port import Tx
-from hostler.storage.stores import artifacts
+from hostler.storage.stores import artifacts, blobs, quotas
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blob_files import CHUNK_BYTES
+from hostler.storage.stores.blobs import Blob
+from hostler.storage.stores.quota_puts import put_within_quota
+from hostler.tools.errors import ToolFailedError
 from hostler.tools.port import ReadableArtifact
 from hostler_protocol.content import ArtifactRef
-from hostler_protocol.errors import NotFoundError, PayloadTooLargeError
+from hostler_protocol.errors import HostlerError, NotFoundError, PayloadTooLargeError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_RESULT_BYTES, MIB
 from hostler_protocol.tools import KeptResult
@@ -85,10 +89,20 @@ class CallArtifacts:
             )
         )
 
-    def create(self, tx: Tx) -> None:
-        """Make them all, in the transaction of the outcome."""
+    def create(self, tx: Tx) -> HostlerError | None:
+        """Make them all, in the transaction of the outcome; or none, and return why: a quota has no room."""
+        scope = self.scope
+        exceeded = quotas.check(tx, scope.workspace_id, scope.allotment, self._amounts)
+        if exceeded is not None:
+            return ToolFailedError.of(exceeded.error)
         for new in self.made:
-            artifacts.create(tx, self.scope.workspace_id, new)
+            artifacts.create(tx, scope.workspace_id, new, scope.allotment.bounds)
+        return None
+
+    async def discard(self) -> None:
+        """Remove the files of a call that failed."""
+        services = self.scope.services
+        await blobs.discard(services.db, services.blobs, [new.blob for new in self.made])
 
     def announce(self) -> None:
         """From here on the runner may name them in `artifact.created`."""
@@ -103,8 +117,7 @@ class CallArtifacts:
             raise PayloadTooLargeError(
                 f"one call makes at most {MAX_ARTIFACTS_PER_CALL} artifacts", limit=MAX_ARTIFACTS_PER_CALL
             )
-        grant = self.scope.grant
-        blob = await self.scope.services.blobs.put(content)
+        grant, blob = self.scope.grant, await self._put(content)
         artifact_id = new_id()
         self.made.append(
             NewArtifact(
@@ -116,6 +129,7 @@ class CallArtifacts:
                 name=name,
                 place=Place.of(grant),
                 run_id=self.scope.run_id,
+                agent_id=grant.agent_id,
                 runner_id=grant.runner_id,
                 metadata={"tool_name": self.tool_name, "call_id": self.call_id},
             )
@@ -126,6 +140,23 @@ class CallArtifacts:
             mime_type=mime_type,
             name=name,
             size_bytes=blob.size_bytes,
+        )
+
+    @property
+    def _amounts(self) -> Amounts:
+        return Amounts(len(self.made), sum(new.blob.size_bytes for new in self.made))
+
+    async def _put(self, content: bytes | AsyncIterator[bytes]) -> Blob:
+        """Store bytes, at most as many as the quotas have room for."""
+        scope = self.scope
+        services = scope.services
+        return await put_within_quota(
+            services.db,
+            services.blobs,
+            content,
+            ws=scope.workspace_id,
+            allotment=scope.allotment,
+            before=self._amounts,
         )
 
 

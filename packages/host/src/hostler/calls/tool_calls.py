@@ -350,23 +350,25 @@ class ToolCalls:
         if error is None:
             try:
                 result = await made.within_limit(result)
-            except HostlerError as refused:
-                error = ToolFailedError.of(refused)
+            except HostlerError as too_large:
+                error = ToolFailedError.of(too_large)
         makes = bool(made.made) and error is None
         verdict = call.verdict
 
-        def settle(tx: Tx) -> None:
-            if makes:
-                made.create(tx)
+        def settle(tx: Tx) -> HostlerError | None:
+            refused = made.create(tx) if makes else None
             if verdict is not None and verdict.settle is not None:
-                verdict.settle(tx, error)
+                verdict.settle(tx, error or refused)
+            return refused
 
         reply = ToolCallReply(result=result)
         if not call.is_pure or verdict is not None or makes:
-            await self.log.write_durable(call.record, None if error else reply, error, settle)
+            refused = await self.log.write_durable(call.record, None if error else reply, error, settle)
+            error = error or refused
         else:
             self.log.write(call.record, reply=None if error else reply, error=error)
         if error is not None:
+            await made.discard()
             raise JournalledError(error)
         if makes:
             made.announce()

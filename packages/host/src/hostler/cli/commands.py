@@ -108,6 +108,7 @@ COMMANDS: Mapping[str, CliCommand] = {
     "skills": CliCommand("skills", "app", LOOK, "Skills: add, list, show, confirm, remove."),
     "models": CliCommand("models", "app", LOOK, "Models: add, list, show, change, remove."),
     "config": CliCommand("config", "app", LOOK, "Configuration entries: list, show, set, remove."),
+    "quotas": CliCommand("quotas", "app", LOOK, "Quotas: list what is stored, and the limits."),
     "keys": CliCommand("keys", "app", LOOK, "API keys: create, list, revoke."),
     "secrets": CliCommand(
         "secrets", "app", LOOK, "Stored secrets: set, list, rotate, remove, move; master keys."

@@ -208,6 +208,7 @@ async def _plugin_start() -> AsyncIterator[Finding]:
 
 async def _check_database(location: StorageLocation) -> AsyncIterator[Finding]:
     from hostler.host.data_directory import address_of, own_database, read_note
+    from hostler.storage.stores.quotas import recount_all
     from hostler_protocol.errors import HostlerError
 
     own = own_database(location.data_dir)
@@ -216,7 +217,7 @@ async def _check_database(location: StorageLocation) -> AsyncIterator[Finding]:
             yield Finding("facts", "note", "none yet")
             return
         async with open_storage(location) as opened:
-            await opened.read(lambda tx: tx.now)
+            wrong = await recount_all(opened)
     except HostlerError as error:
         yield Finding("facts", "wrong", error.message)
     else:
@@ -224,6 +225,11 @@ async def _check_database(location: StorageLocation) -> AsyncIterator[Finding]:
         if where == "sqlite":
             where = f"{own.stat().st_size / 1024**2:,.1f} MiB"
         yield Finding("facts", "ok", f"the database opens with this version ({where})")
+        for name, counters in wrong.items():
+            text = (
+                f"{len(counters)} counters of workspace {name!r} differ from what is stored: run `hostler gc`"
+            )
+            yield Finding("quotas", "wrong", text)
 
 
 async def _named_server(url: str, key: str | None, data_dir: Path) -> AsyncIterator[Finding]:

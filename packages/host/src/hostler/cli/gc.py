@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,6 +40,7 @@ def gc(
 
     Deletes by age in all workspaces, unless --workspace names one. A server
     may run meanwhile; it applies `retention` of its configuration by itself.
+    Counters of quotas that differ from what is stored are mended.
     Deleted events lose their content, but keep their place in the hash chain.
     """
     from hostler.cli.database import open_storage, with_storage
@@ -64,6 +66,7 @@ def gc(
         from hostler.domain.suggestions import did_you_mean
         from hostler.host.config import Settings
         from hostler.storage.stores.blobs import BlobFolder
+        from hostler.storage.stores.quotas import mend_all
         from hostler.storage.stores.working_folders import configured
         from hostler_protocol.errors import InvalidArgumentError
 
@@ -81,7 +84,9 @@ def gc(
                     )
                 with out().status("collecting"):
                     async with host_data.gate.open(wait_seconds=0):
-                        return await collect_all(host_data, policy_of)
+                        collected = await collect_all(host_data, policy_of)
+                    mended = {"counters_mended": await mend_all(opened)}
+                    return replace(collected, counts={**collected.counts, **mended})
             finally:
                 blobs.close()
                 folders.close()

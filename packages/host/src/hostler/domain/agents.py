@@ -9,6 +9,7 @@ import msgspec
 
 from hostler.domain.approvers import ApprovalRule, ToolApprovalPolicy
 from hostler.domain.pauses import OnMessage
+from hostler.domain.quotas import AgentQuota
 from hostler.domain.steering import Leftover
 from hostler_protocol._base import Strict
 from hostler_protocol.grants import StateScope
@@ -59,6 +60,7 @@ class ResourcePolicy(Strict):
     tool_approval: dict[str, ApprovalRule | ToolApprovalPolicy] = {}
     budget: Budget = Budget()
     rate: Rate = Rate()
+    quota: AgentQuota = AgentQuota()
 
 
 class StatePolicy(Strict):

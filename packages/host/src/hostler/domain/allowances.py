@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.name_patterns import matches
+from hostler.domain.quotas import NO_ROOM, WorkspaceQuota
 from hostler.domain.secret_refs import is_reference
 from hostler_protocol._base import Strict
 from hostler_protocol.ids import split_runner_id
@@ -30,7 +31,7 @@ class WorkspaceEntry(Strict):
 
     `name`: the workspace, or `*` for all that have no entry, except the installation's own. `runners` are ids
     (`plugin:author/name/*`); `plugins` (`author/name`) bounds runners and tools. `secrets` are references
-    (`env:TENANT_*`, `file:/srv/tenant/*`).
+    (`env:TENANT_*`, `file:/srv/tenant/*`). `quota`: how much it may keep stored.
     """
 
     name: str
@@ -41,14 +42,16 @@ class WorkspaceEntry(Strict):
     skills: list[str] | None = None
     knowledge_bases: list[str] | None = None
     secrets: list[str] | None = None
+    quota: WorkspaceQuota = WorkspaceQuota()
 
 
-LISTS = tuple(name for name in WorkspaceEntry.__struct_fields__ if name != "name")
+LISTS = tuple(name for name in WorkspaceEntry.__struct_fields__ if name not in {"name", "quota"})
 
 
 def closed_entry(name: str) -> WorkspaceEntry:
-    """Return the entry of a workspace that may use nothing."""
-    return WorkspaceEntry(name=name, **{field: [] for field in LISTS})
+    """Return the entry of a workspace that may use and store nothing."""
+    closed: dict[str, list[str]] = {field: [] for field in LISTS}
+    return WorkspaceEntry(name=name, quota=NO_ROOM, **closed)
 
 
 class Allowance:
@@ -59,6 +62,11 @@ class Allowance:
         self._entry = entry or WorkspaceEntry(name=workspace_id)
         self._has_entry = entry is not None
         self._own = own
+
+    @property
+    def quota(self) -> WorkspaceQuota:
+        """How much the workspace may keep stored."""
+        return self._entry.quota
 
     def plugin(self, plugin_key: str) -> bool:
         """Whether agents may use runners and tools of this plugin (`author/name`)."""

@@ -26,6 +26,7 @@ from hostler.domain.granted_resources import (
     skills_of,
     tools_of,
 )
+from hostler.domain.quotas import AgentQuota
 from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.calls import CALLS
 from hostler_protocol.events import AvailableApis
@@ -90,6 +91,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     state_closed: dict[str, str] = {}
     """State scope that may not be used -> the reason."""
     budget: Budget = Budget()
+    quota: AgentQuota = AgentQuota()
     calls_per_second: float | None = None
     timeout_seconds: float | None = None
     streaming: bool = True
@@ -184,6 +186,7 @@ def grant_for(
         state_keys=opened,
         state_closed=closed,
         budget=policy.budget,
+        quota=policy.quota,
         calls_per_second=_calls_per_second(policy, above),
         timeout_seconds=configuration.timeout_seconds,
         streaming=agent.spec.delivery_policy.enable_streaming,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import Agent, AgentSpec
+from hostler.domain.allowances import Allowances
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.inventory import Inventory
+from hostler.domain.quotas import QUANTITIES, Amounts, quotas_of
 from hostler.host.agent_monitor import AgentMonitor
 from hostler.host.apply_config import Configurator
 from hostler.host.inventory import Inventories
@@ -18,6 +20,7 @@ from hostler.plugins.source import identity_of
 from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.runs.routing import EventRouter
+from hostler.storage.stores import quotas
 from hostler.tools.mcp.server import McpServerStatus
 from hostler.tools.mcp.source import McpTools
 from hostler.tools.openapi.source import OpenApiStatus, OpenApiTools
@@ -26,6 +29,8 @@ from hostler_protocol.errors import PluginError
 
 ONE_RUN_PREFIX = "run."
 """Prefix of the names of agents that `hostler run` creates for a plugin folder or file."""
+NEARLY_FULL = 0.9
+"""The part of a workspace's quota above which its operator is warned, while there is time to act."""
 MAX_NAMED_SKILLS = 5
 """Skills named in the problem of a folder; `hostler skills list` shows all."""
 
@@ -99,6 +104,24 @@ def tool_problems(
     ]
 
 
+def quota_problems(stored: Mapping[str, Amounts], allowances: Allowances) -> list[ConfigProblem]:
+    """Return warnings of workspaces that have stored nearly as much as they may."""
+    return [
+        ConfigProblem(
+            kind="workspace",
+            name=ws,
+            problem=f"{used:,} of at most {limit:,} are stored: delete some, or raise it in its entry",
+            place=f"quota.max_{what}",
+            severity="warning",
+        )
+        for ws, amounts in stored.items()
+        for what, used, limit in zip(
+            QUANTITIES, amounts, quotas_of(allowances.of(ws).quota).workspace, strict=True
+        )
+        if limit is not None and used >= limit * NEARLY_FULL and used
+    ]
+
+
 def silent_sources(mcp: McpTools, openapi: OpenApiTools, workspace_id: str) -> dict[str, str]:
     """Return why servers and documents list no tools, by the prefix of their tools' names."""
     reasons = {f"{server.name}.": server.reason for server in mcp.servers(workspace_id)}
@@ -116,6 +139,7 @@ class Diagnosis:
     event_router: EventRouter
     mcp: McpTools
     openapi: OpenApiTools
+    allowances: Allowances
 
     async def problems(self) -> list[ConfigProblem]:
         """Return all problems, in the order of the kinds of entries.
@@ -128,6 +152,7 @@ class Diagnosis:
             *await plugin_problems(inventories.supervisor),
             *skill_problems(inventories.skills.statuses()),
             *tool_problems(self.mcp.servers(ws), self.openapi.documents(ws)),
+            *quota_problems(await inventories.db.read(quotas.of_workspaces), self.allowances),
             *await self._of_current(await self._agents()),
         ]
 

@@ -126,7 +126,13 @@ class Installation:
             on_secrets=tools.mcp.renew,
         )
         self.diagnosis = Diagnosis(
-            workspace, self.configurator, self.inventories, self.event_router, tools.mcp, tools.openapi
+            workspace,
+            self.configurator,
+            self.inventories,
+            self.event_router,
+            tools.mcp,
+            tools.openapi,
+            tools.allowances,
         )
 
 
@@ -161,6 +167,7 @@ class RunParts:
             self.dispatcher,
             self.reader.feed,
             can_steer=self._can_steer,
+            quota_of=lambda workspace_id: inst.tools.allowances.of(workspace_id).quota,
             on_deferred=lambda: self.rerouter.wake(),  # noqa: PLW0108  it is built below
         )
         self.rerouter = Rerouter(db, inst.event_router, self.orchestrator)
@@ -232,6 +239,7 @@ def _attempt_services(  # noqa: PLR0917
         clock=wall_clock,
         tools=sources,
         knowledge=inst.knowledge,
+        quota_of=lambda workspace_id: inst.tools.allowances.of(workspace_id).quota,
     )
     explicit_pauses = ExplicitPauses(inst.db, blobs, sources, inst.configurator.vault)
     catalog = partial(inst.tools.catalog, inst.models, inst.knowledge)
@@ -244,7 +252,7 @@ def _attempt_services(  # noqa: PLR0917
         connect=connect,
         replace=inst.supervisor.replace,
         prepare=preparer.prepare,
-        projector=Projector(blobs),
+        projector=Projector(inst.db, blobs),
         blobs=blobs,
         host_id=host_id,
         cancel_grace_seconds=settings.cancel_grace_seconds,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hostler.domain.deferral import MAX_COUNTED
+from hostler.domain.quotas import NOTHING, QUANTITIES
 from hostler.http.metrics import Sample
 from hostler.http.streams import Streams
-from hostler.storage.stores import deferred, usage
+from hostler.storage.stores import deferred, quotas, usage
 
 if TYPE_CHECKING:
     from hostler.host.host import Host
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 async def samples_of(host: Host, streams: Streams) -> list[Sample]:
     """Read the samples of one scrape: a few numbers, no scan of any table."""
     waiting = await host.db.read(usage.open_runs)
+    stored = NOTHING
+    for of_workspace in (await host.db.read(quotas.of_workspaces)).values():
+        stored = stored.plus(of_workspace)
     dispatcher = host.dispatcher.snapshot()
     plugins = host.supervisor.status()
     workers = host.workers.all()
@@ -69,6 +73,12 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
             "1 while a background worker runs, 0 while it waits to be started again.",
             {(worker.name,): float(worker.running) for worker in workers},
             ("worker",),
+        ),
+        Sample(
+            "hostler_stored",
+            "What quotas count, of all workspaces together: artifacts, values in storage, and bytes.",
+            {(what,): float(amount) for what, amount in zip(QUANTITIES, stored, strict=True)},
+            ("quantity",),
         ),
         Sample("hostler_stream_readers", "Event streams that are open.", {(): streams.count}),
         Sample("hostler_feed_watchers", "Watchers of live runs.", {(): host.feed.watchers}),

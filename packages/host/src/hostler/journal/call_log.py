@@ -23,6 +23,9 @@ from hostler_protocol.errors import HostlerError, to_fault
 
 _encoder = msgspec.json.Encoder()
 
+Settle = Callable[[Tx], HostlerError | None]
+"""Writes what goes with an outcome. The error that it returns becomes the outcome: it wrote nothing then."""
+
 
 @dataclass(slots=True, eq=False)
 class CallRecord:
@@ -157,14 +160,18 @@ class CallLog:
         record: CallRecord,
         reply: Any,
         error: HostlerError | None,
-        settle: Callable[[Tx], None] | None = None,
-    ) -> None:
-        """Write an outcome; it is durable when this returns. `settle` runs in the same transaction."""
+        settle: Settle | None = None,
+    ) -> HostlerError | None:
+        """Write an outcome; it is durable when this returns.
+
+        `settle` runs in the same transaction. An error that it returns is the outcome instead, and returned.
+        """
         item = self._outcome(record, record.entry(reply, error), settle)
         item.synced = True
-        await self._journal.commit(item)
+        refused: HostlerError | None = await self._journal.commit(item)
+        return refused
 
-    def _outcome(self, record: CallRecord, whole: CallEntry, settle: Callable[[Tx], None] | None) -> Item:
+    def _outcome(self, record: CallRecord, whole: CallEntry, settle: Settle | None) -> Item:
         record.is_written = True
         self.queued(record)
         data = _encoder.encode(whole)
@@ -177,9 +184,12 @@ class CallLog:
         async def put() -> None:
             stored.append(await self._blobs.put(data))
 
-        def work(tx: Tx) -> tuple[NewEntry, None]:
-            if settle is not None:
-                settle(tx)
+        def work(tx: Tx) -> tuple[NewEntry, HostlerError | None]:
+            refused = None if settle is None else settle(tx)
+            if refused is not None:
+                return NewEntry(
+                    "call", record.name.method, _encoder.encode(record.entry(error=refused))
+                ), refused
             return entry if is_small else _outlined(tx, record, stored[-1], whole), None
 
         return Item(before=None if is_small else put, work=work, synced=settle is not None, size=len(data))

@@ -18,11 +18,20 @@ from hostler.domain.events import Event
 from hostler.domain.ingest import InlineContent
 from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit
 from hostler.domain.place import Place
+from hostler.domain.quotas import UNBOUNDED, Allotment, Amounts, Quotas
 from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.pauses.transitions import supersede
 from hostler.runs import debounce
 from hostler.storage.port import Tx
-from hostler.storage.stores import artifacts, deferred, events, runs, steering_outcomes, transcripts
+from hostler.storage.stores import (
+    artifacts,
+    deferred,
+    events,
+    quotas,
+    runs,
+    steering_outcomes,
+    transcripts,
+)
 from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import Blob
@@ -50,6 +59,13 @@ class Opening(msgspec.Struct, frozen=True):
     message: NewTranscriptItem | None = None
     full: HostlerError | None = None
     """The error if the queue is full: an event whose run would have to wait is then not stored."""
+    bounds: Quotas = UNBOUNDED
+    """How much its workspace may keep stored."""
+
+    @property
+    def files(self) -> Amounts:
+        """What the inline content counts."""
+        return Amounts(len(self.inline), sum(blob.size_bytes for _, blob in self.inline))
 
     @property
     def agent(self) -> Agent | None:
@@ -94,7 +110,7 @@ def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
     inserted = events.insert(tx, event, first, None if run is None else run.run_id, routing)
     if isinstance(inserted, events.Duplicate):
         return Opened(inserted.record.outcome, duplicate=inserted.record, same_body=inserted.same_body)
-    _store_inline(tx, event, opening.inline)
+    _store_inline(tx, event, opening)
     opened = _routed(tx, opening, claim, first)
     if opening.message is not None and (opened.run is not None or opened.outcome == "deferred"):
         takes_it = transcripts.append if opened.begins == "now" else waiting.put
@@ -169,6 +185,10 @@ def _refused(tx: Tx, opening: Opening, claim: Membership | None) -> HostlerError
     ws = opening.event.workspace_id
     if isinstance(opening.resolution, Undecided) and deferred.count(tx, MAX_DEFERRED, ws) >= MAX_DEFERRED:
         return UnavailableError("too many events wait for their filters; send it again shortly")
+    if opening.inline:
+        exceeded = quotas.check(tx, ws, Allotment(bounds=opening.bounds), opening.files)
+        if exceeded is not None and events.find(tx, ws, opening.event.event_id) is None:
+            return exceeded.error
     return None
 
 
@@ -304,8 +324,8 @@ def _takes(opening: Opening, run: NewRun, holder: Run) -> bool:
     return "steering.pull" in msgspec.json.decode(holder.grant_json, type=_Calls).calls
 
 
-def _store_inline(tx: Tx, event: Event, inline: list[tuple[InlineContent, Blob]]) -> None:
-    for content, blob in inline:
+def _store_inline(tx: Tx, event: Event, opening: Opening) -> None:
+    for content, blob in opening.inline:
         artifacts.create(
             tx,
             event.workspace_id,
@@ -320,4 +340,5 @@ def _store_inline(tx: Tx, event: Event, inline: list[tuple[InlineContent, Blob]]
                 event_id=event.event_id,
                 metadata={"element": content.kind},
             ),
+            opening.bounds,
         )

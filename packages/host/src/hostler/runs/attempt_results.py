@@ -6,6 +6,7 @@ Nothing is shown to anyone before its commit; the plugin gets credit for a resul
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -84,8 +85,10 @@ class AttemptResults:
 
     def _store(self, stored: Stored, size: int, *, credited: bool) -> None:
         item, entry = result_item(self.end.run.run_id, stored)
+        settled: Callable[[], None] | None = None
         if stored.projection is not None:
-            item.before, item.after = self.projector.project(self.scope, stored)
+            work = self.projector.project(self.scope, stored)
+            item.before, item.after, settled = work
             self.had_effects = True
         if isinstance(stored.outcome, Ending):
             self.gated.standing = "ended"
@@ -93,6 +96,8 @@ class AttemptResults:
             return
         if credited:
             item.done = partial(self._committed, 1, size)
+        if settled is not None:
+            item.done = partial(_then, item.done, settled)
         self._add(item)
 
     def _committed(self, results: int, size: int, _answer: Any, error: HostlerError | None) -> None:
@@ -107,3 +112,15 @@ class AttemptResults:
         results, size = self._credit + self._wider, self._credit_bytes
         self._credit = self._credit_bytes = self._wider = 0
         self.connection.credit(self.end.run.run_id, results, size)
+
+
+def _then(
+    done: Callable[[Any, HostlerError | None], None] | None,
+    settled: Callable[[], None],
+    answer: Any,
+    error: HostlerError | None,
+) -> None:
+    """Report the outcome of an item, then clear up after it."""
+    if done is not None:
+        done(answer, error)
+    settled()

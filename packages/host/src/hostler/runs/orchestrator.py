@@ -16,16 +16,24 @@ import msgspec
 
 from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, Resolution, Undecided, UnknownAgent
 from hostler.domain.events import Caller, Event
-from hostler.domain.ingest import artifact_refs_of, event_of
+from hostler.domain.ingest import InlineContent, artifact_refs_of, event_of
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
+from hostler.domain.quotas import (
+    Allotment,
+    Amounts,
+    QuotaExceeded,
+    Quotas,
+    WorkspaceQuota,
+    quotas_of,
+)
 from hostler.journal.feed import Feed
 from hostler.runs.admission import Opened, Opening, gathers, open_deferred, open_event
 from hostler.runs.dispatch import Dispatcher, Reservation
 from hostler.runs.projections import LONG_TEXT_CHARS
 from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import events, runs, transcripts
+from hostler.storage.stores import blobs, events, quotas, runs, transcripts
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
@@ -79,25 +87,28 @@ class Orchestrator:
     def __init__(
         self,
         db: Database,
-        blobs: BlobFolder,
+        blob_folder: BlobFolder,
         event_router: EventRouter,
         dispatcher: Dispatcher,
         feed: Feed,
         *,
         can_steer: Callable[[str], bool] = lambda _: False,
         on_deferred: Callable[[], None] = lambda: None,
+        quota_of: Callable[[str], WorkspaceQuota] = lambda _: WorkspaceQuota(),
     ) -> None:
         """`can_steer` returns whether the runner with an id pulls steered messages. `on_deferred` is called
-        after an event was stored whose agent is not known yet.
+        after an event was stored whose agent is not known yet. `quota_of` returns how much a workspace may
+        keep stored.
         """
         self._db = db
         self._feed = feed
-        self._blobs = blobs
+        self._blobs = blob_folder
         self._event_router = event_router
         self._dispatcher = dispatcher
         self._can_steer = can_steer
         self.accepting = False
         self._on_deferred = on_deferred
+        self._quota_of = quota_of
         self._under_way: set[asyncio.Task[Any]] = set()
 
     # -- accept -----------------------------------------------------------------------------------
@@ -154,10 +165,11 @@ class Orchestrator:
         if isinstance(resolution, Binding):
             run = _new_run(event, resolution, parent_run_id, deadline_at, not_before)
             await self._dispatcher.check_room()
+        bounds = quotas_of(self._quota_of(event.workspace_id))
         if inline:
-            await self._check_body(event)
+            await self._check_inline(event, inline, bounds)
         stored = [(content, await self._blobs.put(content.data)) for content in inline]
-        opening = Opening(event, resolution, run, stored, self._can_steer, not_before)
+        opening = Opening(event, resolution, run, stored, self._can_steer, not_before, bounds=bounds)
         return await self._pending(open_event, opening)
 
     async def route(self, event: Event, resolution: Resolution, not_before: int | None) -> Opened:
@@ -224,6 +236,7 @@ class Orchestrator:
         if opened.duplicate is not None:
             return await self._answer_duplicate(opened.duplicate, opened.same_body)
         if opened.refused is not None:
+            await blobs.discard(self._db, self._blobs, [blob for _, blob in opening.inline])
             raise opened.refused
         if isinstance(opening.resolution, Ambiguous):
             raise opening.resolution.error()
@@ -264,9 +277,19 @@ class Orchestrator:
             run=None if run is None else RunBrief(run_id=run.run_id, status=run.status),
         )
 
-    async def _check_body(self, event: Event) -> None:
-        """Raise ConflictError if the event is known with another body: it leaves no bytes behind then."""
-        known = await self._db.read(lambda tx: events.find(tx, event.workspace_id, event.event_id))
+    async def _check_inline(self, event: Event, inline: list[InlineContent], bounds: Quotas) -> None:
+        """Check an event whose content is to be put in files, so that one that is refused leaves none behind.
+
+        ConflictError if it is known with another body, PayloadTooLargeError if a quota has no room for it.
+        """
+        ws, more = event.workspace_id, Amounts(len(inline), sum(len(content.data) for content in inline))
+
+        def look(tx: Tx) -> tuple[events.StoredEvent | None, QuotaExceeded | None]:
+            return events.find(tx, ws, event.event_id), quotas.check(tx, ws, Allotment(bounds=bounds), more)
+
+        known, exceeded = await self._db.read(look)
+        if known is None and exceeded is not None:
+            raise exceeded.error
         if known is not None and known.request_digest != event.request_digest:
             await self._answer_duplicate(known, same_body=False)
 

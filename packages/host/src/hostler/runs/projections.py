@@ -1,22 +1,29 @@
 """Projections of results: transcript items, state values, artifacts and actions.
 
-Written in the transaction that writes the entry, so that neither exists without the other.
+Written in the transaction that writes the entry, so that neither exists without the other. A result has no
+answer: what does not fit is left out, with a warning in the journal and an audit fact that say why.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
 
 from hostler.calls.scope import CallScope
 from hostler.domain.outcomes import ActionRequest, ArtifactWrite, StateWrite, Stored, TranscriptWrite
 from hostler.domain.place import NOWHERE, Place
+from hostler.domain.quotas import Amounts, QuotaExceeded
 from hostler.domain.scopes import area_of
-from hostler.storage.port import Tx
-from hostler.storage.stores import artifacts, audit, transcripts
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import artifacts, audit, blobs, quotas, runs, transcripts
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import Blob, BlobFolder
+from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.key_ranges import Full
 from hostler_protocol.content import Message, text_of
 from hostler_protocol.errors import HostError
@@ -24,57 +31,96 @@ from hostler_protocol.errors import HostError
 LONG_TEXT_CHARS = 16_384
 """Longer texts are split into search words on another thread, which takes a millisecond or more."""
 
-Before = Callable[[], Awaitable[None]] | None
-After = Callable[[Tx], None] | None
+
+class Projected(NamedTuple):
+    """Work for the run's log: a step to await before the transaction, one to do in it, and one after it."""
+
+    before: Callable[[], Awaitable[None]] | None = None
+    after: Callable[[Tx], None] | None = None
+    settled: Callable[[], None] | None = None
 
 
 class Projector:
     """Turns projections into work for the run's log."""
 
-    def __init__(self, blobs: BlobFolder) -> None:
-        self._blobs = blobs
+    def __init__(self, database: Database, folder: BlobFolder) -> None:
+        self._db = database
+        self._blobs = folder
 
-    def project(self, scope: CallScope, stored: Stored) -> tuple[Before, After]:
-        """Return a step to await before the transaction, and the work to do in it."""
+    def project(self, scope: CallScope, stored: Stored) -> Projected:
+        """Return the work for one result."""
         match stored.projection:
             case TranscriptWrite(message=message):
                 return _transcript(scope, message)
-            case StateWrite() if not scope.effects:
-                return None, None
-            case StateWrite() as write:
-                return None, lambda tx: _write_state(tx, scope, write)
-            case ArtifactWrite() as write:
-                return self._artifact(scope, write)
+            case StateWrite() if scope.effects:
+                return Projected(after=partial(_write_state, scope=scope, write=stored.projection))
+            case ArtifactWrite():
+                return _Artifact(self._db, self._blobs, scope, stored.projection).projected()
             case ActionRequest() as request:
-                return None, lambda tx: _record_action(tx, scope, request)
-            case None:
-                return None, None
+                return Projected(after=lambda tx: _record_action(tx, scope, request))
+            case _:
+                return Projected()
 
-    def _artifact(self, scope: CallScope, write: ArtifactWrite) -> tuple[Before, After]:
-        stored: list[Blob] = []
 
-        async def put() -> None:
-            stored.append(await self._blobs.put(write.content))
+class _Artifact:
+    """An artifact whose content came with a result."""
 
-        def create(tx: Tx) -> None:
-            artifacts.create(
-                tx,
-                scope.workspace_id,
-                NewArtifact(
-                    artifact_id=write.artifact_id,
-                    artifact_type=write.artifact_type,
-                    blob=stored[-1],
-                    source="run",
-                    mime_type=write.mime_type,
-                    name=write.name,
-                    place=_place(scope),
-                    run_id=scope.run_id,
-                    runner_id=scope.grant.runner_id,
-                    metadata=write.metadata,
-                ),
-            )
+    def __init__(
+        self, database: Database, folder: BlobFolder, scope: CallScope, write: ArtifactWrite
+    ) -> None:
+        self._db, self._blobs, self._scope, self._write = database, folder, scope, write
+        self._put: Blob | None = None
+        self._is_stored = False
 
-        return put, create
+    def projected(self) -> Projected:
+        """Return the work."""
+        return Projected(self._before, self._create, self._settled)
+
+    def _exceeded(self, tx: Tx) -> QuotaExceeded | None:
+        scope, more = self._scope, Amounts(1, self._write.size_bytes)
+        return quotas.check(tx, scope.workspace_id, scope.allotment, more)
+
+    async def _before(self) -> None:
+        """Make the bytes durable, unless there is no room for them."""
+        if await self._db.read(self._exceeded) is None:
+            self._put = await self._blobs.put(self._write.content)
+
+    def _create(self, tx: Tx) -> None:
+        scope, write = self._scope, self._write
+        made: object = self._exceeded(tx) if self._put is None else None
+        if self._put is not None:
+            made = artifacts.create(tx, scope.workspace_id, self._new(self._put), scope.allotment.bounds)
+        self._is_stored = isinstance(made, artifacts.StoredArtifact)
+        if self._is_stored:
+            return
+        if isinstance(made, QuotaExceeded):
+            why, details = made.error.message, made.error.details
+        else:
+            why, details = "there was no room for it when it came", {}
+        body = {"artifact_id": write.artifact_id, "size_bytes": write.size_bytes, **details}
+        _refuse(
+            tx, scope, "artifact", body, f"the content of artifact {write.artifact_id} is not stored: {why}"
+        )
+
+    def _settled(self) -> None:
+        if self._put is not None and not self._is_stored:
+            blobs.discard_later(self._db, self._blobs, [self._put])
+
+    def _new(self, blob: Blob) -> NewArtifact:
+        scope, write = self._scope, self._write
+        return NewArtifact(
+            artifact_id=write.artifact_id,
+            artifact_type=write.artifact_type,
+            blob=blob,
+            source="run",
+            mime_type=write.mime_type,
+            name=write.name,
+            place=_place(scope),
+            run_id=scope.run_id,
+            agent_id=scope.grant.agent_id,
+            runner_id=scope.grant.runner_id,
+            metadata=write.metadata,
+        )
 
 
 def _place(scope: CallScope) -> Place:
@@ -82,7 +128,7 @@ def _place(scope: CallScope) -> Place:
     return Place.of(scope.grant) if scope.effects else NOWHERE
 
 
-def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
+def _transcript(scope: CallScope, message: Message) -> Projected:
     place = _place(scope)
     prepared: list[transcripts.NewTranscriptItem] = []
 
@@ -94,24 +140,33 @@ def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
 
     if len(text_of(message.content)) <= LONG_TEXT_CHARS:
         prepare()
-        return None, append
-    return lambda: asyncio.to_thread(prepare), append
+        return Projected(after=append)
+    return Projected(lambda: asyncio.to_thread(prepare), append)
 
 
 def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
     area = area_of(write.scope, write.scope_key, scope.grant.agent_id, scope.event.envelope)
-    outcome = states.set(tx, scope.workspace_id, area, write.key, write.value)
+    outcome = states.set(tx, scope.workspace_id, area, write.key, write.value, bounds=scope.allotment.bounds)
+    body: dict[str, Any] = {"key": write.key, "scope": write.scope}
     if isinstance(outcome, Full):
-        audit.record(
-            tx,
-            scope.workspace_id,
-            actor=scope.grant.runner_id,
-            action="state.refused",
-            target=scope.run_id,
-            body={"key": write.key, "scope": write.scope, "limit": outcome.limit},
+        why = f"the scope holds {outcome.limit:,} keys"
+        _refuse(
+            tx, scope, "state", {**body, "limit": outcome.limit}, f"{write.key!r:.80} is not stored: {why}"
         )
+    elif isinstance(outcome, QuotaExceeded):
+        why, details = outcome.error.message, outcome.error.details
+        _refuse(tx, scope, "state", {**body, **details}, f"{write.key!r:.80} is not stored: {why}")
     elif isinstance(outcome, states.VersionConflict):
         raise HostError("a state value without a version condition was refused")
+
+
+def _refuse(tx: Tx, scope: CallScope, kind: str, body: dict[str, Any], reason: str) -> None:
+    """Record that what a result brought is not stored."""
+    data = msgspec.json.encode({"reason": reason, "result_type": None})
+    # fenced: the result's own entry, which follows, undoes the transaction
+    runs.append(tx, scope.run_id, scope.attempt, [NewEntry("warning", "dropped", data)])
+    ws, runner = scope.workspace_id, scope.grant.runner_id
+    audit.record(tx, ws, actor=runner, action=f"{kind}.refused", target=scope.run_id, body=body)
 
 
 def _record_action(tx: Tx, scope: CallScope, request: ActionRequest) -> None:

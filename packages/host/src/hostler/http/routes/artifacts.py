@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from hostler.domain.place import Place
+from hostler.domain.quotas import UNBOUNDED, Allotment, QuotaExceeded, quotas_of
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.idempotency import run_once
 from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
@@ -19,6 +20,7 @@ from hostler.http.responses import Empty, Headers, Json, StreamedBody
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts, audit, blobs
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact
+from hostler.storage.stores.quota_puts import put_within_quota
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError, NotFoundError
 from hostler_protocol.runs import ArtifactMetadata
@@ -50,9 +52,19 @@ class UploadQuery(Strict):
 )
 async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[ArtifactMetadata]:
     """Upload a file: the body is its content, the Content-Type its type. At most 1 GiB."""
-    host = request.state.host
-    blob = await host.blobs.put(
-        body_chunks(request, limit=MAX_UPLOAD_BODY_BYTES), max_bytes=MAX_UPLOAD_BODY_BYTES
+    host, ws = request.state.host, request.workspace_id
+    bounds = quotas_of(host.allowances.of(ws).quota)
+    body = body_chunks(request, limit=MAX_UPLOAD_BODY_BYTES)
+    declared = request.headers.get("content-length", "")
+    blob = await put_within_quota(
+        host.db,
+        host.blobs,
+        body,
+        ws=ws,
+        # a repeated request gets the answer of the first, whatever room is left
+        allotment=Allotment(bounds=bounds if request.idempotency_key() is None else UNBOUNDED),
+        declared_bytes=int(declared) if declared.isdecimal() else 0,
+        max_bytes=MAX_UPLOAD_BODY_BYTES,
     )
     artifacts.check_declared(blob, size_bytes=None, sha256=query.sha256)
     new = NewArtifact(
@@ -66,7 +78,10 @@ async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[Artif
     )
 
     async def create() -> Json[ArtifactMetadata]:
-        stored = await host.db.write(lambda tx: artifacts.create(tx, request.workspace_id, new))
+        stored = await host.db.write(lambda tx: artifacts.create(tx, ws, new, bounds))
+        if isinstance(stored, QuotaExceeded):
+            await blobs.discard(host.db, host.blobs, [blob])
+            raise stored.error
         if not isinstance(stored, StoredArtifact):
             raise ConflictError(f"there is an artifact {stored.artifact_id!r} with other content")
         return Json(stored.record(), 201)

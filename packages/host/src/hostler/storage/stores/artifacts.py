@@ -14,10 +14,11 @@ import msgspec
 
 from hostler.domain.epoch import seconds
 from hostler.domain.place import NOWHERE, Place
+from hostler.domain.quotas import UNBOUNDED, Amounts, Holder, QuotaExceeded, Quotas, added
 from hostler.domain.same_fields import from_row, with_fields_of
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import blobs
+from hostler.storage.stores import blobs, quotas
 from hostler.storage.stores.blob_files import CHUNK_BYTES
 from hostler.storage.stores.blobs import Blob, BlobFolder
 from hostler.storage.stores.nul import without_nul
@@ -57,9 +58,20 @@ class NewArtifact:
     event_id: str | None = None
     place: Place = NOWHERE
     run_id: str | None = None
+    agent_id: str | None = None
     runner_id: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     expires_at: int | None = None
+
+    @property
+    def amounts(self) -> Amounts:
+        """What it counts. A file in place takes no room."""
+        return _amounts(self.blob, self.registered)
+
+    @property
+    def holder(self) -> Holder:
+        """For whom it counts."""
+        return Holder(self.agent_id, self.run_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,7 @@ class StoredArtifact:
     event_id: str | None
     place: Place
     run_id: str | None
+    agent_id: str | None
     runner_id: str | None
     metadata: dict[str, Any]
     created_at: int
@@ -116,12 +129,19 @@ def check_declared(blob: Blob, *, size_bytes: int | None, sha256: str | None) ->
         raise InvalidArgumentError(f"sha256 says {sha256!r}, but the content's is {blob.sha256}")
 
 
-def create(tx: Tx, ws: str, new: NewArtifact) -> StoredArtifact | Taken:
-    """Store an artifact and return it.
+def create(
+    tx: Tx, ws: str, new: NewArtifact, bounds: Quotas = UNBOUNDED
+) -> StoredArtifact | Taken | QuotaExceeded:
+    """Store an artifact and return it, or the quota that has no room for it: then nothing was written.
 
     If the id exists with the same bytes, return the stored one unchanged.
     """
     artifact_id = new.artifact_id or new_id()
+    if new.artifact_id is not None and (row := tx.one(_q.held, ws=ws, artifact_id=artifact_id)) is not None:
+        return _same_or_taken(row, new)
+    exceeded = quotas.take(tx, ws, added(new.holder, new.amounts), bounds)
+    if exceeded is not None:
+        return exceeded
     inserted = tx.run(
         _q.insert,
         ws=ws,
@@ -136,18 +156,20 @@ def create(tx: Tx, ws: str, new: NewArtifact) -> StoredArtifact | Taken:
         event_id=new.event_id,
         **new.place._asdict(),
         run_id=new.run_id,
+        agent_id=new.agent_id,
         runner_id=new.runner_id,
         metadata=msgspec.json.encode(without_nul(new.metadata)).decode(),
         created_at=tx.now,
         expires_at=new.expires_at,
     )
-    if inserted and new.registered is None:
+    if not inserted:  # another host has taken the id since
+        quotas.give_back(tx, ws, new.holder, new.amounts)
+    elif new.registered is None:
         blobs.reference(tx, new.blob)
     row = tx.one(_q.held, ws=ws, artifact_id=artifact_id)
     if row is None:
         raise RuntimeError(f"artifact {artifact_id} is neither new nor known")
-    stored = _stored(row)
-    return stored if stored.blob == new.blob else Taken(artifact_id)
+    return _same_or_taken(row, new)
 
 
 def find(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
@@ -173,9 +195,12 @@ def remove(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
     if row is None:
         return None
     stored = _stored(row)
-    tx.run(_q.delete, ws=ws, artifact_id=artifact_id)
+    if not tx.run(_q.delete, ws=ws, artifact_id=artifact_id):  # another host was faster
+        return None
     if stored.registered is None:
         blobs.release(tx, stored.sha256)
+    holder = Holder(stored.agent_id, stored.run_id)
+    quotas.give_back(tx, ws, holder, _amounts(stored.blob, stored.registered))
     return stored
 
 
@@ -217,6 +242,15 @@ async def stream(
             )
         yield chunk
         offset += size
+
+
+def _amounts(blob: Blob, registered: RegisteredFile | None) -> Amounts:
+    return Amounts(artifacts=1, artifact_bytes=blob.size_bytes if registered is None else 0)
+
+
+def _same_or_taken(row: Row, new: NewArtifact) -> StoredArtifact | Taken:
+    stored = _stored(row)
+    return stored if stored.blob == new.blob else Taken(stored.artifact_id)
 
 
 def _stored(row: Row) -> StoredArtifact:

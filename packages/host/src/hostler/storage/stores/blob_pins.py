@@ -22,10 +22,15 @@ _ALIVE = "alive"
 
 
 class Pin:
-    """Keeps a blob from being removed while this object exists."""
+    """Keeps a blob from being removed while this object exists, unless it is released before."""
 
     def __init__(self, path: Path) -> None:
-        weakref.finalize(self, _unlink, path).atexit = False
+        self._release = weakref.finalize(self, _unlink, path)
+        self._release.atexit = False
+
+    def release(self) -> None:
+        """Protect the blob no more: what was put is not going to be named."""
+        self._release()
 
 
 class Pins:

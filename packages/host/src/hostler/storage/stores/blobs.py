@@ -15,13 +15,14 @@ import asyncio
 import contextlib
 import fcntl
 import hashlib
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
@@ -41,6 +42,7 @@ from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, 
 from hostler_protocol.limits import MAX_UPLOAD_BYTES
 
 _q = load(__file__)
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 GRACE_SECONDS = 3600
@@ -87,12 +89,22 @@ class BlobFolder:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._pins = Pins(root / "pins", self._locks / "pins")
         self._removing = asyncio.Lock()
-        self._removals: set[asyncio.Task[list[Blob]]] = set()
+        self._removals: set[asyncio.Task[Any]] = set()
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="hostler-blobs")
 
     async def settle(self) -> None:
-        """Wait for removals that are still running although their callers were cancelled."""
+        """Wait for removals that are still running although nobody waits for them."""
         await asyncio.gather(*self._removals, return_exceptions=True)
+
+    def own(self, removal: asyncio.Task[Any]) -> None:
+        """Keep a removal that nobody waits for, until it is over or `settle` is called."""
+        self._removals.add(removal)
+        removal.add_done_callback(self._over)
+
+    def _over(self, removal: asyncio.Task[Any]) -> None:
+        self._removals.discard(removal)
+        if not removal.cancelled() and (error := removal.exception()) is not None:
+            log.warning("files that nothing names remain until the next collection: %s", error)
 
     def close(self) -> None:
         """Wait for running operations, then close; the folder cannot be used afterwards."""
@@ -352,13 +364,17 @@ async def collect(database: Database, folder: BlobFolder) -> Removed:
 
 
 async def remove(database: Database, folder: BlobFolder, candidates: Sequence[Blob]) -> Removed:
-    """Remove those of `candidates` that have no reference or pin.
+    """Remove those of `candidates` that have no reference or pin; they need not have a row.
 
     The row is deleted last: after a crash in between the next collection finds it.
     """
 
     def unreferenced(tx: Tx, blobs: list[Blob]) -> list[Blob]:
-        return [blob for blob in blobs if tx.run(_q.doom, sha256=blob.sha256, now=tx.now)]
+        return [
+            blob
+            for blob in blobs
+            if tx.run(_q.doom, sha256=blob.sha256, now=tx.now) or tx.one(_q.known, sha256=blob.sha256) is None
+        ]
 
     def forget(tx: Tx, blobs: list[Blob]) -> int:
         return sum(tx.run(_q.forget, sha256=blob.sha256) for blob in blobs)
@@ -370,6 +386,20 @@ async def remove(database: Database, folder: BlobFolder, candidates: Sequence[Bl
         lambda blobs: database.write(lambda tx: forget(tx, blobs)),
     )
     return Removed(len(gone), sum(blob.size_bytes for blob in gone))
+
+
+async def discard(database: Database, folder: BlobFolder, put: Sequence[Blob]) -> None:
+    """Remove bytes that were put and are not going to be named, unless others name equal ones."""
+    for blob in put:
+        if blob.pin is not None:
+            blob.pin.release()
+    for start in range(0, len(put), REMOVED_AT_ONCE):
+        await remove(database, folder, put[start : start + REMOVED_AT_ONCE])
+
+
+def discard_later(database: Database, folder: BlobFolder, put: Sequence[Blob]) -> None:
+    """Discard bytes in the background; what is left after a crash is collected later."""
+    folder.own(asyncio.create_task(discard(database, folder, put)))
 
 
 async def sweep(database: Database, folder: BlobFolder, *, grace_seconds: float = GRACE_SECONDS) -> int:

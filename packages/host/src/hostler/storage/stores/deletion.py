@@ -25,6 +25,7 @@ from hostler.storage.stores import (
     deletion_receipts,
     pause_retention,
     search_index,
+    state_values,
     transcripts,
 )
 from hostler.storage.stores import erasure as erasing
@@ -71,7 +72,8 @@ async def delete_conversation(
     await erasure.conversation_files(conversation_id)
     await erasure.waiting_messages(conversation_id)
     await erasure.step(
-        "states", lambda tx: tx.run(_q.drop_state_of_conversation, ws=ws, conversation_id=conversation_id)
+        "states",
+        lambda tx: state_values.drop(tx, ws, _q.drop_state_of_conversation, conversation_id=conversation_id),
     )
     await erasure.event_files(conversation_id)
     await elsewhere()
@@ -103,7 +105,10 @@ async def delete_actor(
     await elsewhere()  # before the events are emptied through which it is found, and again at the end
     await erasure.actor_events(actor_id, actor_type)
     await erasure.step(
-        "states", lambda tx: tx.run(_q.drop_state_of_actor, ws=ws, actor_id=actor_id, actor_type=actor_type)
+        "states",
+        lambda tx: state_values.drop(
+            tx, ws, _q.drop_state_of_actor, actor_id=actor_id, actor_type=actor_type
+        ),
     )
     await erasure.later_journals_of_actor(actor_id, actor_type)
     await blobs.collect(database, folder)

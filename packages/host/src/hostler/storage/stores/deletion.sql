@@ -51,12 +51,14 @@ SELECT artifact_id FROM artifacts WHERE workspace_id = :ws AND event_id = :event
 
 -- name: drop_state_of_conversation
 DELETE FROM states WHERE workspace_id = :ws AND conversation_id = :conversation_id AND scope = 'conversation'
+RETURNING agent_id, size_bytes
 
 -- name: drop_state_of_actor
 -- State of the scopes `actor` and `subject`.
 DELETE FROM states
 WHERE workspace_id = :ws AND actor_id = :actor_id AND scope IN ('actor', 'subject')
   AND (CAST(:actor_type AS text) IS NULL OR actor_type = :actor_type)
+RETURNING agent_id, size_bytes
 
 -- name: events_of_conversation
 SELECT seq, event_id FROM events

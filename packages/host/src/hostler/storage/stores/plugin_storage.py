@@ -7,8 +7,11 @@ name.
 from __future__ import annotations
 
 from hostler.domain.keys import check_key
-from hostler.storage.port import Tx
+from hostler.domain.quotas import NOTHING, UNBOUNDED, Allotment, Amounts, Holder, QuotaExceeded, moved
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.session import ContentionError
 from hostler.storage.sql.statements import load
+from hostler.storage.stores import quotas
 from hostler.storage.stores.key_ranges import MAX_KEYS, Full, Keys, key_range, page_limit
 from hostler_protocol.errors import PayloadTooLargeError
 from hostler_protocol.limits import MAX_STORAGE_VALUE_BYTES
@@ -35,22 +38,45 @@ def get(tx: Tx, ws: str, owner: str, key: str) -> bytes | None:
     return None if row is None else bytes(row["value"])
 
 
-def set(tx: Tx, ws: str, owner: str, key: str, value: bytes) -> Full | None:  # noqa: A001  the API's word
-    """Write `value`; return Full if the owner has no room for another key."""
+def set(  # noqa: A001  the API's word
+    tx: Tx,
+    ws: str,
+    owner: str,
+    key: str,
+    value: bytes,
+    *,
+    allotment: Allotment = Allotment(),  # noqa: B008  immutable
+) -> Full | QuotaExceeded | None:
+    """Write `value`, which counts for the holder of `allotment` from now on.
+
+    Return why it was not written: the owner has no room for another key, or a quota none for the value.
+    """
     check_key("key", key)
     check_value(value)
-    if tx.one(_q.has, ws=ws, owner=owner, key=key) is None:
+    where = {"ws": ws, "owner": owner, "key": key}
+    known = tx.one(_q.held, **where)
+    if known is None:
         counted = tx.one(_q.count, ws=ws, owner=owner, limit=MAX_KEYS)
         if counted is not None and counted["rows"] >= MAX_KEYS:
             return Full()
-    tx.run(_q.put, ws=ws, owner=owner, key=key, value=value, now=tx.now)
+    before = (Holder(), NOTHING) if known is None else _of_row(known, -1)
+    after = (allotment.holder, Amounts(storage_values=1, storage_bytes=len(value)))
+    exceeded = quotas.take(tx, ws, moved(before, after), allotment.bounds)
+    if exceeded is not None:
+        return exceeded
+    values = {"value": value, "size_bytes": len(value), "now": tx.now, **allotment.holder._asdict()}
+    if not tx.run(_q.insert if known is None else _q.update, **where, **values):
+        raise ContentionError(f"another host has written storage key {key!r:.80} meanwhile")
     return None
 
 
 def delete(tx: Tx, ws: str, owner: str, key: str) -> bool:
     """Remove `key`; return whether it existed."""
     check_key("key", key)
-    return tx.run(_q.delete, ws=ws, owner=owner, key=key) > 0
+    row = tx.one(_q.delete, ws=ws, owner=owner, key=key)
+    if row is not None:
+        quotas.take(tx, ws, moved(_of_row(row, -1)), UNBOUNDED)
+    return row is not None
 
 
 def keys(tx: Tx, ws: str, owner: str, *, prefix: str = "", after: str = "", limit: int = 100) -> Keys:
@@ -59,3 +85,9 @@ def keys(tx: Tx, ws: str, owner: str, *, prefix: str = "", after: str = "", limi
     low, high = key_range(prefix, after)
     rows = tx.all(_q.keys, ws=ws, owner=owner, low=low, high=high, limit=limit + 1)
     return Keys([row["key"] for row in rows[:limit]], len(rows) > limit)
+
+
+def _of_row(row: Row, times: int) -> tuple[Holder, Amounts]:
+    """Return for whom a stored value counts, and what, `times` that."""
+    amounts = Amounts(storage_values=times, storage_bytes=times * row["size_bytes"])
+    return Holder(row["agent_id"], row["run_id"]), amounts

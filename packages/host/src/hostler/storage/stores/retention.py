@@ -16,7 +16,15 @@ from hostler.domain.retention import RetentionPolicy
 from hostler.domain.seq_set import in_steps
 from hostler.storage.port import Database, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import artifacts, blobs, budgets, pause_retention, transcripts, uploads
+from hostler.storage.stores import (
+    artifacts,
+    blobs,
+    budgets,
+    pause_retention,
+    state_values,
+    transcripts,
+    uploads,
+)
 from hostler.storage.stores import erasure as erasing
 from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores.blobs import BlobFolder
@@ -226,7 +234,7 @@ async def _states(database: Database, ws: str, before: int) -> int:
 
     def drop(tx: Tx, ids: list[str]) -> int:
         return sum(
-            tx.run(_q.drop_conversation_state, ws=ws, conversation_id=conversation_id)
+            state_values.drop(tx, ws, _q.drop_conversation_state, conversation_id=conversation_id)
             for conversation_id in ids
             if is_unchanged(tx, conversation_id)
         )

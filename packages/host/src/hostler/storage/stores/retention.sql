@@ -41,6 +41,7 @@ WHERE workspace_id = :ws AND conversation_id = :conversation_id ORDER BY seq DES
 
 -- name: drop_conversation_state
 DELETE FROM states WHERE workspace_id = :ws AND conversation_id = :conversation_id AND scope = 'conversation'
+RETURNING agent_id, size_bytes
 
 -- name: old_uploads
 SELECT upload_id FROM uploads WHERE workspace_id = :ws AND created_at < :before LIMIT :limit

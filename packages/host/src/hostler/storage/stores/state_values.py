@@ -6,6 +6,7 @@ after it. A missing value has version 0, and `if_version=0` means "only if absen
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,12 @@ from typing import Any
 import msgspec
 
 from hostler.domain.keys import state_key_of
+from hostler.domain.quotas import UNBOUNDED, Amounts, Holder, QuotaExceeded, Quotas, added, state_size
 from hostler.domain.scopes import StateArea
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
+from hostler.storage.sql.session import ContentionError
 from hostler.storage.sql.statements import load
+from hostler.storage.stores import quotas
 from hostler.storage.stores.key_ranges import MAX_KEYS, Full, Keys, key_range, page_limit
 from hostler_protocol.calls import STATE_KEY_ALIASES, state_keys_with
 from hostler_protocol.limits import MIB
@@ -59,40 +63,76 @@ def get(tx: Tx, ws: str, scope_key: str, key: str) -> StateValue:
 
 
 def set(  # noqa: A001  the Host API's word
-    tx: Tx, ws: str, area: StateArea, key: str, value: str, *, if_version: int | None = None
-) -> int | VersionConflict | Full:
+    tx: Tx,
+    ws: str,
+    area: StateArea,
+    key: str,
+    value: str,
+    *,
+    if_version: int | None = None,
+    bounds: Quotas = UNBOUNDED,
+) -> int | VersionConflict | Full | QuotaExceeded:
     """Write `value` (JSON text of `state_value_of`) and return its new version, or why it was not written.
 
     Without `if_version` the last write wins.
     """
-    key = state_key_of(key)
-    where: dict[str, Any] = {"ws": ws, "scope_key": area.scope_key, "key": key, "value": value, "now": tx.now}
-    if if_version is not None and if_version != 0:
-        row = tx.one(_q.put_from_version, **where, if_version=if_version)
-    else:
+    key, size = state_key_of(key), state_size(key, value)
+    where: dict[str, Any] = {"ws": ws, "scope_key": area.scope_key, "key": key}
+    held = tx.one(_q.held, **where)
+    version = 0 if held is None or held["is_deleted"] else held["version"]
+    if if_version is not None and if_version != version:
+        return VersionConflict(version)
+    if held is None:
+        counted = tx.one(_q.count, ws=ws, scope_key=area.scope_key, limit=MAX_KEYS)
+        if counted is not None and counted["rows"] >= MAX_KEYS:
+            return Full()
+    # a scope belongs to one agent
+    holder = Holder(area.agent_id if held is None else held["agent_id"])
+    change = Amounts(state_bytes=size - (0 if held is None else held["size_bytes"]))
+    exceeded = quotas.take(tx, ws, added(holder, change), bounds)
+    if exceeded is not None:
+        return exceeded
+    values = {"value": value, "size_bytes": size, "now": tx.now}
+    if held is None:
         row = tx.one(
-            _q.put if if_version is None else _q.put_absent,
+            _q.insert,
             **where,
+            **values,
             scope=area.scope,
             agent_id=area.agent_id,
             conversation_id=area.conversation_id,
             actor_type=area.actor_type,
             actor_id=area.actor_id,
         )
+    else:
+        row = tx.one(_q.update, **where, **values)
     if row is None:
-        return VersionConflict(get(tx, ws, area.scope_key, key).version)
-    version: int = row["version"]
-    if version == 1:  # a new row
-        counted = tx.one(_q.count, ws=ws, scope_key=area.scope_key, limit=MAX_KEYS + 1)
-        if counted is not None and counted["rows"] > MAX_KEYS:
-            tx.run(_q.withdraw, ws=ws, scope_key=area.scope_key, key=key)
-            return Full()
-    return version
+        raise ContentionError(f"another host has written state key {key!r:.80} meanwhile")
+    written: int = row["version"]
+    return written
 
 
 def delete(tx: Tx, ws: str, scope_key: str, key: str) -> bool:
     """Remove the value of `key`; return whether there was one."""
-    return tx.run(_q.delete, ws=ws, scope_key=scope_key, key=state_key_of(key), now=tx.now) > 0
+    key, where = state_key_of(key), {"ws": ws, "scope_key": scope_key}
+    held = tx.one(_q.held, **where, key=key)
+    if held is None or held["is_deleted"]:
+        return False
+    size = state_size(key, "")
+    tx.run(_q.delete, **where, key=key, size_bytes=size, now=tx.now)
+    quotas.give_back(tx, ws, Holder(held["agent_id"]), Amounts(state_bytes=held["size_bytes"] - size))
+    return True
+
+
+def drop(tx: Tx, ws: str, query: Query, **which: Any) -> int:
+    """Delete rows by a statement that returns `agent_id` and `size_bytes` of each; return their number."""
+    rows = tx.all(query, ws=ws, **which)
+    freed = Counter[str]()
+    for row in rows:
+        freed[row["agent_id"]] += row["size_bytes"]
+    for agent_id, size in freed.items():
+        quotas.give_back(tx, ws, Holder(agent_id), Amounts(state_bytes=size))
+    return len(rows)
 
 
 def list(  # noqa: A001  the Host API's word

@@ -2,7 +2,7 @@
 
 `prepare` makes the bytes durable and checks them; `commit`, in the transaction that answers the call, records
 the part. A part that is sent again because its answer was lost gets the same answer. Retention removes
-unfinished uploads.
+unfinished uploads, which count as artifacts of what they have so far.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from hostler.storage.port import Database, Tx
+from hostler.domain.quotas import Allotment, Amounts, Holder, QuotaExceeded, added
+from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import artifacts, blobs
+from hostler.storage.stores import artifacts, blobs, quotas
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact, Taken, check_declared
 from hostler.storage.stores.blobs import Blob, BlobFolder
 from hostler_protocol.errors import (
@@ -70,12 +71,13 @@ async def prepare(
     *,
     sha256: str | None = None,
     size_bytes: int | None = None,
+    allotment: Allotment | None = None,
 ) -> PreparedPart:
     """Check a part and make it durable; for the last one join all parts and compare size and digest.
 
-    InvalidArgumentError (out of order, or other size or digest than declared), PayloadTooLargeError,
-    NotFoundError (no such upload of this run), ConflictError (a part sent again with other bytes),
-    StorageError.
+    InvalidArgumentError (out of order, or other size or digest than declared), PayloadTooLargeError (also if
+    a quota has no room for it, or for the declared size), NotFoundError (no such upload of this run),
+    ConflictError (a part sent again with other bytes), StorageError.
     """
     if len(part.content) > MAX_UPLOAD_PART_BYTES:
         raise PayloadTooLargeError(
@@ -83,7 +85,18 @@ async def prepare(
         )
     if not part.content and not part.last:
         raise InvalidArgumentError("the part is empty; only the last one may be")
-    before = await database.read(lambda tx: _check_order(tx, ws, run_id, part))
+    allowed = allotment or Allotment(Holder(run_id=run_id))
+
+    def known(tx: Tx) -> _Before | None:
+        before = _check_order(tx, ws, run_id, part)
+        if before is None or before.repeated is None:
+            more = _more(before, len(part.content), size_bytes)
+            exceeded = quotas.check(tx, ws, allowed, more)
+            if exceeded is not None:
+                raise exceeded.error
+        return before
+
+    before = await database.read(known)
     upload_id = part.upload_id or new_id()
     if before is None:
         blob = await folder.put(part.content)
@@ -105,42 +118,106 @@ async def prepare(
 
 
 def commit(
-    tx: Tx, ws: str, run_id: str, prepared: PreparedPart, artifact_of: Callable[[Blob], NewArtifact]
+    tx: Tx,
+    ws: str,
+    run_id: str,
+    prepared: PreparedPart,
+    artifact_of: Callable[[Blob], NewArtifact],
+    *,
+    allotment: Allotment | None = None,
 ) -> ReceivedPart | CallerError:
     """Record a part; with the last one store the artifact that `artifact_of(content)` describes.
 
-    Return an error, with nothing written, if another transaction changed the upload since `prepare`.
+    Return an error, with nothing written, if another transaction changed the upload since `prepare`, or if a
+    quota has no room for the part: then `abandon` the upload.
     """
-    upload_id, part, blob = prepared.upload_id, prepared.part, prepared.blob
-    where = {"ws": ws, "upload_id": upload_id}
     if prepared.is_repeated:
-        return ReceivedPart(upload_id, None)
+        return ReceivedPart(prepared.upload_id, None)
+    holder, bounds = allotment or Allotment(Holder(run_id=run_id))
+    begun: tuple[Holder, Amounts] | None = None
+    if prepared.part > 0:
+        where = {"upload_id": prepared.upload_id, "part": prepared.part}
+        row = tx.one(_q.expected, ws=ws, run_id=run_id, **where)
+        if row is None:
+            return ConflictError(f"another part {prepared.part} of this upload was received already")
+        begun = _holder(row), _amounts(row)
     if prepared.whole is not None:
-        if part > 0 and not tx.run(_q.end_expected, **where, run_id=run_id, part=part):
-            return ConflictError("another last part of this upload was received already")
-        stored = artifacts.create(tx, ws, artifact_of(prepared.whole))
-        if isinstance(stored, Taken):
-            raise RuntimeError(f"artifact {stored.artifact_id} of an upload is not new")
-        _release_parts(tx, ws, upload_id)
-        return ReceivedPart(upload_id, stored)
+        new = artifact_of(prepared.whole)
+        return _end(tx, ws, prepared, begun, lambda: artifacts.create(tx, ws, new, bounds))
+    run = Holder(holder.agent_id, run_id) if begun is None else begun[0]
+    return _continue(tx, ws, prepared, Allotment(run, bounds))
+
+
+def _continue(tx: Tx, ws: str, prepared: PreparedPart, allotment: Allotment) -> ReceivedPart | CallerError:
+    """Record a part that is not the last one."""
+    upload_id, part, blob = prepared.upload_id, prepared.part, prepared.blob
+    (agent_id, run_id), bounds = allotment
+    where = {"ws": ws, "upload_id": upload_id}
     if part == 0:
         counted = tx.one(_q.open_of_run, ws=ws, run_id=run_id)
         if counted is not None and counted["uploads"] >= MAX_OPEN_UPLOADS_PER_RUN:
             return InvalidArgumentError(
                 f"the run has {MAX_OPEN_UPLOADS_PER_RUN} unfinished uploads, the most it may: finish one"
             )
-        tx.run(_q.begin, **where, run_id=run_id, size_bytes=blob.size_bytes, now=tx.now)
-    elif not tx.run(_q.advance, **where, run_id=run_id, part=part, size_bytes=blob.size_bytes):
-        return ConflictError(f"another part {part} of this upload was received already")
+    more = Amounts(artifacts=int(part == 0), artifact_bytes=blob.size_bytes)
+    exceeded = quotas.take(tx, ws, added(allotment.holder, more), bounds)
+    if exceeded is not None:
+        return exceeded.error
+    if part == 0:
+        tx.run(_q.begin, **where, run_id=run_id, agent_id=agent_id, size_bytes=blob.size_bytes, now=tx.now)
+    else:
+        tx.run(_q.advance, **where, run_id=run_id, part=part, size_bytes=blob.size_bytes)
     tx.run(_q.add_part, **where, part=part, sha256=blob.sha256, size_bytes=blob.size_bytes)
     blobs.reference(tx, blob)
     return ReceivedPart(upload_id, None)
 
 
-def abandon(tx: Tx, ws: str, upload_id: str) -> None:
-    """Delete an unfinished upload and release its parts."""
-    _release_parts(tx, ws, upload_id)
-    tx.run(_q.delete, ws=ws, upload_id=upload_id)
+def _end(
+    tx: Tx,
+    ws: str,
+    prepared: PreparedPart,
+    begun: tuple[Holder, Amounts] | None,
+    create: Callable[[], StoredArtifact | Taken | QuotaExceeded],
+) -> ReceivedPart | CallerError:
+    """Record the last part. `begun`: for whom the upload counts so far, and what."""
+    upload_id = prepared.upload_id
+    if begun is not None:  # first: the artifact takes its place
+        quotas.give_back(tx, ws, *begun)
+    stored = create()
+    if isinstance(stored, QuotaExceeded):
+        if begun is not None:
+            quotas.give_back(tx, ws, begun[0], begun[1].negated())
+        return stored.error
+    if isinstance(stored, Taken):
+        raise RuntimeError(f"artifact {stored.artifact_id} of an upload is not new")
+    if begun is not None:
+        tx.run(_q.end, ws=ws, upload_id=upload_id)
+        _release_parts(tx, ws, upload_id)
+    return ReceivedPart(upload_id, stored)
+
+
+def abandon(tx: Tx, ws: str, upload_id: str) -> list[Blob]:
+    """Delete an unfinished upload, unless it has ended meanwhile; return the parts that it releases."""
+    row = tx.one(_q.delete, ws=ws, upload_id=upload_id)
+    if row is None:
+        return []
+    quotas.give_back(tx, ws, _holder(row), _amounts(row))
+    return _release_parts(tx, ws, upload_id)
+
+
+def _more(before: _Before | None, part_bytes: int, declared_bytes: int | None) -> Amounts:
+    """Return what an upload will add at least: the part, or what is missing of its declared size."""
+    received = 0 if before is None else before.size_bytes
+    missing = 0 if declared_bytes is None else declared_bytes - received
+    return Amounts(artifacts=int(before is None), artifact_bytes=max(part_bytes, missing))
+
+
+def _holder(row: Row) -> Holder:
+    return Holder(row["agent_id"], row["run_id"])
+
+
+def _amounts(row: Row) -> Amounts:
+    return Amounts(artifacts=1, artifact_bytes=row["size_bytes"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +257,9 @@ async def _joined(folder: BlobFolder, parts: list[Blob], last: bytes) -> AsyncIt
     yield last
 
 
-def _release_parts(tx: Tx, ws: str, upload_id: str) -> None:
-    for row in tx.all(_q.parts, ws=ws, upload_id=upload_id):
-        blobs.release(tx, row["sha256"])
+def _release_parts(tx: Tx, ws: str, upload_id: str) -> list[Blob]:
+    parts = [Blob(row["sha256"], row["size_bytes"]) for row in tx.all(_q.parts, ws=ws, upload_id=upload_id)]
+    for part in parts:
+        blobs.release(tx, part.sha256)
     tx.run(_q.delete_parts, ws=ws, upload_id=upload_id)
+    return parts

@@ -1,8 +1,8 @@
 -- Unfinished uploads and their parts, each a separate blob.
 
 -- name: begin
-INSERT INTO uploads (workspace_id, upload_id, run_id, next_part, size_bytes, created_at)
-VALUES (:ws, :upload_id, :run_id, 1, :size_bytes, :now)
+INSERT INTO uploads (workspace_id, upload_id, run_id, agent_id, next_part, size_bytes, created_at)
+VALUES (:ws, :upload_id, :run_id, :agent_id, 1, :size_bytes, :now)
 
 -- name: find
 SELECT next_part, size_bytes FROM uploads WHERE workspace_id = :ws AND upload_id = :upload_id AND run_id = :run_id
@@ -25,12 +25,15 @@ SELECT part, sha256, size_bytes FROM upload_parts WHERE workspace_id = :ws AND u
 -- name: part
 SELECT sha256 FROM upload_parts WHERE workspace_id = :ws AND upload_id = :upload_id AND part = :part
 
--- name: end_expected
--- Only if the last part is the expected one.
-DELETE FROM uploads
-WHERE workspace_id = :ws AND upload_id = :upload_id AND run_id = :run_id AND next_part = :part
+-- name: expected
+-- The upload, if the part is the expected one; others that continue or end it wait.
+SELECT agent_id, run_id, size_bytes FROM uploads
+WHERE workspace_id = :ws AND upload_id = :upload_id AND run_id = :run_id AND next_part = :part[postgres FOR UPDATE]
 
 -- name: delete
+DELETE FROM uploads WHERE workspace_id = :ws AND upload_id = :upload_id RETURNING agent_id, run_id, size_bytes
+
+-- name: end
 DELETE FROM uploads WHERE workspace_id = :ws AND upload_id = :upload_id
 
 -- name: delete_parts
