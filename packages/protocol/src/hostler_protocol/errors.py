@@ -268,7 +268,7 @@ REASONS: dict[str, str] = {
     "expired": "No decision came in time; nothing was carried out.",
     "key_reused": "This Idempotency-Key was used for other actions: use a new one.",
     "not_approver": "The caller may see the pause, but may not decide this call.",
-    "quota_exceeded": "A quota has no room; `details` says which, how much is stored and how much was asked for.",
+    "quota_exceeded": "A quota has no room; `details` says which one and how much of it is used.",
     "schema": "A value does not match the form of this call; the message names the place.",
     "stale_view": "The revision or the arguments have changed since they were shown: read the pause again.",
     "superseded": "The pause is over: superseded, cancelled, or its run went on.",
