@@ -22,6 +22,7 @@ from simulation.judges import (
     paid,
     pauses,
     prompt,
+    quotas,
     runs,
     turns,
 )
@@ -53,6 +54,7 @@ from simulation.workloads import (
     webhooks,
 )
 from simulation.workloads import families as climbers
+from simulation.workloads import quotas as hoarders
 from simulation.workloads import runs as work
 
 ALWAYS = frozenset(
@@ -84,6 +86,7 @@ PLANNERS = (
     rights.plan,
     anchors.plan,
     climbers.plan,
+    hoarders.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -122,6 +125,7 @@ _OTHERS = [
     paid.judge,
     charges.judge,
     families.judge,
+    quotas.judge,
     notices.judge,
 ]
 JUDGES = [*map(erased.sparing, _OTHERS), erased.judge]

@@ -24,6 +24,7 @@ from simulation.tampering import (
 from simulation.tamperings_families import FAMILIES
 from simulation.tamperings_left import LEFT
 from simulation.tamperings_lost import LOST
+from simulation.tamperings_quotas import QUOTAS
 from simulation.workloads import anchors
 
 RUN = "(SELECT run_id FROM runs WHERE event_id = '{}' AND workspace_id = 'default' LIMIT 1)"
@@ -93,6 +94,7 @@ TAMPERINGS = [
     Tampering("answers.judge", "as the workload says", note("wrong", text="as the workload says")),
     *LOST,
     *FAMILIES,
+    *QUOTAS,
     # -- attempts
     Tampering(
         "attempts._counts",

@@ -38,7 +38,7 @@ LEFT = [
     Tampering(
         "leftovers.judge",
         "an upload of an ended run is left",
-        f"INSERT INTO uploads VALUES ('default', 'x', {RUN}, 1, 1, 1)",
+        f"INSERT INTO uploads VALUES ('default', 'x', {RUN}, 1, 1, 1, NULL)",
     ),
     Tampering(
         "leftovers.judge",

@@ -138,6 +138,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "move_secret": (send("PUT", "/v1/secrets/a/from", json={"kind": "models", "name": "m"}), 403),
     "list_master_keys": (get("/v1/master-keys"), 403),
     "get_usage": (get("/v1/usage"), OWN),
+    "list_quotas": (get("/v1/quotas"), OWN),
     "list_audit": (get("/v1/audit"), OWN),
     "apply_config": (send("POST", "/v1/config", json={}), 403),
     "export_config": (get("/v1/config"), 403),
