@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.pause_actions import Action, AlreadyDecidedError
+from hostler.domain.events import Caller
+from hostler.domain.grants import Grant
+from hostler.domain.pause_actions import Action, AlreadyDecidedError, Similar
 from hostler.domain.pauses import MAX_CALLS
 from hostler.domain.recording import CallName
 from hostler.pauses import held_calls
-from hostler.pauses.question import Question, Verdict
+from hostler.pauses.question import AskAgainError, Question, Verdict
+from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import run_endings
 from hostler_protocol.calls import InteractionParams
@@ -329,3 +332,59 @@ async def test_a_new_question_waits_as_long_as_an_approved_tool_works(
         gate.open()
         assert (await attempt.runner.answer(approved)).result == 1
         assert len(await attempt.asked(2)) == 2
+
+
+# -- approved ahead ---------------------------------------------------------------------------------------
+
+
+async def approved_ahead(attempts: Attempts, grant: Grant) -> Caller:
+    """A person has approved a call of `search`, and those like it."""
+    boss = await ada(attempts.world, "admin")
+    async with attempts.attempt(grant) as attempt:
+        tool = attempt.begin("tool.call")
+        (asked,) = await attempt.asked()
+        await attempt.decide(boss, Action(call_id=asked.call_id, type="approve", similar=Similar(uses=5)))
+        await attempt.runner.answer(tool)
+    return boss
+
+
+async def cancel(attempt: CallAttempt, person: Caller) -> None:
+    def work(tx: Tx) -> None:
+        run_endings.request_cancel(tx, "main", attempt.run.run_id, reason="enough", actor=person.subject)
+
+    await attempt.world.db.write(work)
+
+
+async def test_7_a_run_that_is_being_cancelled_makes_no_call_that_was_approved_ahead(
+    attempts: Attempts,
+) -> None:
+    grant = attempt_grant(tool_approval={"search": "required"})
+    boss = await approved_ahead(attempts, grant)
+    async with attempts.attempt(grant) as attempt:
+        await attempt.call("tool.call")
+        assert len(attempts.tools.calls) == 2, "it is approved"
+    async with attempts.attempt(grant) as attempt:
+        await cancel(attempt, boss)
+        with pytest.raises(CancelledCallError, match="the run is being cancelled"):
+            await attempt.call("tool.call")
+    assert len(attempts.tools.calls) == 2
+
+
+async def test_7_an_approval_ahead_lets_nothing_through_once_its_run_is_being_cancelled(
+    attempts: Attempts,
+) -> None:
+    grant = attempt_grant(tool_approval={"search": "required"})
+    boss = await approved_ahead(attempts, grant)
+    async with attempts.attempt(grant) as attempt:
+        pin = grant.tool_pins["search"]
+        rule = grant.tool_approvals["search"]
+        arguments = attempts.tools.calls[0].parameters
+        name = CallName("tool.call", "d", 1)
+        verdict = await attempt.held.ask(
+            Question("approval", name, arguments, tool_name="search", pin=pin, rule=rule)
+        )
+        reserve = verdict.reserve
+        assert reserve is not None
+        assert await attempt.world.db.write(lambda tx: reserve(tx, "key")) is None
+        await cancel(attempt, boss)
+        assert isinstance(await attempt.world.db.write(lambda tx: reserve(tx, "key")), AskAgainError)

@@ -9,7 +9,7 @@ from hostler.domain.approvers import rule_of
 from hostler.domain.pause_values import Pause, PausedCall, args_hash
 from hostler.pauses.question import AskAgainError, Question, Verdict
 from hostler.storage.port import Tx
-from hostler.storage.stores import approval_rules, pause_calls, pause_claims, pause_votes, pauses
+from hostler.storage.stores import approval_rules, pause_calls, pause_claims, pause_votes, pauses, run_notes
 from hostler.storage.stores.pause_claims import ClaimRefused
 from hostler.storage.stores.run_rows import Run
 from hostler.tools.port import ToolService, present_tool
@@ -107,6 +107,8 @@ def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
     """Return the verdict of an approval for similar calls whose approver may still approve."""
     if question.kind != "approval" or question.pin is None or question.rule is None:
         return None
+    if run.cancel_requested_at is not None:  # what waits for people begins no more, whoever approves it
+        return None
     taken = approval_rules.take(
         tx,
         run,
@@ -192,6 +194,9 @@ def _reserve(run: Run, call: PausedCall, tx: Tx, effect_key: str) -> HostlerErro
 
 def _confirm_standing(run: Run, rule_id: str, tx: Tx, _effect_key: str) -> HostlerError | None:
     """Check once more, before the call is made, the approval for similar calls that lets it through."""
+    current = run_notes.hold(tx, run.run_id)
+    if current is None or current.cancel_requested_at is not None:
+        return AskAgainError("the run is being cancelled")
     standing = approval_rules.find(tx, run.workspace_id, rule_id)
     if standing is not None and pause_votes.still_stands(tx, run.requester, standing):
         return None
