@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SETTLE_SECONDS = 20.0
 """After all facts are at their end: calls give up within 10 s, cancelled attempts leave within 10 s."""
-MCP_TASKS = {"McpConnection._run": 1, "TaskHandle._run_coro": 3, "Event.wait": 2}
+MCP_TASKS = {"McpConnection._run": 1, "TaskHandle._run_coro": 3, "Event.wait": 3}
 """Tasks of the session with an MCP server at rest, and how many there are at most."""
 LOCK_LOOKS = 200
 
