@@ -19,6 +19,7 @@ from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import ListedTool, StoredPin, pin_changes
 from hostler.host.workers import Workers
 from hostler.plugins.tool_servers import McpProcesses
+from hostler.secrets.stored import StoredSecrets
 from hostler.tools.errors import OutcomeUnknownError
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
 from hostler.tools.mcp.port import McpContext
@@ -158,10 +159,12 @@ async def benched(
     pins: Pins | None = None,
     limits: McpLimits = DEFAULT_MCP_LIMITS,
     ready: bool = True,
+    secrets: StoredSecrets | None = None,
 ) -> AsyncIterator[Bench]:
     """The tools of one server, connected."""
     book = pins or Pins()
-    around = McpContext(McpProcesses(data), book, Workers(), limits)
+    resolve = (secrets or StoredSecrets()).resolve
+    around = McpContext(McpProcesses(data), book, Workers(), limits, resolve=resolve)
     tools = McpTools(WORKSPACE, around)
     bench = Bench(tools, folder, book, data, entry.name)
     try:

@@ -40,6 +40,7 @@ from hostler.journal.fork import Inherited, check_effects
 from hostler.journal.resume import Resumption
 from hostler.journal.run_log import RunLog
 from hostler.pauses.held_calls import HeldCalls
+from hostler.secrets.known_values import redact_error
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import NewEntry
@@ -232,6 +233,7 @@ class CallExecutor:
 
     def _turn_away(self, call: CallInProgress, name: CallName, error: HostlerError, check: CallCheck) -> None:
         """Journal and send a refusal of the gate."""
+        redact_error(error)
         self._log.write_refusal(refusal_entry(name, call.params, error, check))
         call.requester.refuse(call.call_id, error)
 
@@ -240,7 +242,7 @@ class CallExecutor:
         if isinstance(error, JournalledError):
             error = error.error
         else:
-            self._log.write(record, error=error)
+            self._log.write(record, error=redact_error(error))
         await self._log.turn(record)
         call.requester.refuse(call.call_id, error)
 

@@ -27,6 +27,7 @@ from hostler.journal.call_records import Intent, JournalledError, effect_key_of
 from hostler.journal.run_log import RunLog
 from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.question import AskAgainError, Question, QuestionKind, Verdict, refusal_of
+from hostler.secrets.known_values import redact_error
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import NewEntry
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
@@ -289,9 +290,9 @@ class ToolCalls:
             try:
                 result = await self._service(call).call(self._invocation(call))
             except OutcomeUnknownError as error:
-                unknown = error
+                unknown = redact_error(error)
             except HostlerError as error:
-                return await self._settle(call, None, error)
+                return await self._settle(call, None, redact_error(error))
             else:
                 return await self._settle(call, result, None)
             if call.pin.effect == "reconcilable":

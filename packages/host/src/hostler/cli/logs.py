@@ -9,10 +9,12 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from hostler.domain.token_bucket import TokenBuckets
+from hostler.secrets.known_values import redact
 
 QUIET = ("httpx", "httpcore", "asyncio", "uvicorn", "websockets")
 """Libraries that log each request: only their warnings are logged."""
@@ -63,20 +65,25 @@ class JsonLines(logging.Formatter):
             + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": redact(record.getMessage()),
         }
         if record.exc_info is not None and record.exc_info[0] is not None:
-            line["error"] = "".join(traceback.format_exception(*record.exc_info))
+            line["error"] = redact("".join(traceback.format_exception(*record.exc_info)))
         return msgspec.json.encode(line).decode()
 
 
 class PlainLines(logging.Formatter):
     """One line per record. Control characters in a message are escaped, so that they cannot forge lines."""
 
+    def formatException(self, ei: Any) -> str:  # noqa: N802  the name of the library's
+        """Return the traceback."""
+        return redact(super().formatException(ei))
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the name of the library's
         """Return the line of a record, without its traceback."""
         text = record.message
-        record.message = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        shown = redact(text)
+        record.message = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
         try:
             return super().formatMessage(record)
         finally:

@@ -30,6 +30,7 @@ from hostler.host.plugin_entries import add_shipped_runner
 from hostler.runs.dispatch import LOOK_SECONDS
 from hostler.runs.orchestrator import Accepted
 from hostler.runs.recovery import recover
+from hostler.secrets.known_values import redact
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores import installation
@@ -302,11 +303,12 @@ class Host:
 
     async def problems(self) -> list[ConfigProblem]:
         """Return the current problems of the configuration. See `Diagnosis.problems`."""
-        return [
+        found = [
             *await self.diagnosis.problems(),
             *self.audit_anchors.problems(),
             *await self.master_key.problems(),
         ]
+        return [msgspec.structs.replace(problem, problem=redact(problem.problem)) for problem in found]
 
     async def export(self) -> ConfigFile:
         """Return the stored configuration."""

@@ -41,6 +41,7 @@ from hostler.egress import (
     HttpAnswer,
     Network,
 )
+from hostler.secrets.known_values import redact
 from hostler.secrets.stored import Resolve, StoredSecrets
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import notices
@@ -67,8 +68,8 @@ class UndeliverableError(Exception):
     def __init__(
         self, reason: str, *, status: int | None = None, final: bool = False, retry_after: float | None = None
     ) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        self.reason = redact(reason)
+        super().__init__(self.reason)
         self.status = status
         self.final = final
         self.retry_after = retry_after

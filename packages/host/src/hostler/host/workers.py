@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from hostler.domain.breaker import MAX_BACK_OFF_SECONDS, restart_wait
 from hostler.domain.clock import monotonic_clock
+from hostler.secrets.known_values import redact
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ class Workers:
     def _failed(self, worker: Worker, failure: BaseException, longest_wait: float) -> float:
         worker.failures += 1
         worker.failures_in_a_row += 1
-        worker.error = f"{type(failure).__name__}: {failure}"[:300]
+        worker.error = redact(f"{type(failure).__name__}: {failure}")[:300]
         wait = min(self._back_off(worker.failures_in_a_row), longest_wait)
         worker.running, worker.retry_at = False, self._clock() + wait
         log.error(

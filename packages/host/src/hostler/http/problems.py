@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.pause_actions import UnprocessableError
+from hostler.secrets.known_values import redact_error
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import (
     CallerError,
@@ -125,7 +126,7 @@ def status_of(error: HostlerError) -> int:
 
 def problem_of(error: HostlerError) -> Problem:
     """Return the problem document of an error."""
-    fault = to_fault(error)
+    fault = to_fault(redact_error(error))
     status = status_of(error)
     return Problem(
         type=f"urn:hostler:problem:{fault.details.get('reason', fault.code)}",

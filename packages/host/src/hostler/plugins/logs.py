@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
+from hostler.secrets.known_values import OutputRedactor, redact
 
 ERROR_PREFIX = "hostler-plugin-error: "
 """Marks a line of stderr that explains, for people, why the plugin could not be loaded."""
@@ -34,6 +35,7 @@ class PluginLog:
         self._at_line_start = True
         self._undecided = b""
         """A possible start of a line like the host's own, not yet in the file."""
+        self._redactor = OutputRedactor()
         self._size = 0
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
@@ -55,16 +57,20 @@ class PluginLog:
         """Write a line of the host; it is repeated in the files that follow."""
         if self._file.closed:
             return  # the process has ended and the log is closed
-        line = OWN + f"{text}\n".encode()
+        self._write(self._redactor.end())
+        line = OWN + f"{redact(text)}\n".encode()
         self._make_room(len(line) + 1)
         self._store(line if self._at_line_start else b"\n" + line)
         self._at_line_start = True
         self._notes.append(line)
 
     def write(self, data: bytes) -> None:
-        """Write output of the plugin."""
+        """Write output of the plugin, without known secrets."""
         if self._file.closed:
             return  # what a process still had in its pipe when the log was closed
+        self._write(self._redactor.take(data))
+
+    def _write(self, data: bytes) -> None:
         self._make_room(
             len(self._undecided) + len(data) + len(data) // len(OWN) * len(_QUOTED) + len(_QUOTED)
         )
@@ -74,8 +80,14 @@ class PluginLog:
             self._keep(line)
         self._partial = rest[: self.limits.log_line_bytes]
 
+    def end_output(self) -> None:
+        """Write what was held back of the output of a process that has ended."""
+        if not self._file.closed:
+            self._write(self._redactor.end())
+
     def close(self) -> None:
         """Close the file, including an unfinished line."""
+        self.end_output()
         self._store(self._undecided)
         self._undecided = b""
         if self._partial:
@@ -167,6 +179,7 @@ class LogPump(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that the plugin is gone; all its output is in the log."""
+        self.log.end_output()
         self._transport = None
         if not self.finished.done():
             self.finished.set_result(None)

@@ -20,6 +20,7 @@ from hostler.runs.attempt_end import AttemptEnd, result_item
 from hostler.runs.attempt_parts import AttemptServices, assemble
 from hostler.runs.running_attempt import RunningAttempt
 from hostler.runs.timers import AttemptClock
+from hostler.secrets.known_values import redact
 from hostler.storage.stores import pauses
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import HostlerError, PluginError, RunFailure, UnavailableError
@@ -209,6 +210,7 @@ class StartingAttempt:
         run, end = self.end.run, self.end
         if end.ended:
             return
+        reason = redact(reason)
         ending = Ending(status, status_code=code, error=reason)
         data = msgspec.json.encode(RunFailed.by_host(code, reason))
         stored = StreamState(sequence=run.sequence).store("run.failed", data, outcome=ending)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from hostler.domain.outcomes import Ending, Stored
 from hostler.domain.recovery import Settlement
@@ -17,11 +19,14 @@ from hostler.domain.usage import Used
 from hostler.journal.feed import StoredResult
 from hostler.journal.run_log import Item, RunLog
 from hostler.pauses.parking import begin_after_loss
+from hostler.secrets.known_values import is_known_in, redact, redact_value
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import Entries, NewEntry
 from hostler.storage.stores.run_endings import finish
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.errors import HostlerError
+
+LOG = "log"
 
 
 @dataclass(slots=True, eq=False)
@@ -127,6 +132,22 @@ class AttemptEnd:
 
         move = self.journal.entries_first(moved)
         self.journal.add(Item(move=move, published=published, last=True, done=done))
+
+
+def without_secrets(stored: Stored) -> Stored:
+    """Return a result without known secrets in what is there to find errors: a log line, or why a run failed.
+
+    Both often quote what a service said. What a runner says otherwise is its own.
+    """
+    ending = stored.outcome
+    if isinstance(ending, Ending) and ending.error is not None:
+        ending = replace(ending, error=redact(ending.error))
+    elif stored.type != LOG or not is_known_in(stored.data):
+        return stored
+    body = msgspec.json.decode(stored.data)
+    if (shown := redact_value(body)) == body:
+        return stored
+    return msgspec.structs.replace(stored, data=msgspec.json.encode(shown), outcome=ending)
 
 
 def result_item(run_id: str, stored: Stored) -> tuple[Item, NewEntry]:

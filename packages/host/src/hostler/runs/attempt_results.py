@@ -20,9 +20,10 @@ from hostler.domain.recording import RESUMED, Resumed
 from hostler.journal.feed import StoredResult
 from hostler.journal.run_log import Item
 from hostler.plugins.connection import PluginConnection
-from hostler.runs.attempt_end import AttemptEnd, result_item
+from hostler.runs.attempt_end import AttemptEnd, result_item, without_secrets
 from hostler.runs.projections import Projector
 from hostler.runs.run_meter import RunMeter
+from hostler.secrets.known_values import redact
 from hostler.storage.stores.journal import Deltas, NewEntry
 from hostler_protocol.errors import HostlerError
 
@@ -56,7 +57,7 @@ class AttemptResults:
         """
         for step in steps:
             if isinstance(step, ResultWarning):
-                data = _encoder.encode({"reason": step.reason, "result_type": step.result_type})
+                data = _encoder.encode({"reason": redact(step.reason), "result_type": step.result_type})
                 self._add(Item(entry=NewEntry("warning", "dropped", data), synced=False, size=len(data)))
             elif isinstance(step.outcome, Paused):
                 return step.outcome
@@ -84,6 +85,7 @@ class AttemptResults:
         self.end.journal.add(item)
 
     def _store(self, stored: Stored, size: int, *, credited: bool) -> None:
+        stored = without_secrets(stored)
         item, entry = result_item(self.end.run.run_id, stored)
         settled: Callable[[], None] | None = None
         if stored.projection is not None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from hostler.domain.redaction import MIN_SECRET_CHARS, pattern_of, redacted
+from hostler.domain.redaction import MARK, MIN_SECRET_CHARS, KnownSecrets, plain_forms, without_tokens
 from hostler_protocol.errors import HostlerError, RemoteFaultError
 
 MAX_KNOWN = 4_096
@@ -21,6 +22,11 @@ MAX_KNOWN = 4_096
 MAX_REMEMBERED_CHARS = 4_096
 """Of longer values (files with certificates) each line is remembered by itself."""
 MAX_DEPTH = 20
+OWN_TOKEN = b"hostler_"
+"""How keys and run tokens of Hostler begin; run tokens are too many to be remembered."""
+MAX_TOKEN_BYTES = 200
+_TOKENS = re.compile(rb"hostler_[A-Za-z0-9_-]{40,200}")
+_TOKEN_BEGUN = re.compile(rb"hostler_[A-Za-z0-9_-]{0,150}\Z")
 E = TypeVar("E", bound=HostlerError)
 
 
@@ -29,8 +35,9 @@ class KnownValues:
 
     def __init__(self) -> None:
         self._values: OrderedDict[str, None] = OrderedDict()
-        self._pattern: re.Pattern[str] | None = None
+        self._known = KnownSecrets(())
         self._is_old = False
+        self._printed: Sequence[bytes] | None = ()
         self._lock = threading.Lock()
 
     def remember(self, value: str) -> None:
@@ -44,16 +51,66 @@ class KnownValues:
                     self._values.move_to_end(part)
                     continue
                 self._values[part] = None
-                self._is_old = True
+                self._is_old, self._printed = True, None
             while len(self._values) > MAX_KNOWN:
                 self._values.popitem(last=False)
 
-    def redact(self, text: str) -> str:
-        """Return a text without secrets."""
+    def replaced(self, text: str) -> str:
+        """Return a text without these values."""
         if self._is_old:
             with self._lock:
-                self._pattern, self._is_old = pattern_of(self._values), False
-        return redacted(text, self._pattern)
+                self._known, self._is_old = KnownSecrets(self._values), False
+        return self._known.replaced(text)
+
+    def printed(self) -> Sequence[bytes]:
+        """Return the forms in which programs print these values, the longest first."""
+        with self._lock:
+            if self._printed is None:
+                forms = {form for value in self._values for form in plain_forms(value)}
+                encoded = (form.encode("utf-8", "surrogatepass") for form in forms)
+                self._printed = sorted(encoded, key=len, reverse=True)
+            return self._printed
+
+
+class OutputRedactor:
+    """Takes known secrets out of the output of a program, which comes in pieces of any length."""
+
+    def __init__(self, known: KnownValues | None = None) -> None:
+        self._known = known or KNOWN
+        self._held = b""
+        """The end of the last piece, with which a secret may begin."""
+
+    def take(self, data: bytes) -> bytes:
+        """Return what came so far and cannot be the begin of a secret, without secrets."""
+        forms = (*self._known.printed(), OWN_TOKEN)
+        whole = self._held + data
+        for form in forms:
+            if form in whole and form != OWN_TOKEN:
+                whole = whole.replace(form, MARK.encode())
+        begin = _possible_begin(whole, forms)
+        self._held, shown = whole[begin:], whole[:begin]
+        return _without_tokens(shown)
+
+    def end(self) -> bytes:
+        """Return what was held back."""
+        held, self._held = self._held, b""
+        return _without_tokens(held)
+
+
+def _without_tokens(data: bytes) -> bytes:
+    return _TOKENS.sub(MARK.encode(), data) if OWN_TOKEN in data else data
+
+
+def _possible_begin(data: bytes, forms: Sequence[bytes]) -> int:
+    """Return where a secret may begin that the data do not hold to its end; their length if nowhere."""
+    if unfinished := _TOKEN_BEGUN.search(data, max(0, len(data) - MAX_TOKEN_BYTES)):
+        return unfinished.start()
+    first = max(0, len(data) - max(map(len, forms)) + 1)
+    starts = {form[0] for form in forms}
+    for at in range(first, len(data)):
+        if data[at] in starts and any(form.startswith(data[at:]) for form in forms):
+            return at
+    return len(data)
 
 
 KNOWN = KnownValues()
@@ -66,8 +123,13 @@ def remember(value: str) -> None:
 
 
 def redact(text: str) -> str:
-    """Return a text that the host writes without secrets."""
-    return KNOWN.redact(text)
+    """Return a text that the host writes without secrets, and without what looks like a key or token."""
+    return without_tokens(KNOWN.replaced(text))
+
+
+def is_known_in(data: bytes) -> bool:
+    """Whether data hold a known secret, as programs print it. Quick, for what comes in masses."""
+    return any(form in data for form in KNOWN.printed())
 
 
 def redact_error(error: E) -> E:
@@ -75,19 +137,20 @@ def redact_error(error: E) -> E:
     if isinstance(error, RemoteFaultError):
         fault = error.fault
         error.fault = msgspec.structs.replace(
-            fault, message=redact(fault.message), details=_redacted(fault.details)
+            fault, message=redact(fault.message), details=redact_value(fault.details)
         )
-    error.message, error.details = redact(error.message), _redacted(error.details)
+    error.message, error.details = redact(error.message), redact_value(error.details)
     error.args = (error.message, *error.args[1:])
     return error
 
 
-def _redacted(value: Any, depth: int = 0) -> Any:
+def redact_value(value: Any, depth: int = 0) -> Any:
+    """Return JSON data without secrets in its texts."""
     if isinstance(value, str):
         return redact(value)
     if depth < MAX_DEPTH:
         if isinstance(value, dict):
-            return {key: _redacted(inner, depth + 1) for key, inner in value.items()}
+            return {key: redact_value(inner, depth + 1) for key, inner in value.items()}
         if isinstance(value, list | tuple):
-            return [_redacted(inner, depth + 1) for inner in value]
+            return [redact_value(inner, depth + 1) for inner in value]
     return value

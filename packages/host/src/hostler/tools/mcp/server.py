@@ -15,6 +15,7 @@ import msgspec
 from hostler.domain.breaker import CLOSED, Breaker
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_pins import ListedTool, StoredPin
+from hostler.secrets.known_values import redact
 from hostler.tools.errors import OutcomeUnknownError
 from hostler.tools.mcp.connector import connect
 from hostler.tools.mcp.definitions import Definition, UsableTools, read_definitions
@@ -144,6 +145,7 @@ class McpServer:
         return connection
 
     def _failed(self, reason: str, *, lasting: bool = False, worked: bool = False) -> None:
+        reason = redact(reason)
         self._breaker = self._breaker.failed(time.monotonic(), reason, lasting=lasting, worked=worked)
         self._last_fault = reason
         self._log_state("failed" if self._breaker.is_open else "down", reason)

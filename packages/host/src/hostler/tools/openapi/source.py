@@ -13,6 +13,7 @@ from hostler.domain.openapi_entry import OpenApiEntry, check_openapi_entry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.egress import Egress, EgressPolicy, Network
+from hostler.secrets.known_values import redact
 from hostler.secrets.stored import Resolve, StoredSecrets
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.openapi.bodies import SentFile, wanted_files
@@ -121,7 +122,7 @@ class OpenApiTools:
             loaded = await load(entry, self._cache, self._network)
         except DocumentError as error:
             log.error("openapi %s gives no tools: %s", entry.name, error)
-            return _Service(entry, egress, client, problem=str(error))
+            return _Service(entry, egress, client, problem=redact(str(error)))
         for name, why in loaded.operations.problems.items():
             log.info("openapi %s: %s is no tool: %s", entry.name, name, why)
         return _Service(entry, egress, client, loaded)
