@@ -89,6 +89,29 @@ def cases(work: Path) -> list[Case]:
             {"name": "desk", "url": "https://example.com/b", "secret": "env:S"},
         ),
         Case(
+            "sign_in",
+            "corp",
+            {
+                "name": "corp",
+                "issuer": "https://id.example.com",
+                "client_id": "c",
+                "redirect_url": "https://h.example.com/v1/auth/callback",
+            },
+            (
+                "issuer=https://id.example.com",
+                "client_id=c",
+                "redirect_url=https://h.example.com/v1/auth/callback",
+            ),
+            ('members=[{"group": "g", "role": "reader"}]',),
+            {
+                "name": "corp",
+                "issuer": "https://id.example.com",
+                "client_id": "c",
+                "redirect_url": "https://h.example.com/v1/auth/callback",
+                "members": [{"group": "g", "role": "reader"}],
+            },
+        ),
+        Case(
             "retention",
             "policy",
             {"deltas": 30, "workspaces": {"tenant": {"events": 7}}},

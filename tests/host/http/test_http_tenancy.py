@@ -20,7 +20,7 @@ from hostler.http.app import ENDPOINTS
 from hostler.secrets.key_ring import KeyRing, new_key
 from hostler.storage.port import Tx
 from hostler.storage.stores import api_keys as keys
-from hostler.storage.stores import artifacts, notices, settings
+from hostler.storage.stores import artifacts, members, notices, settings
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
@@ -38,6 +38,7 @@ class Things:
     key_id: str
     pause_id: str
     delivery_id: str
+    member_id: str
 
 
 Case = Callable[[httpx.AsyncClient, Things], Awaitable[httpx.Response]]
@@ -137,6 +138,25 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "remove_secret": (send("DELETE", "/v1/secrets/theirs"), 404),
     "move_secret": (send("PUT", "/v1/secrets/a/from", json={"kind": "models", "name": "m"}), 403),
     "list_master_keys": (get("/v1/master-keys"), 403),
+    "list_members": (get("/v1/members"), OWN),
+    "add_member": (send("POST", "/v1/members", json={"email": "a@b.org", "role": "administrator"}), 403),
+    "get_member": (get("/v1/members/{member_id}"), 404),
+    "put_member": (send("PUT", "/v1/members/{member_id}", json={"role": "owner"}), 404),
+    "remove_member": (send("DELETE", "/v1/members/{member_id}"), 404),
+    "show_sign_in_page": (get("/sign-in"), 200),
+    "begin_sign_in": (get("/v1/auth/sign-in"), 404),
+    "finish_sign_in": (get("/v1/auth/callback"), 303),
+    "get_session": (get("/v1/auth/session"), 401),
+    "list_sessions": (get("/v1/auth/sessions"), 401),
+    "end_session": (send("DELETE", "/v1/auth/sessions/s"), 401),
+    "enter_workspace": (send("POST", "/v1/auth/workspace", json={"workspace_id": OTHER}), 401),
+    "sign_out": (send("POST", "/v1/auth/sign-out"), 401),
+    "create_personal_key": (
+        send("POST", "/v1/auth/keys", json={"name": "k", "rights": ["runs:read"]}),
+        401,
+    ),
+    "list_personal_keys": (get("/v1/auth/keys"), 401),
+    "revoke_personal_key": (send("DELETE", "/v1/auth/keys/{key_id}"), 401),
     "get_usage": (get("/v1/usage"), OWN),
     "list_quotas": (get("/v1/quotas"), OWN),
     "list_audit": (get("/v1/audit"), OWN),
@@ -181,7 +201,7 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
     assert answer.status_code == 200, answer.text
     blob = await served.host.blobs.put(text.encode())
 
-    def store(tx: Any) -> str:
+    def store(tx: Any) -> tuple[str, str]:
         artifacts.create(
             tx,
             workspace,
@@ -190,11 +210,12 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
         area = StateArea("conversation", "0" * 64, "agent", "same", None, None)
         states.set(tx, workspace, area, "whose", state_value_of(text))
         key, _ = keys.create(tx, workspace, name=text, subject=text, rights=["admin"])
-        return key.key_id
+        member = members.add(tx, workspace, email=f"{text}@example.org", name=text, role="reader", by="test")
+        return key.key_id, member.member_id
 
-    key_id = await served.host.db.write(store)
+    key_id, member_id = await served.host.db.write(store)
     pause_id, delivery_id = await served.host.db.write(lambda tx: wait_for_people(tx, workspace, text))
-    return client, Things(answer.json()["run_id"], key_id, pause_id, delivery_id)
+    return client, Things(answer.json()["run_id"], key_id, pause_id, delivery_id, member_id)
 
 
 def wait_for_people(tx: Tx, workspace: str, text: str) -> tuple[str, str]:
@@ -253,7 +274,7 @@ async def snapshot(client: httpx.AsyncClient) -> dict[str, str]:
     """All that a workspace can read of itself."""
     paths = [
         *("/v1/events", "/v1/runs", "/v1/agents", "/v1/conversations", "/v1/keys", "/v1/audit"),
-        *("/v1/pauses", "/v1/inbox", "/v1/secrets"),
+        *("/v1/pauses", "/v1/inbox", "/v1/secrets", "/v1/members"),
         *("/v1/conversations/same/history", "/v1/conversations/same/state", "/v1/artifacts/theirs"),
     ]
     return {path: (await client.get(path)).text for path in paths}
@@ -265,14 +286,14 @@ async def test_every_route_refuses_strangers_and_keys_without_its_right(
     monkeypatch.setattr(auth, "FAILED_AUTH_BURST", 10.0 * len(ENDPOINTS))
 
     async def scenario(served: Served) -> None:
-        things = Things("r", "k", "p", "d")
+        things = Things("r", "k", "p", "d", "m")
         async with served.as_key(None) as nobody, served.as_key("hostler_" + "x" * 43) as stranger:
             for endpoint in ENDPOINTS:
                 case, _ = CASES[endpoint.name]
                 for client in (nobody, stranger):
                     answer = await case(client, things)
-                    if endpoint.right is None:
-                        assert answer.status_code == 200, endpoint.name
+                    if endpoint.right is None and not endpoint.signed_in:
+                        assert answer.status_code == (CASES[endpoint.name][1]), endpoint.name
                     else:
                         assert answer.status_code == 401, endpoint.name
                         assert answer.json()["code"] == "unauthorized"
@@ -280,9 +301,12 @@ async def test_every_route_refuses_strangers_and_keys_without_its_right(
         weak = await served.key(WORKSPACE, "plugins:connect")
         async with served.as_key(weak) as client:
             for endpoint in ENDPOINTS:
-                if endpoint.right in (None, "plugins:connect"):
+                if endpoint.right == "plugins:connect" or (endpoint.right is None and not endpoint.signed_in):
                     continue
                 answer = await CASES[endpoint.name][0](client, things)
+                if endpoint.signed_in:
+                    assert answer.status_code == 401, f"{endpoint.name} takes a key"
+                    continue
                 assert answer.status_code == 403, endpoint.name
                 assert answer.json()["details"] == {"right": endpoint.right}
 

@@ -37,10 +37,10 @@ from simulation.life import TENANT, WORKSPACE, Life, wait
 from simulation.plan import MAX_MOMENT, Draft
 from simulation.workloads.messages import program
 
-ADMIN = {"roles": frozenset({"admin"}), "rights": frozenset({"admin"})}
-CLERK = Caller(WORKSPACE, "clerk", "k2", **ADMIN)
-BOSS = Caller(WORKSPACE, "boss", "k3", **ADMIN)
-KEEPER = Caller(TENANT, "keeper", "k4", **ADMIN)
+ADMIN = frozenset({"admin"})
+CLERK = Caller(WORKSPACE, "clerk", "k2", roles=ADMIN, rights=ADMIN)
+BOSS = Caller(WORKSPACE, "boss", "k3", roles=ADMIN, rights=ADMIN)
+KEEPER = Caller(TENANT, "keeper", "k4", roles=ADMIN, rights=ADMIN)
 """Decides what waits in the second workspace."""
 LOOK_SECONDS = 0.5
 INQUIRY_SECONDS = 4.0

@@ -14,11 +14,11 @@ from hostler.storage.sql.migrate import migrations_for
 from hostler.storage.sql.statements import load
 
 GLOBAL_KEYS = re.compile(
-    r"\b(run_id|active_lane|lane|parent_run_id|key_hash)\s*(=|>=|>|IN\b|\()", re.IGNORECASE
+    r"\b(run_id|active_lane|lane|parent_run_id|key_hash|token_hash)\s*(=|>=|>|IN\b|\()", re.IGNORECASE
 )
-"""Ids given out by the host and random (run_id), digests that contain the workspace (lane), the hash of a
-key that itself says which workspace it opens."""
-NO_TENANTS = {"hosts", "installation", "writers", "schema_versions", "blobs"}
+"""Ids given out by the host and random (run_id), digests that contain the workspace (lane), the hashes of
+keys and sessions that themselves say which workspace they open."""
+NO_TENANTS = {"hosts", "installation", "writers", "schema_versions", "blobs", "sign_ins"}
 """Blobs are content without an owner, reached through the artifacts of a workspace only."""
 INSTALLATION_WIDE = {
     "hash_chain.heads": "a host notes the ends of all hash chains",
@@ -27,6 +27,8 @@ INSTALLATION_WIDE = {
     "deferred.count_all": "a metric of the whole host",
     "hosts.lost": "recovery looks at the runs of every workspace",
     "api_keys.remote_plugins": "a starting host waits for its remote plugins",
+    "members.of_subject": "all workspaces of the person who signs in, by the provider's word",
+    "members.invitations": "the same, by the address that the provider has verified",
     "notices.due": "the webhook sender serves the receivers of every workspace",
     "notices.next_due": "the webhook sender's alarm clock",
     "pause_calls.changed": "the sweeper of pauses",

@@ -109,6 +109,7 @@ COMMANDS: Mapping[str, CliCommand] = {
     "models": CliCommand("models", "app", LOOK, "Models: add, list, show, change, remove."),
     "config": CliCommand("config", "app", LOOK, "Configuration entries: list, show, set, remove."),
     "quotas": CliCommand("quotas", "app", LOOK, "Quotas: list what is stored, and the limits."),
+    "members": CliCommand("members", "app", LOOK, "Members: add, list, set-role, remove."),
     "keys": CliCommand("keys", "app", LOOK, "API keys: create, list, revoke."),
     "secrets": CliCommand(
         "secrets", "app", LOOK, "Stored secrets: set, list, rotate, remove, move; master keys."

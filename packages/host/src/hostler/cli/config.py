@@ -25,6 +25,7 @@ KINDS = (
     "workspaces",
     "agents",
     "webhooks",
+    "sign_in",
     "retention",
     "master_key",
     "pause_key",

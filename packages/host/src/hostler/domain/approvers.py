@@ -1,8 +1,9 @@
 """Who may decide a call: the rule frozen when its pause opens, and which votes still count.
 
-A subject of a rule is `requester` (the authenticated subject that sent the event), `role:NAME`, `user:NAME`
-or `*` (any authenticated caller of the workspace). Identity comes from authentication alone: a `Caller` is
-built from a key, never from the contents of a request.
+A subject of a rule is `requester` (the authenticated subject that sent the event), `role:NAME`, `user:NAME`,
+`group:NAME` (of members, as their identity provider names it), `member:ADDRESS` (a member's verified e-mail
+address) or `*` (any authenticated caller of the workspace). Identity comes from authentication alone: a
+`Caller` is built from a key or a session, never from the contents of a request.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Literal
 import msgspec
 
 from hostler.domain.events import Caller
+from hostler.domain.members import normal_email
 from hostler.domain.pauses import OnExpiry
 from hostler_protocol._base import Strict
 from hostler_protocol.pausing import expiry_misfit
 
+_NAMING = ("role", "user", "group", "member")
 REQUESTER = "requester"
 ANYBODY = "*"
 DEFAULT_SUBJECTS = ("requester", "role:admin")
@@ -37,14 +40,17 @@ ApprovalRule = Literal["never", "required"]
 
 
 def check_subject(subject: str) -> None:
-    """Check a subject of a rule. ValueError if it has none of the four forms."""
+    """Check a subject of a rule. ValueError if it has none of the forms."""
     if subject in (REQUESTER, ANYBODY):
         return
     kind, colon, name = subject.partition(":")
-    if not colon or kind not in ("role", "user") or not name or name != name.strip() or "\x00" in name:
+    if not colon or kind not in _NAMING or not name or name != name.strip() or "\x00" in name:
         raise ValueError(
-            f"{subject!r} is no subject: expected requester, role:NAME, user:NAME, or * for any caller"
+            f"{subject!r} is no subject: expected requester, role:NAME, user:NAME, group:NAME, "
+            "member:ADDRESS, or * for any caller"
         )
+    if kind == "member" and normal_email(name) != name:
+        raise ValueError(f"{subject!r} names no member: write the e-mail address in lower case")
 
 
 class ToolApprovalPolicy(Strict):
@@ -138,17 +144,24 @@ def rule_of(policy: ToolApprovalPolicy | None) -> ApproverRule:
 
 def named_by(rule: ApproverRule, caller: Caller, requester: str | None) -> bool:
     """Whether a subject of the rule matches the caller, regardless of rights and separation of duty."""
-    for subject in rule.subjects:
-        kind, _, name = subject.partition(":")
-        if subject == ANYBODY:
-            return True
-        if subject == REQUESTER and requester is not None and caller.subject == requester:
-            return True
-        if kind == "user" and name == caller.subject:
-            return True
-        if kind == "role" and name in caller.roles:
-            return True
-    return False
+    return any(_names(subject, caller, requester) for subject in rule.subjects)
+
+
+def _names(subject: str, caller: Caller, requester: str | None) -> bool:
+    kind, _, name = subject.partition(":")
+    match kind:
+        case "*" | "requester" if kind == subject:
+            return subject == ANYBODY or (requester is not None and caller.subject == requester)
+        case "user":
+            return name == caller.subject
+        case "role":
+            return name in caller.roles
+        case "group":
+            return name in caller.groups
+        case "member":
+            return name == caller.email
+        case _:
+            return False
 
 
 def refusal(rule: ApproverRule, caller: Caller, requester: str | None) -> str | None:
@@ -231,8 +244,10 @@ def _in_words(subject: str) -> str:
     match kind:
         case "role":
             return f"the role {name!r}"
-        case "user":
+        case "user" | "member":
             return repr(name)
+        case "group":
+            return f"the group {name!r}"
         case "*":
             return "any caller of the workspace"
         case _:

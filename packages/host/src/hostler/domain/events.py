@@ -11,13 +11,25 @@ from hostler_protocol.events import EventEnvelope
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An authenticated caller. `rights` as in http/auth; `subject` names a person or program."""
+    """An authenticated caller. `rights` as in http/auth; `subject` names a person or program.
+
+    `groups` and `email` (verified) of a member. `credential`: the id of the key or session that was used, if
+    that is not `key_id`: a member's votes and rates are counted by the member.
+    """
 
     workspace_id: str
     subject: str
     key_id: str
     roles: frozenset[str] = frozenset()
     rights: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    email: str | None = None
+    credential: str = ""
+
+    @property
+    def credential_id(self) -> str:
+        """The id of the key or session that was used."""
+        return self.credential or self.key_id
 
 
 class Event(msgspec.Struct, frozen=True):

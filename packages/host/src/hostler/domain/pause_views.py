@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -17,11 +18,12 @@ from hostler_protocol.pausing import Executor, QuestionKind
 
 
 class VoteView(Strict):
-    """A vote: subject, kind and time (UTC epoch seconds)."""
+    """A vote: subject, kind and time (UTC epoch seconds). `name`: how a person who signed in is called."""
 
     subject: str
     vote: str
     at: float
+    name: str | None = None
 
 
 class CallView(Strict):
@@ -57,6 +59,7 @@ class CallView(Strict):
     """For questions: the text to show where a form cannot be shown."""
     tool_call_id: str | None = None
     decided_by: str | None = None
+    decided_by_name: str | None = None
     decided_at: float | None = None
     comment: str | None = None
     result: Any = None
@@ -92,8 +95,9 @@ def view_of(
     agent: str,
     now: int,
     votes: Mapping[str, Sequence[CastVote]],
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> PauseView:
-    """Build the view; `votes` by call id, `now` in UTC epoch milliseconds."""
+    """Build the view; `votes` by call id, `names` of people by subject, `now` in UTC epoch milliseconds."""
     return PauseView(
         id=pause.pause_id,
         run_id=pause.run_id,
@@ -106,12 +110,19 @@ def view_of(
         requester=pause.requester,
         created_at=pause.created_at / 1000,
         expires_at=None if pause.status == "needs_review" else seconds(pause.expires_at),
-        calls=[_call(pause, call, caller, now, votes.get(call.call_id, ())) for call in calls],
+        calls=[_call(pause, call, caller, now, votes.get(call.call_id, ()), names) for call in calls],
         settled_at=seconds(pause.settled_at),
     )
 
 
-def _call(pause: Pause, call: PausedCall, caller: Caller, now: int, votes: Sequence[CastVote]) -> CallView:
+def _call(  # noqa: PLR0917
+    pause: Pause,
+    call: PausedCall,
+    caller: Caller,
+    now: int,
+    votes: Sequence[CastVote],
+    names: Mapping[str, str],
+) -> CallView:
     asked, given = call.asked, call.given
     return CallView(
         call_id=call.call_id,
@@ -131,7 +142,10 @@ def _call(pause: Pause, call: PausedCall, caller: Caller, now: int, votes: Seque
         execution=call.execution,
         expires_at=None if call.review == "in_doubt" else seconds(call.expires_at),
         approvals_needed=asked.rule.min_approvals,
-        votes=[VoteView(subject=vote.subject, vote=vote.vote, at=vote.at / 1000) for vote in votes],
+        votes=[
+            VoteView(subject=vote.subject, vote=vote.vote, at=vote.at / 1000, name=names.get(vote.subject))
+            for vote in votes
+        ],
         proposed_args=asked.arguments if call.edited_by is not None else None,
         edited_by=call.edited_by,
         description=asked.description,
@@ -140,6 +154,7 @@ def _call(pause: Pause, call: PausedCall, caller: Caller, now: int, votes: Seque
         fallback_text=asked.fallback_text,
         tool_call_id=asked.tool_call_id,
         decided_by=call.decided_by,
+        decided_by_name=names.get(call.decided_by or ""),
         decided_at=seconds(call.decided_at),
         comment=given.comment,
         result=given.result,

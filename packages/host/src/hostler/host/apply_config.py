@@ -25,6 +25,7 @@ from hostler.host.config_diff import Entries, changes_of, must_be_named, must_be
 from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read_entry, with_entry
 from hostler.host.config_file import ConfigSource
 from hostler.host.config_review import Reviewer, names_in
+from hostler.host.identity_providers import IdentityProviders
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
 from hostler.host.master_key import MasterKey
 from hostler.host.nested_folders import find_nested
@@ -94,6 +95,7 @@ class Configurator:
         master_key: MasterKey | None = None,
         secrets: SecretStore | None = None,
         on_secrets: Callable[[Collection[str]], None] = lambda _: None,
+        providers: IdentityProviders | None = None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -112,6 +114,7 @@ class Configurator:
         self._on_secrets = on_secrets
         self._config = ConfigFile()
         """The configuration that is active."""
+        self._providers = providers or IdentityProviders()
         self.reviewer = Reviewer(tools, skills, inventories, self._secrets.own)
         self._plugins: frozenset[str] = frozenset()
         """The plugins that entries gave to the supervisor."""
@@ -284,6 +287,7 @@ class Configurator:
         self._serve_plugins(plugins)
         self._working_folders(config.working_folders or WorkingFolderSettings())
         self.on_anchors(config.audit_anchors)
+        await self._providers.configure(config.sign_in)
         unusable = [
             ConfigProblem(kind="tool", name=entry.key, problem=mistake.text)
             for entry in config.tools

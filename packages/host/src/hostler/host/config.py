@@ -18,6 +18,7 @@ from hostler.domain.endpoints import parse_host_port
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import Retention
+from hostler.domain.sign_in import SignInEntry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.webhooks import Webhook
 from hostler.domain.working_folders import WorkingFolderSettings
@@ -88,6 +89,8 @@ class ConfigFile(Strict):
     """What agents of single workspaces may use."""
     working_folders: WorkingFolderSettings | None = None
     """Settings of the folders of `exec` and `files`; None: unchanged, at first the defaults."""
+    sign_in: list[SignInEntry] = []
+    """Identity providers with which people sign in, and who becomes a member."""
     audit_anchors: AuditAnchors | None = None
     """Where the ends of the hash chains are written outside the host; None: unchanged, at first nowhere."""
 

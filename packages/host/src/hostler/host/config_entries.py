@@ -16,6 +16,7 @@ from hostler.domain.config_changes import Kind
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
+from hostler.domain.sign_in import SignInEntry
 from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import ToolEntry, entries_by_key
 from hostler.domain.type_fit import fit
@@ -70,6 +71,7 @@ ENTRY_KINDS: Mapping[str, EntryKind] = {
         EntryKind("workspace", "workspaces", WorkspaceEntry, "name"),
         EntryKind("agent", "agents", AgentSpec, "name"),
         EntryKind("webhook", "webhooks", Webhook, "name"),
+        EntryKind("sign_in", "sign_in", SignInEntry, "name"),
         EntryKind("retention", "retention", Retention),
         EntryKind("master_key", "master_key", KeyReferences),
         EntryKind("pause_key", "pause_key", KeyReferences),
@@ -147,6 +149,7 @@ def entries_by_kind(
         "tool": entries_by_key(config.tools),
         "workspace": {entry.name: entry for entry in config.workspaces},
         "webhook": {webhook.name: webhook for webhook in config.webhooks},
+        "sign_in": {entry.name: entry for entry in config.sign_in},
         "agent": {spec.name: spec for spec in config.agents},
     }
 

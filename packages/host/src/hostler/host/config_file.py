@@ -18,6 +18,7 @@ from hostler.domain.allowances import workspace_mistakes
 from hostler.domain.audit_anchors import anchor_mistakes
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.sign_in import sign_in_mistakes
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
 from hostler.domain.type_fit import fit
 from hostler.domain.webhooks import webhook_mistake
@@ -196,6 +197,7 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         "agents": [agent.name for agent in config.agents],
         "models": [model.id for model in config.models],
         "webhooks": [webhook.name for webhook in config.webhooks],
+        "sign_in": [entry.name for entry in config.sign_in],
         "skills": config.skills,
         "workspaces": [entry.name for entry in config.workspaces],
         "tools": [entry.key if entry_mistake(entry) is None else "" for entry in config.tools],
@@ -215,6 +217,11 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         ("workspaces", number, mistake)
         for number, entry in enumerate(config.workspaces)
         for mistake in workspace_mistakes(entry)
+    ]
+    checked += [
+        ("sign_in", number, mistake)
+        for number, entry in enumerate(config.sign_in)
+        for mistake in sign_in_mistakes(entry)
     ]
     for section, number, mistake in checked:
         place = source.place(section, number)

@@ -18,6 +18,7 @@ from hostler.domain.config_mistakes import Mistake, name_mistake
 from hostler.domain.inventory import Inventory
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import check_retention
+from hostler.domain.sign_in import MAX_PROVIDERS
 from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import ToolEntry, ToolKind, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
@@ -114,8 +115,8 @@ class Reviewer:
             review.add(kind, at, name, mistake, known=known)
         for at, key, entry, mistake in await _nested(config, stored.config, prune=prune):
             review.add("tool", at, key, mistake, known=before["tool"].get(key) == entry)
-        if (mistake_or_none := _unknown_webhook(config, stored.config, prune=prune)) is not None:
-            review.add("audit_anchors", None, POLICY, mistake_or_none)
+        for kind, at, name, mistake in _across_entries(config, stored.config, prune=prune):
+            review.add(kind, at, name, mistake)
         for at, name, mistake in await asyncio.to_thread(self._skill_mistakes, config.skills):
             if at is None or review.source.place("skills", at) not in reported:
                 review.add("skill", at, name, mistake)
@@ -145,10 +146,7 @@ class Reviewer:
         for number, entry in enumerate(config.tools):
             for mistake in self.tool_mistakes(entry) if entry_mistake(entry) is None else ():
                 yield "tool", number, entry.key, entry, mistake
-        for number, webhook in enumerate(config.webhooks):
-            error = _error_of(EgressPolicy.of, webhook.network) if webhook_mistake(webhook) is None else None
-            if error is not None:
-                yield "webhook", number, webhook.name, webhook, Mistake("network", error)
+        yield from _network_mistakes(config)
         error = None if config.retention is None else _error_of(check_retention, config.retention)
         if error is not None:
             yield "retention", None, POLICY, config.retention, Mistake("", error.removeprefix("retention: "))
@@ -171,6 +169,16 @@ class Reviewer:
             ]
             return [(number, path, Mistake("", error)) for number, path, error in errors if error is not None]
         return [(None, name, Mistake("", f"{name}: {why}", "warning")) for name, why in broken]
+
+
+def _network_mistakes(config: ConfigFile) -> Iterator[tuple[Kind, int, str, msgspec.Struct, Mistake]]:
+    for number, webhook in enumerate(config.webhooks):
+        error = _error_of(EgressPolicy.of, webhook.network) if webhook_mistake(webhook) is None else None
+        if error is not None:
+            yield "webhook", number, webhook.name, webhook, Mistake("network", error)
+    for number, provider in enumerate(config.sign_in):
+        if (error := _error_of(EgressPolicy.of, provider.network)) is not None:
+            yield "sign_in", number, provider.name, provider, Mistake("network", error)
 
 
 def _key_mistakes(config: ConfigFile) -> Iterator[tuple[Kind, None, str, msgspec.Struct, Mistake]]:
@@ -204,6 +212,36 @@ def _unknown_webhook(config: ConfigFile, stored: ConfigFile, *, prune: bool) -> 
     return Mistake("webhook", f"there is no webhook {wanted!r}: {hint}")
 
 
+def _across_entries(
+    config: ConfigFile, stored: ConfigFile, *, prune: bool
+) -> Iterator[tuple[Kind, int | None, str, Mistake]]:
+    """Yield the mistakes of entries that other entries make such."""
+    if (mistake := _unknown_webhook(config, stored, prune=prune)) is not None:
+        yield "audit_anchors", None, POLICY, mistake
+    for at, name, own in _same_issuer(config, stored, prune=prune):
+        yield "sign_in", at, name, own
+
+
+def _same_issuer(
+    config: ConfigFile, stored: ConfigFile, *, prune: bool
+) -> Iterator[tuple[int, str, Mistake]]:
+    """Yield the entries whose issuer another one has: the rules of one would undo those of the other."""
+    names = {entry.name for entry in config.sign_in}
+    standing = [] if prune else [entry for entry in stored.sign_in if entry.name not in names]
+    known = {entry.issuer: entry.name for entry in standing}
+    for number, entry in enumerate(config.sign_in):
+        other = known.setdefault(entry.issuer, entry.name)
+        if other != entry.name:
+            yield (
+                number,
+                entry.name,
+                Mistake("issuer", f"{other!r} has this issuer already: extend that entry"),
+            )
+    if (count := len(standing) + len(config.sign_in)) > MAX_PROVIDERS:
+        text = f"there would be {count} entries of sign_in; at most {MAX_PROVIDERS} are possible"
+        yield len(config.sign_in) - 1, config.sign_in[-1].name, Mistake("", text)
+
+
 def _review_agents(specs: Sequence[AgentSpec], inventory: Inventory) -> list[list[Mistake]]:
     """Review agents. Blocks: thousands of them take a while."""
     return [review_agent(spec, inventory) for spec in specs]
@@ -224,6 +262,7 @@ def _named(config: ConfigFile) -> dict[Kind, Sequence[str]]:
         "plugin": [entry if isinstance(entry, str) else entry.path for entry in config.plugins],
         "model": [model.id for model in config.models],
         "webhook": [webhook.name for webhook in config.webhooks],
+        "sign_in": [entry.name for entry in config.sign_in],
         "skill": config.skills,
         "workspace": [entry.name for entry in config.workspaces],
     }

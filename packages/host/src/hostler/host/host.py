@@ -66,7 +66,7 @@ class Host:
         self.tools, self.skills, self.mcp = parts.tools.sources, parts.tools.skills, parts.tools.mcp
         self.web = (parts.tools.fetch, parts.tools.openapi)
         self.filters, self.event_router = parts.filters, parts.event_router
-        self.allowances = parts.tools.allowances
+        self.allowances, self.providers = parts.tools.allowances, parts.providers
         self.inventories, self.configurator = parts.inventories, parts.configurator
         self.diagnosis, self.master_key, self.secrets = parts.diagnosis, parts.master_key, parts.secrets
         self.moved_secrets = MovedSecrets(
@@ -223,6 +223,7 @@ class Host:
             ("filters", self.filters.close),
             ("models", self.models.close),
             *((type(web).__name__, web.close) for web in self.web),
+            ("identity providers", self.providers.close),
             ("working folders", self.folders.close),
             ("removals of files", self.blobs.settle),
             ("files", self.blobs.close),
@@ -307,6 +308,7 @@ class Host:
             *await self.diagnosis.problems(),
             *self.audit_anchors.problems(),
             *await self.master_key.problems(),
+            *self.providers.problems(),
         ]
         return [msgspec.structs.replace(problem, problem=redact(problem.problem)) for problem in found]
 

@@ -16,6 +16,7 @@ from hostler.host.audit_heads import AuditHeads
 from hostler.host.config import Settings
 from hostler.host.diagnosis import Diagnosis, silent_sources
 from hostler.host.host_tools import HostTools
+from hostler.host.identity_providers import IdentityProviders
 from hostler.host.inventory import Inventories
 from hostler.host.lease import LeaseHeartbeat, host_id_of
 from hostler.host.lock import RemovalGate
@@ -95,6 +96,7 @@ class Installation:
         blobs = BlobFolder(settings.data_dir / "blobs")
         self.data = HostData(db, blobs, tools.folders, RemovalGate(settings.data_dir))
         self.models = LiveModels(self.secrets.own)
+        self.providers = IdentityProviders(machine.network, self.secrets.own.resolve)
         self.filters = machine.open_filters()
         self.event_router = EventRouter(db, self.filters)
         self.inventories = Inventories(
@@ -124,6 +126,7 @@ class Installation:
             master_key=self.master_key,
             secrets=self.secrets,
             on_secrets=tools.mcp.renew,
+            providers=self.providers,
         )
         self.diagnosis = Diagnosis(
             workspace,

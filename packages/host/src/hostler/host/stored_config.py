@@ -17,6 +17,7 @@ from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.config_changes import Change, ConfigProblem, Kind
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
+from hostler.domain.sign_in import SignInEntry
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry, entries_by_key
 from hostler.domain.type_fit import convert
 from hostler.domain.webhooks import Webhook
@@ -121,6 +122,7 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
         agents=[agent.spec for agent in agents.active(tx, workspace_id)],
         retention=reader.one("retention", Retention),
         webhooks=reader.all("webhook", Webhook),
+        sign_in=reader.all("sign_in", SignInEntry),
         pause_key=reader.keys("pause_key"),
         master_key=reader.keys("master_key"),
         tools=reader.tools(),
@@ -152,16 +154,17 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
     for key, plugin in new.plugins.items():
         known = key if key != plugin.path else None
         settings.put(tx, ws, "plugin", plugin.path, {**plain(plugin), "plugin": known})
-    for model in config.models:
-        settings.put(tx, ws, "model", model.id, plain(model))
-    for webhook in config.webhooks:
-        settings.put(tx, ws, "webhook", webhook.name, plain(webhook))
-    for key, entry in entries_by_key(config.tools).items():
-        settings.put(tx, ws, "tool", key, plain(entry))
-    for path in config.skills:
-        settings.put(tx, ws, "skill", path, plain(SkillFolder(path=path)))
-    for workspace in config.workspaces:
-        settings.put(tx, ws, "workspace", workspace.name, plain(workspace))
+    named: dict[Kind, Mapping[str, msgspec.Struct]] = {
+        "model": {model.id: model for model in config.models},
+        "webhook": {webhook.name: webhook for webhook in config.webhooks},
+        "sign_in": {provider.name: provider for provider in config.sign_in},
+        "tool": entries_by_key(config.tools),
+        "skill": {path: SkillFolder(path=path) for path in config.skills},
+        "workspace": {workspace.name: workspace for workspace in config.workspaces},
+    }
+    for kind, entries in named.items():
+        for name, entry in entries.items():
+            settings.put(tx, ws, kind, name, plain(entry))
     single: dict[Kind, msgspec.Struct | None] = {
         "retention": config.retention,
         "working_folders": config.working_folders,

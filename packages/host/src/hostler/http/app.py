@@ -19,6 +19,8 @@ from hostler.http.middleware import HttpExchange, respond, respond_not_found
 from hostler.http.open_keys import OpenKeys, find_ended
 from hostler.http.proxies import TrustedProxies
 from hostler.http.route_table import ROUTE_MODULES
+from hostler.http.sessions import SessionRing
+from hostler.http.sign_ins import SignIns
 from hostler.http.state import AppState
 from hostler.http.streams import Streams
 from hostler.version import VERSION
@@ -66,7 +68,9 @@ def make_app(host: Host) -> App:
     state = AppState(
         host=host,
         keys=KeyRing(find_key(host.db), admin_key=settings.admin_key, workspace_id=settings.workspace),
-        open_keys=OpenKeys(find_ended(host.db)),
+        sessions=SessionRing(host.db, lambda: host.providers.entries),
+        sign_ins=SignIns(host.db),
+        open_keys=OpenKeys(find_ended(host.db, host.providers.vouches)),
         rates=TokenBuckets(
             settings.requests_per_second,
             settings.requests_per_second,

@@ -1,4 +1,4 @@
-"""Authentication by bearer keys, and their rights.
+"""Authentication by bearer keys, and their rights. People who sign in have sessions: http/sessions.py.
 
 Keys are stored by digest (storage/stores/api_keys.py). The administrator's key is any string that an operator
 chose; it is compared by digest, in constant time.
@@ -27,8 +27,10 @@ from hostler.http.limits import (
 )
 from hostler.http.problems import UnauthenticatedError
 from hostler.http.proxies import rate_key
-from hostler.storage.port import Database
-from hostler.storage.stores import api_keys
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import api_keys, members
+from hostler.storage.stores.api_keys import ApiKey
+from hostler.storage.stores.sessions import Session
 from hostler_protocol.errors import RateLimitedError, UnauthorizedError
 
 Right = Literal[
@@ -63,13 +65,15 @@ ADMIN_KEY_ID = "admin"
 
 @dataclass(frozen=True, slots=True)
 class KeyHolder:
-    """The holder of a valid key. `plugin`: the plugin identity (`author/name`) of a remote process that
-    connects with it; None for keys of people and programs. `expires_at`: UTC epoch milliseconds.
+    """The holder of a valid key or session. `plugin`: the plugin identity (`author/name`) of a remote process
+    that connects with it; None for keys of people and programs. `expires_at`: UTC epoch milliseconds.
+    `session`: that of a person who signed in.
     """
 
     caller: Caller
     plugin: str | None = None
     expires_at: int | None = None
+    session: Session | None = None
 
 
 FindKey = Callable[[str], Awaitable[KeyHolder | None]]
@@ -84,26 +88,46 @@ def failed_authentications(clock: Callable[[], float]) -> TokenBuckets:
 def find_key(db: Database) -> FindKey:
     """Return the lookup of keys in the database."""
 
-    async def find(token: str) -> KeyHolder | None:
-        key = await db.read(lambda tx: api_keys.find_by_token(tx, token))
-        if key is None:
+    def read(tx: Tx, token: str) -> KeyHolder | None:
+        key = api_keys.find_by_token(tx, token)
+        caller = None if key is None else caller_of(tx, key)
+        if key is None or caller is None:
             return None
-        caller = Caller(
-            workspace_id=key.workspace_id,
-            subject=key.subject,
-            key_id=key.key_id,
-            roles=key.roles,
-            rights=key.rights,
-        )
         return KeyHolder(caller, plugin=key.plugin, expires_at=key.expires_at)
 
+    async def find(token: str) -> KeyHolder | None:
+        return await db.read(lambda tx: read(tx, token))
+
     return find
+
+
+def caller_of(tx: Tx, key: ApiKey) -> Caller | None:
+    """Return the caller of a key; None if it is personal and its member was removed.
+
+    A personal key acts as its member, with those of its rights that the member's role still has.
+    """
+    if key.member_id is not None:
+        member = members.find(tx, key.workspace_id, key.member_id)
+        if member is None or member.removed_at is not None:
+            return None
+        return member.caller(key.rights, credential=key.key_id)
+    return Caller(
+        workspace_id=key.workspace_id,
+        subject=key.subject,
+        key_id=key.key_id,
+        roles=key.roles,
+        rights=key.rights,
+    )
 
 
 def administrator(workspace_id: str) -> KeyHolder:
     """Return the holder of the administrator's key."""
     rights: frozenset[str] = frozenset({"installation"})
     return KeyHolder(Caller(workspace_id, "admin", ADMIN_KEY_ID, frozenset({"admin"}), rights))
+
+
+def _is_of(caller: Caller, key_id: str) -> bool:
+    return key_id in (caller.key_id, caller.credential_id)
 
 
 def _digest(token: str) -> str:
@@ -172,9 +196,9 @@ class KeyRing:
         return holder
 
     def forget(self, key_id: str) -> None:
-        """Drop a revoked key from the cache."""
+        """Drop a revoked key from the cache, or all keys of a member."""
         self._generation += 1  # a lookup in progress may have read the row before the revocation
-        for digest in [d for d, (holder, _) in self._known.items() if holder.caller.key_id == key_id]:
+        for digest in [d for d, (holder, _) in self._known.items() if _is_of(holder.caller, key_id)]:
             del self._known[digest]
 
     def _cached(self, digest: str) -> KeyHolder | None:

@@ -43,7 +43,8 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One route. `right` None: no key is needed.
+    """One route. `right` None: no key is needed. `signed_in`: only people who have signed in may use it, with
+    whatever role.
 
     `answers`: status -> type of the JSON body, Media, None for no body, or a tuple of these.
     """
@@ -64,6 +65,7 @@ class Endpoint:
     idempotent: bool = False
     handles_idempotency: bool = False
     """The route handles Idempotency-Key itself, in the transaction of its change."""
+    signed_in: bool = False
     lenient_body: bool = False
     """The route takes a `LenientBody`: it also accepts a body with mistakes, and reports them."""
 
@@ -95,11 +97,12 @@ def endpoint(
     answers: dict[int, Any] | None = None,
     media: Media | None = None,
     handles_idempotency: bool = False,
+    signed_in: bool = False,
 ) -> Callable[[F], F]:
     """Declare a function as a route. `media`: the route reads its body itself, of that type, as a stream.
 
-    Every POST honours Idempotency-Key, except routes with `media` and `POST /v1/events`, whose events have
-    ids of their own.
+    Every POST honours Idempotency-Key, except routes with `media`, those for people, whose answers set
+    cookies, and `POST /v1/events`, whose events have ids of their own.
     """
 
     def declare(function: F) -> F:
@@ -122,8 +125,9 @@ def endpoint(
             status=status,
             answers=answers if answers is not None else _answers_of(returned, status),
             media=media,
-            idempotent=method == "POST" and media is None and path != "/v1/events",
+            idempotent=method == "POST" and media is None and path != "/v1/events" and not signed_in,
             handles_idempotency=handles_idempotency,
+            signed_in=signed_in,
             lenient_body=lenient_body,
         )
         function.__endpoint__ = entry  # type: ignore[attr-defined]

@@ -49,6 +49,12 @@ FAILED_AUTH_PER_SECOND = 5.0
 FAILED_AUTH_BURST = 50.0
 """Failed authentications of one address; beyond them its unknown keys are looked up one at a time."""
 
+SIGN_INS_PER_SECOND = 0.2
+SIGN_IN_BURST = 30.0
+"""Sign-ins that are begun or finished from one address: a company may be behind it."""
+SIGN_IN_SECONDS = 600.0
+"""How long a person may take to sign in with the identity provider."""
+
 MAX_STORED_ANSWER_BYTES = 1 * MIB
 """A response stored for a repeated Idempotency-Key."""
 MAX_IDEMPOTENCY_KEY_CHARS = 255

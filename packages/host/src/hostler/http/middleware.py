@@ -16,13 +16,14 @@ from typing import Any
 import msgspec
 
 from hostler.http.asgi import Message, Receive, Scope, Send
-from hostler.http.auth import require_right
+from hostler.http.auth import KeyHolder, require_right
 from hostler.http.endpoint import Endpoint
 from hostler.http.idempotency import run_once
 from hostler.http.limits import DRAIN_BYTES, DRAIN_SECONDS
 from hostler.http.problems import (
     PROBLEM_TYPE,
     MethodNotAllowedError,
+    UnauthenticatedError,
     caller_blamed,
     encode_problem,
     problem_of,
@@ -152,7 +153,9 @@ async def _response_of(state: AppState, endpoint: Endpoint, exchange: HttpExchan
     request = ApiRequest(
         state, scope, exchange.receive, scope["method"], exchange.path, {}, headers_of(scope)
     )
-    if endpoint.right is not None:
+    if endpoint.signed_in:
+        await admit_person(state, request)
+    elif endpoint.right is not None:
         await admit(state, request)
         require_right(request.caller, endpoint.right)
     request.parameters = {name: path_segment(raw) for name, raw in exchange.parameters.items()}
@@ -175,12 +178,36 @@ async def _response_of(state: AppState, endpoint: Endpoint, exchange: HttpExchan
 
 
 async def admit(state: AppState, request: ApiRequest) -> None:
-    """Authenticate the caller into `request.holder`.
+    """Authenticate the caller into `request.holder`: by key or, without one, by session.
 
-    UnauthenticatedError without a valid key; RateLimitedError over the rate of the key.
+    UnauthenticatedError without a valid one; RateLimitedError over its rate; UnauthorizedError for a write of
+    a session that another site may have sent.
     """
-    request.holder = await state.keys.authenticate(request.headers.get("authorization"), request.address)
-    wait = state.rates.take(request.holder.caller.key_id)
+    authorization, token = request.headers.get("authorization"), None
+    if authorization is None:
+        token = state.sessions.token_of(request.headers)
+    if token is None:
+        request.holder = await state.keys.authenticate(authorization, request.address)
+    else:
+        request.holder = await _person(state, request, token)
+    _take_rate(state, request.holder)
+
+
+async def admit_person(state: AppState, request: ApiRequest) -> None:
+    """Authenticate a person who has signed in into `request.holder`. Errors as `admit`."""
+    token = state.sessions.token_of(request.headers)
+    if token is None:
+        raise UnauthenticatedError("this is for people who have signed in: keys are not taken here")
+    request.holder = await _person(state, request, token)
+    _take_rate(state, request.holder)
+
+
+async def _person(state: AppState, request: ApiRequest, token: str) -> KeyHolder:
+    return await state.sessions.authenticate(token, request.method, request.headers, request.address)
+
+
+def _take_rate(state: AppState, holder: KeyHolder) -> None:
+    wait = state.rates.take(holder.caller.key_id)
     if wait:
         raise RateLimitedError(
             f"this key sends more than {state.rates.rate:g} requests per second", round(wait, 3)

@@ -1,7 +1,7 @@
-"""The keys with which connections were opened that stay open: streams, waiting requests, remote plugins.
+"""The keys and sessions of connections that stay open: streams, waiting requests, remote plugins.
 
-A connection ends with its key: at once if that is revoked on this host or expires; within KEY_CACHE_SECONDS
-if it is revoked on another host.
+A connection ends with its key or session: at once if that is revoked on this host or expires; within
+KEY_CACHE_SECONDS if it is revoked on another host. It also ends if the role of its member changes.
 """
 
 from __future__ import annotations
@@ -13,40 +13,54 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from hostler.domain.events import Caller
-from hostler.http.auth import ADMIN_KEY_ID, KeyHolder
+from hostler.domain.members import session_of_credential
+from hostler.http.auth import ADMIN_KEY_ID, KeyHolder, caller_of
 from hostler.http.limits import KEY_CACHE_SECONDS
 from hostler.http.problems import UnauthenticatedError
+from hostler.http.sessions import present_caller
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import api_keys
+from hostler.storage.stores import api_keys, sessions
 
-ENDED = "this key is no longer valid: it has expired, or was revoked"
+ENDED = "this key or session is no longer valid: it has expired, or was revoked"
 CLOCK_SECONDS = 0.01
 """After an expiry; the clocks of host and database may be so far apart."""
 KEYS_AT_ONCE = 500
 """Keys that are looked up in one transaction."""
 FindEnded = Callable[[Iterable[Caller]], Awaitable[set[str]]]
-"""Callers -> the ids of those keys that are revoked or expired."""
+"""Callers -> the ids of those keys and sessions that are revoked or expired."""
 
 
-def find_ended(db: Database) -> FindEnded:
-    """Return the lookup in the database."""
+def find_ended(db: Database, vouches: Callable[[str], bool]) -> FindEnded:
+    """Return the lookup in the database. `vouches`: whether sessions of an issuer are valid at all."""
 
     async def find(callers: Iterable[Caller]) -> set[str]:
         ended: set[str] = set()
         left = list(callers)
         while left:
             some, left = left[:KEYS_AT_ONCE], left[KEYS_AT_ONCE:]
-            ended |= await db.read(lambda tx, some=some: {one.key_id for one in some if _has_ended(tx, one)})  # type: ignore[misc]
+            ended |= await db.read(partial(_ended, some, vouches))
         return ended
 
     return find
 
 
-def _has_ended(tx: Tx, caller: Caller) -> bool:
-    key = api_keys.find(tx, caller.workspace_id, caller.key_id)
+def _ended(callers: Iterable[Caller], vouches: Callable[[str], bool], tx: Tx) -> set[str]:
+    return {one.credential_id for one in callers if _has_ended(tx, one, vouches)}
+
+
+def _has_ended(tx: Tx, caller: Caller, vouches: Callable[[str], bool]) -> bool:
+    if (session_id := session_of_credential(caller.credential_id)) is not None:
+        session = sessions.find(tx, caller.workspace_id, session_id)
+        if session is None or not session.is_valid(tx.now) or not vouches(session.issuer):
+            return True
+        return present_caller(tx, session) != caller
+    key = api_keys.find(tx, caller.workspace_id, caller.credential_id)
     if key is None or key.revoked_at is not None:
+        return True
+    if key.member_id is not None and caller_of(tx, key) != caller:
         return True
     return key.expires_at is not None and key.expires_at <= tx.now
 
@@ -120,7 +134,7 @@ class OpenKeys:
                 raise UnauthenticatedError(ENDED) from None
 
     def end(self, key_id: str) -> None:
-        """End the connections of a key."""
+        """End the connections of a key or session."""
         found = self._open.get(key_id)
         for use in list(found.uses) if found is not None else ():
             use.end()
@@ -156,7 +170,7 @@ class OpenKeys:
 
     @contextmanager
     def _in_use(self, holder: KeyHolder, use: _Use) -> Iterator[None]:
-        key_id = holder.caller.key_id
+        key_id = holder.caller.credential_id
         opened = self._open.get(key_id)
         if opened is None:
             opened = self._open[key_id] = _OpenKey(holder)

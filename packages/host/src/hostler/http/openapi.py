@@ -9,6 +9,7 @@ import msgspec
 
 from hostler.http.endpoint import Endpoint, Media
 from hostler.http.problems import PROBLEM_TYPE, Problem
+from hostler.http.sessions import COOKIE, cookie_name
 
 REFERENCE = "#/components/schemas/{name}"
 _PROBLEMS_EVERYWHERE = (400, 429, 500, 503)
@@ -38,11 +39,19 @@ def document(endpoints: list[Endpoint], version: str) -> dict[str, Any]:
             ),
         },
         "servers": [{"url": "/"}],
-        "security": [{"key": []}],
+        "security": [{"key": []}, {"session": []}],
         "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in endpoints)],
         "paths": paths,
         "components": {
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer"},
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": cookie_name(COOKIE, secure=True),
+                    "description": "Set by a sign-in. Writes also need `Origin` and `X-CSRF-Token`.",
+                },
+            },
             "schemas": {name: schema for name, schema in sorted(components.items()) if name not in queries},
         },
     }
@@ -67,7 +76,10 @@ def _operation(endpoint: Endpoint, schema_of: dict[str, Any], components: dict[s
         "responses": _responses(endpoint, schema_of),
     }
     description = endpoint.description
-    if endpoint.right is None:
+    if endpoint.signed_in:
+        operation["security"] = [{"session": []}]
+        description = f"{description}\n\nFor people who have signed in.".strip()
+    elif endpoint.right is None:
         operation["security"] = []
     else:
         description = f"{description}\n\nNeeds the right `{endpoint.right}`.".strip()
@@ -103,7 +115,7 @@ def _parameters(endpoint: Endpoint, components: dict[str, Any]) -> list[dict[str
             }
             for name, value in schema["properties"].items()
         ]
-    if endpoint.method == "POST":
+    if endpoint.method == "POST" and not endpoint.signed_in:
         found.append(
             {
                 "name": "Idempotency-Key",
@@ -141,7 +153,7 @@ def _responses(endpoint: Endpoint, schema_of: dict[str, Any]) -> dict[str, Any]:
             response["content"] = content
         responses[str(status)] = response
     problem = {"content": {PROBLEM_TYPE: {"schema": schema_of[repr(Problem)]}}}
-    keyed = _PROBLEMS_WITH_KEY if endpoint.right is not None else ()
+    keyed = _PROBLEMS_WITH_KEY if endpoint.right is not None or endpoint.signed_in else ()
     for status in (*_PROBLEMS_EVERYWHERE, *keyed):
         responses.setdefault(str(status), {"description": HTTPStatus(status).phrase, **problem})
     responses["default"] = {"description": "Any other problem", **problem}

@@ -165,7 +165,7 @@ def decode_query(raw: bytes, kind: type[T]) -> T:
         raise _explained(error, kind, "query") from None
     for name in data:
         # msgspec reads the text "null" as None for a number or a choice, which would drop the filter.
-        if getattr(found, name) is None:
+        if getattr(found, name, "") is None:
             raise _invalid("query", name, "a value: leave it out instead of sending null")
     return found
 

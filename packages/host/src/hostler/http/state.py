@@ -11,6 +11,8 @@ from hostler.http.auth import KeyRing
 from hostler.http.metrics import Metrics
 from hostler.http.open_keys import OpenKeys
 from hostler.http.proxies import TrustedProxies
+from hostler.http.sessions import SessionRing
+from hostler.http.sign_ins import SignIns
 from hostler.http.streams import Streams
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ class AppState:
 
     host: Host
     keys: KeyRing
+    sessions: SessionRing
+    sign_ins: SignIns
     open_keys: OpenKeys
     rates: TokenBuckets
     streams: Streams

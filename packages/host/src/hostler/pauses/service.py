@@ -31,7 +31,7 @@ from hostler.domain.tool_pins import PresentTool
 from hostler.pauses import transitions
 from hostler.pauses.transitions import Done
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import pause_calls, pause_votes, pauses, runs
+from hostler.storage.stores import members, pause_calls, pause_votes, pauses, runs
 from hostler.storage.stores.pauses import Due
 from hostler.storage.stores.run_endings import RequestedEnd
 from hostler.tools.schema import ToolSchema
@@ -292,7 +292,16 @@ def _view(tx: Tx, caller: Caller, pause: Pause) -> PauseView | None:
     run = runs.find(tx, pause.workspace_id, pause.run_id)
     cast = pause_votes.of_pause(tx, pause)
     votes = {call.call_id: [vote for vote in cast if vote.call_id == call.call_id] for call in calls}
-    return view_of(pause, calls, caller, agent="" if run is None else run.agent_name, now=tx.now, votes=votes)
+    subjects = [*(vote.subject for vote in cast), *(call.decided_by or "" for call in calls)]
+    return view_of(
+        pause,
+        calls,
+        caller,
+        agent="" if run is None else run.agent_name,
+        now=tx.now,
+        votes=votes,
+        names=members.names(tx, pause.workspace_id, subjects),
+    )
 
 
 def _page(

@@ -60,6 +60,7 @@ async def apply_config(request: ApiRequest, query: ApplyQuery, body: LenientBody
 async def list_problems(request: ApiRequest) -> Listing[ConfigProblem]:
     """List the current problems of the configuration: entries, plugins, skills and servers that fail."""
     await request.state.host.skills.look()
+    await request.state.host.providers.look()
     return Listing(items=await request.state.host.problems())
 
 
@@ -76,7 +77,7 @@ async def export_config(request: ApiRequest) -> ConfigFile:
 @endpoint("GET", "/v1/config/{kind}", right="installation", tag="configuration")
 async def list_entries(request: ApiRequest) -> Listing[EntryRecord]:
     """List the entries of one kind by name. Kinds are the keys of a configuration file: `plugins`, `models`,
-    `tools`, `skills`, `workspaces`, `agents`, `webhooks`, `retention`, `pause_key`, `master_key`,
+    `tools`, `skills`, `workspaces`, `agents`, `webhooks`, `sign_in`, `retention`, `pause_key`, `master_key`,
     `working_folders`, `audit_anchors`.
     """
     kind = entry_kind(request.parameters["kind"])

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import msgspec
 
 from hostler.domain.epoch import seconds
+from hostler.domain.members import PERSON_PREFIX
 from hostler.domain.same_fields import with_fields_of
 from hostler.http.auth import ADMIN_KEY_ID, Right, has_right, require_right
+from hostler.http.ended_access import end_access
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import Moment, PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
@@ -42,7 +44,7 @@ class NewKey(Strict):
 
 
 class KeyRecord(Strict):
-    """A key without its secret. Times are UTC epoch seconds."""
+    """A key without its secret. `member_id`: whose personal key it is. Times are UTC epoch seconds."""
 
     key_id: str
     workspace_id: str
@@ -51,6 +53,7 @@ class KeyRecord(Strict):
     roles: list[str]
     rights: list[str]
     plugin: str | None
+    member_id: str | None
     created_at: float
     expires_at: float | None
     revoked_at: float | None
@@ -119,8 +122,7 @@ async def revoke_key(request: ApiRequest) -> Empty:
             "; the administrator's key is changed with HOSTLER_ADMIN_KEY" if key_id == ADMIN_KEY_ID else ""
         )
         raise NotFoundError(f"there is no key {key_id!r}{extra}")
-    request.state.keys.forget(key_id)
-    request.state.open_keys.end(key_id)
+    end_access(request.state, [key_id])
     if key.plugin is not None and key.plugin not in expected:
         request.state.host.supervisor.forget_remote(key.plugin)
     return Empty()
@@ -143,6 +145,10 @@ def _check_grantable(request: ApiRequest, body: NewKey, workspace: str) -> None:
     """UnauthorizedError if the caller grants more than it has, InvalidArgumentError for invalid rights."""
     if workspace != request.workspace_id and not has_right(request.caller, "installation"):
         raise UnauthorizedError("only the installation's administrator may create keys for another workspace")
+    if (body.subject or body.name).startswith(PERSON_PREFIX):
+        raise InvalidArgumentError(
+            f"subjects that begin with {PERSON_PREFIX} are those of people who sign in: use another"
+        )
     for right in body.rights:
         if not has_right(request.caller, right):
             raise UnauthorizedError(

@@ -23,6 +23,7 @@ from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 _q = load(__file__)
 _MAX_REMOTE_PLUGINS = 1_000
+_MAX_OF_MEMBER = 1_000
 _lists = msgspec.json.Decoder(list[str])
 
 
@@ -38,6 +39,8 @@ class ApiKey:
     rights: frozenset[str]
     plugin: str | None
     """The plugin (`author/name`) that may connect with this key; None for other keys."""
+    member_id: str | None
+    """The member whose personal key it is, with whom it ends; None for other keys."""
     created_at: int
     expires_at: int | None
     revoked_at: int | None
@@ -57,6 +60,7 @@ def create(
     roles: Collection[str] = (),
     rights: Collection[str] = (),
     plugin: str | None = None,
+    member_id: str | None = None,
     expires_at: int | None = None,
 ) -> tuple[ApiKey, str]:
     """Create a key; return it and its token, which is not stored and cannot be read again."""
@@ -71,6 +75,7 @@ def create(
         roles=frozenset(roles),
         rights=frozenset(rights),
         plugin=plugin,
+        member_id=member_id,
         created_at=tx.now,
         expires_at=expires_at,
         revoked_at=None,
@@ -85,6 +90,7 @@ def create(
         roles=_list(roles),
         rights=_list(rights),
         plugin=plugin,
+        member_id=member_id,
         created_at=key.created_at,
         expires_at=expires_at,
     )
@@ -110,6 +116,20 @@ def find(tx: Tx, workspace_id: str, key_id: str) -> ApiKey | None:
 def page(tx: Tx, workspace_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[ApiKey]:
     """Return keys by id, after the id `after`; revoked and expired ones too."""
     return [_key(row) for row in tx.all(_q.page, workspace_id=workspace_id, after=after, limit=limit)]
+
+
+def of_member(tx: Tx, workspace_id: str, member_id: str) -> list[ApiKey]:
+    """Return the personal keys of a member that are not revoked, by id."""
+    rows = tx.all(_q.of_member, workspace_id=workspace_id, member_id=member_id, limit=_MAX_OF_MEMBER)
+    return [_key(row) for row in rows]
+
+
+def revoke_of_member(tx: Tx, workspace_id: str, member_id: str) -> list[str]:
+    """Revoke the personal keys of a member; return their ids."""
+    keys = of_member(tx, workspace_id, member_id)
+    for key in keys:
+        revoke(tx, workspace_id, key.key_id)
+    return [key.key_id for key in keys]
 
 
 def revoke(tx: Tx, workspace_id: str, key_id: str) -> bool:

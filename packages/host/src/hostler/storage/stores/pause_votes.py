@@ -9,11 +9,12 @@ import msgspec
 
 from hostler.domain.approvers import Vote, VoteKind, tally
 from hostler.domain.events import Caller
+from hostler.domain.members import member_of_key
 from hostler.domain.pause_values import CastVote, Pause, PausedCall, VoteWord
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import api_keys as keys
-from hostler.storage.stores import approval_rules, pause_facts
+from hostler.storage.stores import approval_rules, members, pause_facts
 from hostler.storage.stores.approval_rules import StandingRule
 
 _q = load(__file__)
@@ -89,7 +90,8 @@ def countable_votes(votes: Iterable[CastVote], call: PausedCall) -> list[Vote]:
 
 
 def key_holders(tx: Tx, workspace_id: str, key_ids: Iterable[str]) -> dict[str, Caller]:
-    """Return the present holders of these keys, with their present roles and rights, without revoked keys.
+    """Return the present holders of these keys, with their present roles and rights, without revoked keys
+    and removed members.
 
     Votes with a key that has expired since then still count.
     """
@@ -99,6 +101,11 @@ def key_holders(tx: Tx, workspace_id: str, key_ids: Iterable[str]) -> dict[str, 
             holders[key_id] = Caller(
                 workspace_id, "admin", key_id, frozenset({"admin"}), frozenset({"installation"})
             )
+            continue
+        if (member_id := member_of_key(key_id)) is not None:
+            member = members.find(tx, workspace_id, member_id)
+            if member is not None and member.removed_at is None:
+                holders[key_id] = member.caller(credential=key_id)
             continue
         key = keys.find(tx, workspace_id, key_id)
         if key is not None and key.revoked_at is None and key.plugin is None:

@@ -21,6 +21,7 @@ from hostler.storage.stores import (
     blobs,
     budgets,
     pause_retention,
+    sessions,
     state_values,
     transcripts,
     uploads,
@@ -74,6 +75,7 @@ async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy
         "answers": await database.write(
             lambda tx: tx.run(_q.drop_old_answers, ws=ws, before=tx.now - ANSWERS_KEPT_MS)
         ),
+        "sessions": await until_nothing(database, lambda tx: sessions.drop_ended(tx, ws)),
         "pause_states": await until_nothing(database, lambda tx: pause_retention.drop_states(tx, ws)),
         "pauses": await until_nothing(database, lambda tx: pause_retention.drop_old(tx, ws)),
     }
