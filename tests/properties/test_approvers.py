@@ -154,13 +154,23 @@ def test_without_a_requester_nobody_is_it() -> None:
     assert not qualifies(ApproverRule(subjects=("requester",)), caller("ann"), None)
 
 
+@pytest.mark.parametrize("subject", ["member:ada", "member:Ada@example.com", "member:a@b@c.de"])
+def test_a_member_is_named_by_a_whole_address(subject: str) -> None:
+    with pytest.raises(ValueError, match="names no member"):
+        check_subject(subject)
+    check_subject("member:ada@example.com")
+    check_subject("group:any name at all")
+
+
 def test_a_policy_becomes_a_rule() -> None:
     policy = ToolApprovalPolicy(subjects=["role:x", "role:x"], min_approvals=2, separation_of_duty=True)
     assert rule_of(policy) == ApproverRule(subjects=("role:x",), min_approvals=2, separation_of_duty=True)
     assert rule_of(None) == rule_of(ToolApprovalPolicy()) == DEFAULT_RULE
 
 
-@pytest.mark.parametrize("subject", ["", "role:", "user: ann", "group:x", "admin", "Requester", "role:\x00"])
+@pytest.mark.parametrize(
+    "subject", ["", "role:", "user: ann", "group:", "team:x", "admin", "Requester", "role:\x00"]
+)
 def test_what_is_no_subject_is_refused(subject: str) -> None:
     with pytest.raises(ValueError, match="is no subject"):
         check_subject(subject)

@@ -24,6 +24,7 @@ agents: [{name: support, runner: plugin:acme/echo/default}]
 tools: [{exec: {seconds: 5}}]
 skills: [/skills/review]
 webhooks: [{name: hook, url: "https://a.example", secret: "env:S"}]
+sign_in: [{name: corp, issuer: "https://id.example", client_id: c, redirect_url: "https://h.example/v1/auth/callback"}]
 retention: {events: 30}
 working_folders: {per: run}
 pause_key: ["env:KEY"]
@@ -42,6 +43,7 @@ NAMES = {
     "tool": "exec:exec",
     "skill": "/skills/review",
     "webhook": "hook",
+    "sign_in": "corp",
     "retention": "policy",
     "working_folders": "policy",
     "pause_key": "policy",

@@ -28,6 +28,15 @@ ENTRIES: dict[str, tuple[dict[str, Any], str]] = {
     "workspaces": ({"name": "w", "models": ["m"]}, "w"),
     "agents": ({"name": "a", "runner": "r"}, "a"),
     "webhooks": ({"name": "w", "url": "https://a", "secret": "env:S"}, "w"),
+    "sign_in": (
+        {
+            "name": "corp",
+            "issuer": "https://id.example",
+            "client_id": "c",
+            "redirect_url": "https://h.example/v1/auth/callback",
+        },
+        "corp",
+    ),
     "retention": ({"events": 3}, POLICY),
     "pause_key": ({"keys": ["env:A"]}, POLICY),
     "master_key": ({"keys": ["env:A", "command:kms key"]}, POLICY),
