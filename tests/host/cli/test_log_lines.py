@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 
-from hostler.cli.logs import LIKE_LINES_BURST, MAX_KINDS, BoundedLines, PlainLines
+import pytest
+
+from hostler.cli.logs import LIKE_LINES_BURST, MAX_KINDS, BoundedLines, JsonLines, PlainLines
+from hostler.secrets import known_values
 
 
 def test_foreign_words_make_no_line_of_their_own_and_move_no_cursor() -> None:
@@ -45,3 +49,23 @@ def test_like_lines_that_strangers_cause_are_bounded_and_counted() -> None:
         for _ in range(burst + 1):
             said("asyncio", f"{number}")
     assert len(bounded._left_out) <= MAX_KINDS
+
+
+@pytest.mark.parametrize("formatter", [JsonLines(), PlainLines("%(message)s")], ids=["json", "plain"])
+def test_a_line_has_no_secret_nor_has_its_traceback(
+    formatter: logging.Formatter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, secret = known_values.KnownValues(), 'hunter2 "of the log"\n'
+    known.remember(secret)
+    monkeypatch.setattr(known_values, "KNOWN", known)
+    try:
+        raise RuntimeError(f"cannot sign in with {secret!r} and hostler_{'a1' * 22}")
+    except RuntimeError:
+        record = logging.LogRecord(
+            "x", logging.ERROR, "x.py", 1, "failed for %s, %r", (secret, [secret]), sys.exc_info()
+        )
+    line = formatter.format(record)
+    assert "failed for ***" in line
+    assert "cannot sign in with" in line
+    assert "hunter2" not in line
+    assert "a1a1" not in line

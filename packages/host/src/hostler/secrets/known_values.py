@@ -103,14 +103,18 @@ def _without_tokens(data: bytes) -> bytes:
 
 def _possible_begin(data: bytes, forms: Sequence[bytes]) -> int:
     """Return where a secret may begin that the data do not hold to its end; their length if nowhere."""
-    if unfinished := _TOKEN_BEGUN.search(data, max(0, len(data) - MAX_TOKEN_BYTES)):
-        return unfinished.start()
-    first = max(0, len(data) - max(map(len, forms)) + 1)
-    starts = {form[0] for form in forms}
-    for at in range(first, len(data)):
-        if data[at] in starts and any(form.startswith(data[at:]) for form in forms):
-            return at
-    return len(data)
+    unfinished = _TOKEN_BEGUN.search(data, max(0, len(data) - MAX_TOKEN_BYTES))
+    begin = len(data) if unfinished is None else unfinished.start()
+    for form in forms:
+        head = form[:MIN_SECRET_CHARS]
+        at = data.find(head, max(0, len(data) - len(form) + 1))
+        while -1 < at < begin:
+            if form.startswith(data[at:]):
+                begin = at
+            at = data.find(head, at + 1)
+        cut = next((n for n in range(len(head) - 1, 0, -1) if data.endswith(head[:n])), 0)
+        begin = min(begin, len(data) - cut)
+    return begin
 
 
 KNOWN = KnownValues()
