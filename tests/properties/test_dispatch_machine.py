@@ -129,7 +129,7 @@ class Story:
         self.dispatcher = Dispatcher(
             database,
             lambda: HOST,
-            lambda run_: Turn(self, run_),
+            lambda run_, _: Turn(self, run_),
             _fail,
             self.settle,
             max_active=SLOTS,

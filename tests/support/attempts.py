@@ -21,6 +21,7 @@ from hostler.runs.attempt_parts import AttemptServices
 from hostler.runs.preparation import PreparedAttempt
 from hostler.runs.projections import Projector
 from hostler.runs.running_attempt import RunningAttempt
+from hostler.runs.snapshot import FactsAhead
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import journal, pauses, runs, transcripts
@@ -156,8 +157,10 @@ class Attempts:
         """Change what is prepared for attempts from now on."""
         prepare = self.services.prepare
 
-        async def changed(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> PreparedAttempt:
-            return msgspec.structs.replace(await prepare(run, runners), **changes)
+        async def changed(
+            run: Run, runners: Mapping[str, AgentRunnerManifest], ahead: FactsAhead | None
+        ) -> PreparedAttempt:
+            return msgspec.structs.replace(await prepare(run, runners, ahead), **changes)
 
         self.services.prepare = changed
 
@@ -222,8 +225,10 @@ def after(host: Attempts, happens: Callable[[], None]) -> Any:
     """Prepare attempts; something happens before they are prepared."""
     prepare = host.services.prepare
 
-    async def prepared(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> PreparedAttempt:
+    async def prepared(
+        run: Run, runners: Mapping[str, AgentRunnerManifest], ahead: FactsAhead | None
+    ) -> PreparedAttempt:
         happens()
-        return await prepare(run, runners)
+        return await prepare(run, runners, ahead)
 
     return prepared

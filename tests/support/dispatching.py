@@ -11,6 +11,7 @@ from typing import Any
 from hostler.domain.agents import Agent, AgentSpec, Concurrency
 from hostler.host.workers import Workers
 from hostler.runs.dispatch import Dispatcher
+from hostler.runs.snapshot import FactsAhead
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import runs
@@ -108,7 +109,7 @@ class Stage:
             **limits,
         )
 
-    def _make(self, run_: Run) -> Turn:
+    def _make(self, run_: Run, ahead: FactsAhead | None) -> Turn:
         turn = self.turns[run_.run_id] = Turn(self, run_)
         return turn
 

@@ -14,6 +14,7 @@ from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
 from hostler.pauses.explicit import ExplicitPauses
 from hostler.runs.preparation import PreparedAttempt, Preparer
+from hostler.runs.snapshot import FactsAhead, Offer, look_ahead
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import agents, runs
@@ -37,10 +38,15 @@ class Preparations:
 
     async def open(self, **changes: Any) -> Run:
         """Open and claim a run of a new version of the agent `helper`."""
+        return (await self.open_ahead(**changes))[0]
+
+    async def open_ahead(self, **changes: Any) -> tuple[Run, FactsAhead]:
+        """Open and claim a run, and read the facts of its attempt in the same transaction."""
+        offer = Offer(self.runners["default"], self.preparer.catalog("main"))
         spec = changes.pop("spec", {})
         run_id = new_id()
 
-        def work(tx: Tx) -> Run:
+        def work(tx: Tx) -> tuple[Run, FactsAhead]:
             policy = ResourcePolicy(allowed_model_ids=["gpt"])
             agent = agents.apply(
                 tx, "main", AgentSpec(name="helper", runner=RUNNER, resource_policy=policy, **spec)
@@ -63,12 +69,13 @@ class Preparations:
                 "parallel": True,
                 **changes,
             }
-            return runs.open(tx, NewRun(**new), HOST)
+            opened = runs.open(tx, NewRun(**new), HOST)
+            return opened, look_ahead(tx, opened, offer)
 
         return await self.world.db.write(work)
 
-    async def prepare(self, run: Run) -> PreparedAttempt:
-        return await self.preparer.prepare(run, self.runners)
+    async def prepare(self, run: Run, ahead: FactsAhead | None = None) -> PreparedAttempt:
+        return await self.preparer.prepare(run, self.runners, ahead)
 
 
 @asynccontextmanager

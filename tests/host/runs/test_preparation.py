@@ -13,7 +13,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import state_values
 from hostler_protocol.errors import HostError, InvalidArgumentError, NotFoundError
 from hostler_protocol.limits import MAX_STATE_VALUE_BYTES
-from hostler_protocol.manifest import FormItem
+from hostler_protocol.manifest import FormItem, Permissions
 from support.call_world import catalog
 from support.grants import manifest_of
 from support.preparations import preparing
@@ -138,3 +138,39 @@ async def test_the_history_of_a_run_ends_before_its_own_message(
             prepared.context.context.transcript_seq == prepared.history_before - 1
             or (prepared.context.context.transcript_seq or 0) < prepared.history_before
         )
+
+
+async def test_facts_read_with_the_claim_are_those_of_a_read_after_the_commit(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with preparing(database, tmp_path) as host:
+        run, ahead = await host.open_ahead()
+        assert (ahead.facts.value is None) is (
+            database.dialect == "postgres"
+        )  # there others wait for the commit
+        prepared, later = await host.prepare(run, ahead), await host.prepare(run)
+        assert prepared.grant == later.grant
+        assert prepared.event == later.event
+        at = later.context.runtime.deadline_at
+        runtime = msgspec.structs.replace(prepared.context.runtime, deadline_at=at)
+        assert msgspec.structs.replace(prepared.context, runtime=runtime) == later.context
+
+
+async def test_facts_read_for_a_manifest_that_the_plugin_no_longer_has_are_read_again(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with preparing(database, tmp_path) as host:
+        run, ahead = await host.open_ahead()
+        host.runners = {"default": manifest_of(permissions=Permissions())}
+        prepared = await host.prepare(run, ahead)
+        assert prepared.grant.models == {}
+
+
+async def test_a_run_whose_facts_cannot_be_read_is_opened_and_its_attempt_says_why(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with preparing(database, tmp_path) as host:
+        run, ahead = await host.open_ahead(event_id="e-gone")
+        assert ahead.facts.value is None
+        with pytest.raises(HostError, match="the event of this run was deleted"):
+            await host.prepare(run, ahead)

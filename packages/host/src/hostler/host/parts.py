@@ -45,6 +45,7 @@ from hostler.runs.recovery import recover, settle_lost
 from hostler.runs.rerouting import Rerouter
 from hostler.runs.reruns import Reruns
 from hostler.runs.routing import EventRouter
+from hostler.runs.snapshot import Offer
 from hostler.sandbox.users import SandboxUsers
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
@@ -52,7 +53,7 @@ from hostler.storage.stores import hosts, runs
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import end_waiting
-from hostler.storage.stores.run_rows import Run
+from hostler.storage.stores.run_rows import NewRun, Run
 from hostler.tools.knowledge.port import KnowledgeService
 from hostler.tools.port import present_tool
 from hostler.version import NAME, VERSION
@@ -155,7 +156,7 @@ class RunParts:
         self.dispatcher = Dispatcher(
             db,
             lambda: self.lease.member,
-            lambda run: Attempt(self.attempt_services, run),
+            lambda run, ahead: Attempt(self.attempt_services, run, ahead),
             self._fail,
             lambda lost: settle_lost(db, lost, is_resumable),
             max_active=settings.max_active_runs,
@@ -171,6 +172,7 @@ class RunParts:
             self.reader.feed,
             can_steer=self._can_steer,
             quota_of=lambda workspace_id: inst.tools.allowances.of(workspace_id).quota,
+            offer=self._offer,
             on_deferred=lambda: self.rerouter.wake(),  # noqa: PLW0108  it is built below
         )
         self.rerouter = Rerouter(db, inst.event_router, self.orchestrator)
@@ -206,6 +208,14 @@ class RunParts:
     def _can_steer(self, runner_id: str) -> bool:
         manifest = self._inst.supervisor.catalog.find(runner_id)
         return manifest is not None and manifest.capabilities.steering
+
+    def _offer(self, run: NewRun) -> Offer | None:
+        """Return what the grant of a run is built from, if it is read with the claim."""
+        inst = self._inst
+        manifest = None if inst.db.shared else inst.supervisor.ready_runner(run.runner_id)
+        if manifest is None:
+            return None
+        return Offer(manifest, inst.tools.catalog(inst.models, inst.knowledge, run.workspace_id))
 
     async def _fail(self, run: Run) -> None:
         """Fail a run that this host could not execute; its watchers were sent to the journal before."""

@@ -51,14 +51,19 @@ class PluginLifecycle:
 
     # -- starting ---------------------------------------------------------------------------------
 
+    @property
+    def ready(self) -> PluginConnection | None:
+        """The connection to start runs on, if there is one at once."""
+        current = self._current
+        return current.connection if current is not None and current.connection.is_ready else None
+
     async def connection(self) -> PluginConnection:
         """Return the connection to start runs on; start the process if there is none.
 
         Raises PluginStartError with the reason; at once while the breaker is open.
         """
-        current = self._current
-        if current is not None and current.connection.is_ready:
-            return current.connection
+        if (ready := self.ready) is not None:
+            return ready
         if self._closing:
             raise UnavailableError(f"plugin {self.key} is being ended; try again")
         if isinstance(self.source, Remote):

@@ -200,6 +200,16 @@ class Supervisor:
         reason."""
         return await self._life(plugin_key).connection()
 
+    def ready_runner(self, runner_id: str) -> AgentRunnerManifest | None:
+        """Return the manifest of a runner whose plugin can start a run at once, without waiting for it."""
+        try:
+            plugin_key, name = split_runner_id(runner_id)
+        except ValueError:
+            return None
+        life = self._plugins.get(plugin_key)
+        ready = None if life is None else life.ready
+        return None if ready is None else ready.runners.get(name)
+
     async def start_all(self, seconds: float | None = None) -> dict[str, PluginError | None]:
         """Start every plugin and keep it running. Return by key why a plugin does not run yet, or None.
 

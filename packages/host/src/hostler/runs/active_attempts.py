@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from hostler.runs.snapshot import FactsAhead
 from hostler.storage.sql.session import CommitUnknownError
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import HostlerError
@@ -47,13 +48,13 @@ class ActiveAttempt(Protocol):
 class ActiveAttempts:
     """Executes attempts.
 
-    `make` builds the attempt of a claimed run. `fail` ends a run whose attempt raised, and wakes its
-    watchers. `left` is called for each attempt that is over.
+    `make` builds the attempt of a claimed run, from the facts that were read with the claim. `fail` ends a
+    run whose attempt raised, and wakes its watchers. `left` is called for each attempt that is over.
     """
 
     def __init__(
         self,
-        make: Callable[[Run], ActiveAttempt],
+        make: Callable[[Run, FactsAhead | None], ActiveAttempt],
         fail: Callable[[Run], Awaitable[None]],
         left: Callable[[ActiveAttempt], None],
     ) -> None:
@@ -74,10 +75,10 @@ class ActiveAttempts:
         """Return the newest attempt of a run here, or None if there is none."""
         return self._active.get(run_id)
 
-    def launch(self, run: Run) -> None:
+    def launch(self, run: Run, ahead: FactsAhead | None = None) -> None:
         """Execute the claimed attempt of a run, once the previous one has left."""
         before = self._active.get(run.run_id)
-        attempt = self._active[run.run_id] = self._make(run)
+        attempt = self._active[run.run_id] = self._make(run, ahead)
         task = asyncio.create_task(self._carry(attempt, before), name=f"run {run.run_id}")
         self._tasks[attempt] = task
 

@@ -22,6 +22,7 @@ from hostler.domain.quotas import UNBOUNDED, Allotment, Amounts, Quotas
 from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.pauses.transitions import supersede
 from hostler.runs import debounce
+from hostler.runs.snapshot import FactsAhead
 from hostler.storage.port import Tx
 from hostler.storage.stores import (
     artifacts,
@@ -91,6 +92,8 @@ class Opened(msgspec.Struct, frozen=True):
     reason: str | None = None
     refused: HostlerError | None = None
     """Why nothing was stored."""
+    ahead: FactsAhead | None = None
+    """The facts of the run's first attempt, if it begins now."""
 
 
 def gathers(event: Event, agent: Agent) -> bool:

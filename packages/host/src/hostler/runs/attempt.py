@@ -19,6 +19,7 @@ from hostler.journal.run_log import FencedError, RunLog
 from hostler.runs.attempt_end import AttemptEnd, result_item
 from hostler.runs.attempt_parts import AttemptServices, assemble
 from hostler.runs.running_attempt import RunningAttempt
+from hostler.runs.snapshot import FactsAhead
 from hostler.runs.timers import AttemptClock
 from hostler.secrets.known_values import redact
 from hostler.storage.stores import pauses
@@ -33,13 +34,14 @@ log = logging.getLogger(__name__)
 class Attempt:
     """An attempt. `execute` returns when its run has ended, was queued again or parked, or is another's."""
 
-    def __init__(self, services: AttemptServices, run: Run) -> None:
+    def __init__(self, services: AttemptServices, run: Run, ahead: FactsAhead | None = None) -> None:
+        """`ahead`: facts that were read with the claim of the run."""
         self.run = run
         self._services = services
         journal = RunLog(services.db, services.feed, run.run_id, run.attempt, run.member)
         self._end = AttemptEnd(run, services.host_id, journal)
         self._clock = AttemptClock()
-        self._starting = StartingAttempt(services, self._end, self._clock)
+        self._starting = StartingAttempt(services, self._end, self._clock, ahead)
         self._stage: StartingAttempt | RunningAttempt = self._starting
 
     @property
@@ -144,6 +146,7 @@ class StartingAttempt:
     services: AttemptServices
     end: AttemptEnd
     clock: AttemptClock
+    ahead: FactsAhead | None
 
     async def connect(self) -> RunningAttempt | None:
         """Connect the plugin and prepare the run. Return the second stage, or None if the attempt has ended.
@@ -157,7 +160,7 @@ class StartingAttempt:
         if connection is None:
             self._has_stopped()
             return None
-        prepared = await services.prepare(run, connection.runners)
+        prepared = await services.prepare(run, connection.runners, self.ahead)
         if self.end.ended:  # handed over meanwhile
             return None
         return RunningAttempt(services, self.clock, assemble(services, self.end, connection, prepared))

@@ -24,6 +24,7 @@ from hostler.runs.attempt_results import AttemptResults
 from hostler.runs.preparation import PreparedAttempt
 from hostler.runs.projections import Projector
 from hostler.runs.run_meter import RunMeter
+from hostler.runs.snapshot import FactsAhead
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import runs
 from hostler.storage.stores.blobs import BlobFolder
@@ -50,7 +51,7 @@ class AttemptServices:
     """By runner id; raises PluginError, or NotFoundError, if there is none."""
     replace: Callable[[PluginConnection, str], None]
     """Has the next runs of a plugin started in another process than this one; the text says why."""
-    prepare: Callable[[Run, Mapping[str, AgentRunnerManifest]], Awaitable[PreparedAttempt]]
+    prepare: Callable[[Run, Mapping[str, AgentRunnerManifest], FactsAhead | None], Awaitable[PreparedAttempt]]
     """Builds grant, context and configuration of an attempt."""
     projector: Projector
     blobs: BlobFolder

@@ -19,6 +19,7 @@ from hostler.domain.agents import Agent
 from hostler.domain.slots import SlotKey, Slots, slot_key
 from hostler.runs.active_attempts import ActiveAttempt, ActiveAttempts, grace_of
 from hostler.runs.queue_limit import QueueLimit
+from hostler.runs.snapshot import FactsAhead
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores import runs
@@ -67,7 +68,7 @@ class Dispatcher:
         self,
         db: Database,
         member: Callable[[], Membership | None],
-        make: Callable[[Run], ActiveAttempt],
+        make: Callable[[Run, FactsAhead | None], ActiveAttempt],
         fail: Callable[[Run], Awaitable[None]],
         settle: Callable[[list[RunAttempt]], Awaitable[Any]],
         *,
@@ -142,12 +143,12 @@ class Dispatcher:
         if reserved.claim is not None:
             self._left(reserved.slot)
 
-    def opened(self, reserved: Reservation, run: Run) -> None:
+    def opened(self, reserved: Reservation, run: Run, ahead: FactsAhead | None = None) -> None:
         """Execute the run that was opened in the place, if it was claimed; otherwise it waits."""
         if run.status == "claimed":
             if reserved.may_wait:
                 self.queue.leave()
-            self._launch(run)
+            self._launch(run, ahead)
         else:
             self.release(reserved)
             self.queued()
@@ -190,13 +191,13 @@ class Dispatcher:
         if attempt is not None:
             attempt.cancel(reason, grace)
 
-    def _launch(self, run: Run) -> None:
+    def _launch(self, run: Run, ahead: FactsAhead | None = None) -> None:
         if run.member != self._member():  # the lease was lost since the claim: its successor settles the run
             self._left(_run_slot(run))
             return
         if run.steers:
             self._steered.add(run.run_id)
-        self._attempts.launch(run)
+        self._attempts.launch(run, ahead)
 
     def _attempt_left(self, attempt: ActiveAttempt) -> None:
         run = attempt.run

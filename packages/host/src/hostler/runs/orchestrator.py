@@ -32,6 +32,7 @@ from hostler.runs.admission import Opened, Opening, gathers, open_deferred, open
 from hostler.runs.dispatch import Dispatcher, Reservation
 from hostler.runs.projections import LONG_TEXT_CHARS
 from hostler.runs.routing import EventRouter
+from hostler.runs.snapshot import Offer, look_ahead
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import blobs, events, quotas, runs, transcripts
 from hostler.storage.stores.blobs import BlobFolder
@@ -93,12 +94,14 @@ class Orchestrator:
         feed: Feed,
         *,
         can_steer: Callable[[str], bool] = lambda _: False,
+        offer: Callable[[NewRun], Offer | None] = lambda _: None,
         on_deferred: Callable[[], None] = lambda: None,
         quota_of: Callable[[str], WorkspaceQuota] = lambda _: WorkspaceQuota(),
     ) -> None:
-        """`can_steer` returns whether the runner with an id pulls steered messages. `on_deferred` is called
-        after an event was stored whose agent is not known yet. `quota_of` returns how much a workspace may
-        keep stored.
+        """`can_steer` returns whether the runner with an id pulls steered messages. `offer` returns what the
+        grant of a run is built from, if its plugin is ready to start it. `on_deferred` is called after an
+        event was stored whose agent is not known yet. `quota_of` returns how much a workspace may keep
+        stored.
         """
         self._db = db
         self._feed = feed
@@ -106,6 +109,7 @@ class Orchestrator:
         self._event_router = event_router
         self._dispatcher = dispatcher
         self._can_steer = can_steer
+        self._offer = offer
         self.accepting = False
         self._on_deferred = on_deferred
         self._quota_of = quota_of
@@ -200,6 +204,13 @@ class Orchestrator:
         may_wait = reserved is None or reserved.may_wait
         full = None if may_wait else self._dispatcher.queue.error()
         opening = msgspec.structs.replace(opening, message=message, full=full)
+        offer = None if claim is None or run is None else self._offer(run)
+
+        def work(tx: Tx) -> Opened:
+            opened = store(tx, opening, claim)
+            if offer is None or opened.run is None or opened.begins != "now":
+                return opened
+            return msgspec.structs.replace(opened, ahead=look_ahead(tx, opened.run, offer))
 
         def started(opened: Opened) -> None:
             self._dispatch(opened, reserved)
@@ -212,12 +223,12 @@ class Orchestrator:
                 self._dispatcher.release(reserved)
 
         lane = None if run is None or run.parallel else run.lane
-        return Pending(lambda tx: store(tx, opening, claim), started, give_up, answer, lane)
+        return Pending(work, started, give_up, answer, lane)
 
     def _dispatch(self, opened: Opened, reserved: Reservation | None) -> None:
         run = opened.run
         if reserved is not None and run is not None and opened.begins != "not":
-            self._dispatcher.opened(reserved, run)
+            self._dispatcher.opened(reserved, run, opened.ahead)
         elif reserved is not None:
             self._dispatcher.release(reserved)
         if opened.outcome == "steered" and run is not None:

@@ -32,7 +32,7 @@ from hostler.domain.stored_secrets import reference_to
 from hostler.journal.fork import Inherited, forked_context, inherited_of
 from hostler.journal.resume import resumed_context
 from hostler.pauses.explicit import ExplicitPauses
-from hostler.runs.snapshot import AttemptFacts, ContextFacts, read_facts
+from hostler.runs.snapshot import AttemptFacts, ContextFacts, FactsAhead, read_facts
 from hostler.secrets.known_values import remember
 from hostler.secrets.resolver import resolve_secret
 from hostler.storage.stores import artifacts
@@ -128,18 +128,21 @@ class Preparer:
     explicit_pauses: ExplicitPauses
     stored_secrets: StoredSecretsFor = no_stored_secrets
 
-    async def prepare(self, run: Run, runners: Mapping[str, AgentRunnerManifest]) -> PreparedAttempt:
+    async def prepare(
+        self, run: Run, runners: Mapping[str, AgentRunnerManifest], ahead: FactsAhead | None = None
+    ) -> PreparedAttempt:
         """Build grant and context; `runners` are those of the plugin, by name.
 
-        CallerError if configuration or runner are wrong; HostError if the run's event is gone.
+        `ahead`: the facts that were read with the claim. CallerError if configuration or runner are wrong;
+        HostError if the run's event is gone.
         """
         manifest = _manifest(run, runners)
         may = self.allowances.of(run.workspace_id)
         if run.grant_json is None and not may.runner(run.runner_id):
             raise UnauthorizedError(may.refused("runner", run.runner_id))
-        catalog = self.catalog(run.workspace_id)
-        brief = run.attempt == 1  # a later one may go on from a long recording
-        facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog), brief=brief)
+        facts = None if ahead is None or ahead.manifest is not manifest else ahead.facts.value
+        if facts is None:
+            facts = await self._facts(run, manifest)
         origin, event, configuration, grant, known, past = facts
         config = await self._with_secrets(run, configuration, may)
         inherited = await inherited_of(self.services.db, self.blobs, origin.source)
@@ -214,6 +217,11 @@ class Preparer:
             values = await self.stored_secrets(run.workspace_id, sorted(set(stored.values())), run.run_id)
             found |= {item: values[name] for item, name in stored.items()}
         return configuration.with_secrets(found)
+
+    async def _facts(self, run: Run, manifest: AgentRunnerManifest) -> AttemptFacts:
+        catalog = self.catalog(run.workspace_id)
+        brief = run.attempt == 1  # a later one may go on from a long recording
+        return await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog), brief=brief)
 
     async def _context(
         self, run: Run, facts: AttemptFacts, config: dict[str, Any], deadline_at: float | None

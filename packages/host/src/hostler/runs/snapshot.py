@@ -20,7 +20,7 @@ from hostler.journal.effects import had_effects
 from hostler.journal.resume import RecordingReader, last_worked_at
 from hostler.pauses.explicit import OwnPause, own_pause
 from hostler.runs.debounce import whole
-from hostler.storage.port import Tx
+from hostler.storage.port import Look, Tx
 from hostler.storage.stores import agents, artifacts, events, journal, runs, transcripts
 from hostler.storage.stores import run_sources as sources
 from hostler.storage.stores import state_values as states
@@ -84,6 +84,26 @@ class AttemptFacts(NamedTuple):
     grant: Grant
     context: ContextFacts
     past: Past
+
+
+class Offer(NamedTuple):
+    """What a runner asks for and what the workspace has, from which a first attempt gets its grant."""
+
+    manifest: AgentRunnerManifest
+    catalog: ResourceCatalog
+
+
+class FactsAhead(NamedTuple):
+    """The facts of a first attempt, read in the transaction that claims its run."""
+
+    manifest: AgentRunnerManifest
+    """The runner's form and permissions that they were read for."""
+    facts: Look[AttemptFacts]
+
+
+def look_ahead(tx: Tx, run: Run, offer: Offer) -> FactsAhead:
+    """Have the facts of a first attempt read once the transaction is written."""
+    return FactsAhead(offer.manifest, tx.look(lambda tx: read_facts(tx, run, *offer)))
 
 
 def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: ResourceCatalog) -> AttemptFacts:

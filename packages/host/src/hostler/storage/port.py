@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 T = TypeVar("T")
 Dialect = Literal["sqlite", "postgres"]
@@ -26,6 +26,15 @@ class Query:
     """Names of the parameters of the SQLite version, in the order of its `?`."""
     values: Callable[[Mapping[str, Any]], Sequence[Any]] = field(default=_none, compare=False, kw_only=True)
     """Orders named parameters by `names`: SQLite binds positional ones faster."""
+
+
+@dataclass(slots=True, eq=False)
+class Look(Generic[T]):
+    """A value that is read at the end of a transaction; only valid after its commit."""
+
+    read: Callable[[Tx], T]
+    value: T | None = None
+    """None: it was not read, or that raised an error that is not the database's. Read it after the commit."""
 
 
 class Tx(Protocol):
@@ -69,6 +78,13 @@ class Tx(Protocol):
 
         All items of one key go into one call, in the order in which they were added; the first `work` of the
         key is the one that runs.
+        """
+
+    def look(self, read: Callable[[Tx], T]) -> Look[T]:
+        """Have `read` called once all of the transaction is written, before the commit.
+
+        It sees what a read after the commit would see, without another hop to a thread. It may be left out:
+        on PostgreSQL, where others wait for rows until the commit, and where many ask.
         """
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from hostler.storage.port import Dialect, Query, Row, T, Tx
-from hostler_protocol.errors import StorageError
+from hostler.storage.port import Dialect, Look, Query, Row, T, Tx
+from hostler_protocol.errors import HostlerError, StorageError
 
+MAX_LOOK_SECONDS = 0.005
+"""After this a transaction runs no more of what only looks: the callers of its group wait for the commit."""
 APPLICATION = "hostler"
 """The `application_name` of a host's sessions on a PostgreSQL server."""
 
@@ -103,12 +106,13 @@ class Driver(Protocol):
 class SessionTx:
     """The `Tx` that work gets: a session inside one transaction."""
 
-    __slots__ = ("_at_end", "_ending", "_once", "_session", "dialect", "now")
+    __slots__ = ("_at_end", "_ending", "_looks", "_once", "_session", "dialect", "now")
 
     def __init__(self, session: Session, now: int) -> None:
         self._session = session
         self._at_end: dict[tuple[str, ...], tuple[Callable[[Tx, list[Any]], None], list[Any]]] = {}
         self._once: dict[tuple[Any, ...], Any] = {}
+        self._looks: list[Look[Any]] = []
         self._ending = False
         self.dialect: Dialect = session.dialect
         self.now = now
@@ -150,8 +154,29 @@ class SessionTx:
         else:
             known[1].append(item)
 
+    def look(self, read: Callable[[Tx], T]) -> Look[T]:
+        """Have `read` called once all of the transaction is written, on SQLite, and if there is time."""
+        look = Look(read)
+        if self.dialect == "sqlite":
+            self._looks.append(look)
+        return look
+
     def end(self) -> None:
-        """Run the work that `at_end` collected. Called once, before the commit."""
+        """Run the work that `at_end` and `look` collected. Called once, before the commit."""
         self._ending = True
         for _, (work, items) in sorted(self._at_end.items(), key=itemgetter(0)):
             work(self, items)
+        if self._looks:
+            self._look_around()
+
+    def _look_around(self) -> None:
+        until = time.monotonic() + MAX_LOOK_SECONDS
+        for look in self._looks:
+            try:
+                look.value = look.read(self)
+            except StorageError:
+                raise
+            except HostlerError:  # the reader after the commit gets it
+                look.value = None
+            if time.monotonic() > until:
+                break
