@@ -271,6 +271,7 @@ def _attempt_services(  # noqa: PLR0917
         cancel_grace_seconds=settings.cancel_grace_seconds,
         hold_seconds=settings.hold_seconds,
         explicit_pauses=explicit_pauses,
+        look_at_end=reader.look_at_end,
         assets=tokens,
         stall_seconds=settings.stall_seconds,
     )

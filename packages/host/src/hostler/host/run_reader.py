@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from hostler.journal.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, Seen, StoredResult
 from hostler.runs.records import record
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import journal, runs
+from hostler.storage.stores.run_rows import Run
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
+
+
+@dataclass(slots=True)
+class _Awaited:
+    """A run that requests wait for, and its record once it has ended here."""
+
+    waiting: int = 0
+    record: RunRecord | None = None
 
 
 class RunReader:
@@ -16,6 +28,7 @@ class RunReader:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._awaited: dict[str, _Awaited] = {}
         poll_seconds = SHARED_POLL_SECONDS if db.shared else OWN_POLL_SECONDS
         self.feed = Feed(self._results, poll_seconds)
 
@@ -32,14 +45,42 @@ class RunReader:
         """
         if not accepted:
             await self._db.read(lambda tx: runs.get(tx, workspace_id, run_id), brief=True)
+        with self._awaiting(run_id) as awaited:
+            try:
+                async with asyncio.timeout(max(0.0, seconds)):
+                    async for batch in self.feed.watch(run_id):
+                        if batch[-1].type == "run.paused":
+                            break
+            except TimeoutError:
+                pass
+        return awaited.record or await self.record(workspace_id, run_id)
+
+    def look_at_end(self, tx: Tx, run: Run) -> Callable[[], None]:
+        """Have the record of a run that ends read in the transaction of its end, if a request waits for it.
+
+        Call what it returns after the commit, before the watchers of the run go on.
+        """
+        if run.run_id not in self._awaited:
+            return lambda: None
+        look = tx.look(lambda tx: record(tx, run.workspace_id, run.run_id))
+
+        def ended() -> None:
+            awaited = self._awaited.get(run.run_id)
+            if awaited is not None:
+                awaited.record = look.value
+
+        return ended
+
+    @contextmanager
+    def _awaiting(self, run_id: str) -> Iterator[_Awaited]:
+        awaited = self._awaited.setdefault(run_id, _Awaited())
+        awaited.waiting += 1
         try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                async for batch in self.feed.watch(run_id):
-                    if batch[-1].type == "run.paused":
-                        break
-        except TimeoutError:
-            pass
-        return await self.record(workspace_id, run_id)
+            yield awaited
+        finally:
+            awaited.waiting -= 1
+            if not awaited.waiting:
+                del self._awaited[run_id]
 
     async def _results(self, run_id: str, after: int, at_most: int) -> Seen:
         def read(tx: Tx) -> Seen:

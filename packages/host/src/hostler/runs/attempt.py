@@ -39,7 +39,7 @@ class Attempt:
         self.run = run
         self._services = services
         journal = RunLog(services.db, services.feed, run.run_id, run.attempt, run.member)
-        self._end = AttemptEnd(run, services.host_id, journal)
+        self._end = AttemptEnd(run, services.host_id, journal, look=services.look_at_end)
         self._clock = AttemptClock()
         self._starting = StartingAttempt(services, self._end, self._clock, ahead)
         self._stage: StartingAttempt | RunningAttempt = self._starting

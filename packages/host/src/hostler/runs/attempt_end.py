@@ -27,6 +27,7 @@ from hostler.storage.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.errors import HostlerError
 
 LOG = "log"
+LookAtEnd = Callable[[Tx, Run], Callable[[], None]]
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +49,9 @@ class AttemptEnd:
     """Set once the last item is committed, or never will be."""
     failure: BaseException | None = None
     """An unexpected error in the background; the attempt raises it."""
+    look: LookAtEnd = lambda _tx, _run: lambda: None
+    """Called in the transaction that ends the run; what it returns is called after the commit."""
+    _recorded: Callable[[], None] = lambda: None
 
     @property
     def goes_on(self) -> bool:
@@ -76,7 +80,7 @@ class AttemptEnd:
         self, ending: Ending, entry: NewEntry, used: Callable[[], Used], tx: Tx, entries: Entries
     ) -> Moved | Fenced:
         usage, cost = used()
-        return finish(
+        moved = finish(
             tx,
             self.run.run_id,
             self.run.attempt,
@@ -88,8 +92,12 @@ class AttemptEnd:
             usage=usage,
             cost=cost,
         )
+        self._recorded = self.look(tx, self.run)
+        return moved
 
-    def _committed(self, _answer: Any, _error: HostlerError | None) -> None:
+    def _committed(self, _answer: Any, error: HostlerError | None) -> None:
+        if error is None:
+            self._recorded()
         self.over.set()
 
     def resume_later(self, why: str, used: Used) -> None:

@@ -19,7 +19,7 @@ from hostler.journal.feed import Feed
 from hostler.journal.resume import artifact_id_of
 from hostler.pauses.explicit import ExplicitPauses
 from hostler.plugins.connection import PluginConnection
-from hostler.runs.attempt_end import AttemptEnd
+from hostler.runs.attempt_end import AttemptEnd, LookAtEnd
 from hostler.runs.attempt_results import AttemptResults
 from hostler.runs.preparation import PreparedAttempt
 from hostler.runs.projections import Projector
@@ -62,6 +62,8 @@ class AttemptServices:
     explicit_pauses: ExplicitPauses
     stall_seconds: float
     """How long recorded answers of a resumed attempt wait for what the runner did before them."""
+    look_at_end: LookAtEnd = lambda _tx, _run: lambda: None
+    """Called in the transaction that ends a run."""
     assets: RunTokens = field(default_factory=RunTokens)
     """Tokens for services outside that runs work with."""
 
