@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from hostler.storage.port import Tx
+from hostler.storage.port import Late, Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.session import CommitUnknownError, ConstraintError
 from hostler_protocol.errors import StorageError
@@ -34,16 +34,16 @@ class Shaky:
     def shared(self) -> bool:
         return self._inner.shared
 
-    async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
+    async def write(self, work: Callable[[Tx], T], *, synced: bool = True, late: Late[T] | None = None) -> T:
         self.writes.append(synced)
         if self.refusals:
             self.refusals -= 1
             raise (StorageError if self._retryable else ConstraintError)("the disk is full")
         if self.unheard:
-            await self._inner.write(work, synced=synced)
+            await self._inner.write(work, synced=synced, late=late)
             self.unheard -= 1
             raise CommitUnknownError("nobody knows")
-        return await self._inner.write(work, synced=synced)
+        return await self._inner.write(work, synced=synced, late=late)
 
     async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
         return await self._inner.read(work)

@@ -37,12 +37,12 @@ class Severed:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
 
-    async def write(self, work: Callable[[Any], Any], *, synced: bool = True) -> Any:
+    async def write(self, work: Callable[[Any], Any], *, synced: bool = True, late: Any = None) -> Any:
         if self.refuses:
             raise StorageError("the database is away")
         while self.hangs:
             await asyncio.sleep(0.01)
-        return await self.real.write(work, synced=synced)
+        return await self.real.write(work, synced=synced, late=late)
 
 
 @dataclass

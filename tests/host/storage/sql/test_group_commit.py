@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import sqlite3
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,68 +13,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostler.storage.port import Look, Query, Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql import database as database_module
-from hostler.storage.sql import session as session_module
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.statements import query_of
-from hostler_protocol.errors import NotFoundError, StorageError, UnavailableError
+from hostler_protocol.errors import StorageError, UnavailableError
 from support.databases import write
+from support.group_commits import CREATE, IDS, INSERT, Gate, Guilty, ids, insert, queued_behind
 
-CREATE = Query("t.create", *["CREATE TABLE t (id bigint PRIMARY KEY, note text)"] * 2)
-INSERT = query_of("t.insert", *["INSERT INTO t VALUES (:id, :note)"] * 2)
-CLEAR = Query("t.clear", *["DELETE FROM t"] * 2)
-IDS = Query("t.ids", *["SELECT id FROM t ORDER BY id"] * 2)
 SYNCHRONOUS = Query("t.synchronous", "PRAGMA synchronous", "SHOW synchronous_commit")
-
-
-class Guilty(Exception):
-    """What a failing work raises."""
-
-
-class Gate:
-    """Holds the writer in the middle of a group, so that what follows queues behind it."""
-
-    def __init__(self) -> None:
-        self._entered = threading.Event()
-        self._opened = threading.Event()
-
-    def hold(self, _tx: Tx) -> None:
-        self._entered.set()
-        assert self._opened.wait(60)
-
-    async def entered(self) -> None:
-        assert await asyncio.to_thread(self._entered.wait, 60)
-
-    def open(self) -> None:
-        self._opened.set()
-
-
-def insert(number: int) -> Callable[[Tx], int]:
-    return lambda tx: tx.run(INSERT, id=number, note="")
-
-
-async def ids(database: SqlDatabase) -> list[int]:
-    return [row["id"] for row in await database.read(lambda tx: tx.all(IDS))]
 
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups end when nothing is queued, not when time is over: tests do not depend on speed."""
     monkeypatch.setattr(database_module, "MAX_GROUP_SECONDS", 60.0)
-
-
-async def queued_behind(database: SqlDatabase, works: list[Callable[[Tx], object]]) -> list[object]:
-    """Run `works` so that all of them are queued before the first is begun."""
-    gate = Gate()
-    holding = asyncio.create_task(database.write(gate.hold))
-    await gate.entered()
-    tasks = [asyncio.create_task(database.write(work)) for work in works]
-    await asyncio.sleep(0)
-    gate.open()
-    await holding
-    return list(await asyncio.gather(*tasks, return_exceptions=True))
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -203,71 +155,6 @@ async def test_heads_are_taken_last_and_in_the_order_of_their_keys(database: Sql
 
     await queued_behind(database, [work("b", 1), work("a", 2), work("b", 3)])
     assert seen == ["body b", "body a", "body b", "head a of [2]", "head b of [1, 3]"]
-
-
-async def with_table(database: SqlDatabase) -> None:
-    drop = Query("t.drop", *["DROP TABLE IF EXISTS t"] * 2)
-    await database.write(lambda tx: [tx.run(drop), tx.run(CREATE)])
-
-
-def look_at_ids(tx: Tx) -> list[int]:
-    return [row["id"] for row in tx.all(IDS)]
-
-
-@pytest.mark.usefixtures("unhurried")
-async def test_a_look_sees_all_that_its_group_writes(database: SqlDatabase) -> None:
-    def at_end(tx: Tx, numbers: list[int]) -> None:
-        for number in numbers:
-            insert(number)(tx)
-
-    def work(number: int) -> Callable[[Tx], Look[list[int]]]:
-        def do(tx: Tx) -> Look[list[int]]:
-            look = tx.look(look_at_ids)
-            tx.at_end(("heads", str(number)), at_end, number)
-            return look
-
-        return do
-
-    await with_table(database)
-    outcomes = await queued_behind(database, [work(1), work(2)])
-    seen = [outcome.value for outcome in outcomes if isinstance(outcome, Look)]
-    assert seen == ([None, None] if database.dialect == "postgres" else [[1, 2], [1, 2]])
-    assert await ids(database) == [1, 2]
-
-
-async def test_a_group_stops_looking_once_that_takes_long(
-    database: SqlDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session_module, "MAX_LOOK_SECONDS", -1.0)  # over after the first
-    await with_table(database)
-    await database.write(insert(1))
-    looks = await database.write(lambda tx: [tx.look(look_at_ids), tx.look(look_at_ids)])
-    assert [look.value for look in looks] == [None if database.dialect == "postgres" else [1], None]
-    assert await ids(database) == [1]
-
-
-async def test_a_look_that_finds_nothing_undoes_nothing(database: SqlDatabase) -> None:
-    def nothing(_tx: Tx) -> int:
-        raise NotFoundError("there is nothing")
-
-    await with_table(database)
-    look = await database.write(lambda tx: insert(1)(tx) and tx.look(nothing))
-    assert isinstance(look, Look)
-    assert look.value is None
-    assert await ids(database) == [1]
-
-
-@pytest.mark.parametrize("error", [Guilty("unexpected"), StorageError("the disk is gone")])
-async def test_a_look_that_fails_undoes_its_own_work_alone(database: SqlDatabase, error: Exception) -> None:
-    def fail(_tx: Tx) -> None:
-        raise error
-
-    await with_table(database)
-    if database.dialect == "sqlite":
-        works = [insert(1), lambda tx: insert(2)(tx) and tx.look(fail), insert(3)]
-        outcomes = await queued_behind(database, works)
-        assert [type(outcome) for outcome in outcomes] == [int, type(error), int]
-        assert await ids(database) == [1, 3]
 
 
 def test_what_is_taken_at_the_end_cannot_ask_for_an_end_again(database: SqlDatabase) -> None:

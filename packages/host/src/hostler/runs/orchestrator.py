@@ -126,11 +126,21 @@ class Orchestrator:
         another body has this id or two agents match equally, UnavailableError while the host stops.
         """
         pending = await self.prepare(envelope, caller, delay=delay)
-        return await pending.answer(await self._to_its_end(self._store(pending)))
+        return await pending.answer(await self._store(pending))
 
     async def _store(self, pending: Pending) -> Any:
+        """Store the event and start its run, also if the caller is cancelled meanwhile."""
+
+        def late(opened: Any, error: BaseException | None) -> None:
+            if error is None:
+                pending.started(opened)
+            else:
+                pending.give_up()
+
         try:
-            opened = await self._db.write(pending.work)
+            opened = await self._db.write(pending.work, late=late)
+        except asyncio.CancelledError:
+            raise
         except BaseException:
             pending.give_up()
             raise
@@ -187,7 +197,7 @@ class Orchestrator:
             run = _new_run(event, resolution, None, None, not_before)
         opening = Opening(event, resolution, run, [], self._can_steer, not_before)
         pending = await self._pending(open_deferred, opening)
-        opened: Opened = await self._to_its_end(self._store(pending))
+        opened: Opened = await self._store(pending)
         return opened
 
     async def _pending(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
+Late: TypeAlias = Callable[[T | None, BaseException | None], None]
 Dialect = Literal["sqlite", "postgres"]
 Row = Mapping[str, Any]
 
@@ -99,11 +100,14 @@ class Database(Protocol):
     def shared(self) -> bool:
         """Whether other hosts work on it too."""
 
-    async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
+    async def write(self, work: Callable[[Tx], T], *, synced: bool = True, late: Late[T] | None = None) -> T:
         """Run `work` in the next group commit and return its result once the commit is durable.
 
         `synced=False`: a group of only such work may commit without a disk sync. An exception of `work` is
         raised here; its writes are undone, those of others are not. Wait while the queue is full.
+
+        If the caller is cancelled, `late` is called, once, on the loop, with (result, None) or (None, error):
+        queued work is done nevertheless. It is called in no other case.
         """
 
     async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from hostler.domain.struct_types import learn_struct_types
-from hostler.storage.port import Dialect, Tx
+from hostler.storage.port import Dialect, Late, Tx
 from hostler.storage.sql.session import (
     CommitUnknownError,
     ConnectionLostError,
@@ -58,6 +58,7 @@ class Job:
     future: asyncio.Future[Any]
     room: asyncio.Semaphore
     """Released when the job is settled, also if its caller was cancelled before."""
+    late: Late[Any] | None = None
     value: Any = None
     failed: BaseException | None = None
 
@@ -68,12 +69,14 @@ class Job:
         pin (bytes of a file, say) would stay pinned until the garbage collector runs.
         """
         self.room.release()
-        if not self.future.done():  # else the caller was cancelled
-            if self.failed is None:
-                self.future.set_result(self.value)
-            else:
-                self.future.set_exception(self.failed)
-        del self.work, self.future, self.value, self.failed
+        if self.future.done():  # the caller was cancelled
+            if self.late is not None:
+                self.loop.call_soon(self.late, self.value, self.failed)
+        elif self.failed is None:
+            self.future.set_result(self.value)
+        else:
+            self.future.set_exception(self.failed)
+        del self.work, self.future, self.late, self.value, self.failed
 
 
 JobQueue: TypeAlias = "queue.SimpleQueue[Job | None]"
@@ -127,13 +130,14 @@ class SqlDatabase:
         """Commits so far; writes per commit show how well they are grouped."""
         return self._writer.groups
 
-    async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
+    async def write(self, work: Callable[[Tx], T], *, synced: bool = True, late: Late[T] | None = None) -> T:
         """Run `work` in the next group commit and return its result once the commit is durable.
 
         An exception of `work` is raised here, its writes undone. Cancelling the caller does not undo queued
-        work. UnavailableError after `close`; StorageError if the database cannot commit.
+        work; `late` is called with what became of it. UnavailableError after `close`; StorageError if the
+        database cannot commit.
         """
-        return await self._submit(work, synced, self._write_room, self._writer.queue)
+        return await self._submit(work, synced, self._write_room, self._writer.queue, late)
 
     async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
         """Run `work` on a reader, in one snapshot with every write acknowledged before.
@@ -167,18 +171,29 @@ class SqlDatabase:
         synced: bool,
         room: asyncio.Semaphore,
         jobs: JobQueue,
+        late: Late[T] | None = None,
     ) -> T:
-        await room.acquire()
+        try:
+            await room.acquire()
+        except asyncio.CancelledError as error:
+            if late is not None:
+                late(None, error)
+            raise
         if self._closed or self._writer.ended:
             room.release()
             raise UnavailableError(_CLOSED)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._put(jobs, Job(work, synced, loop, future, room))
+        self._put(jobs, Job(work, synced, loop, future, room, late))
         if self._writer.ended:  # the queue may have been emptied just before
             raise UnavailableError(_CLOSED)
         try:
             return await future
+        except asyncio.CancelledError:
+            if late is not None and not future.cancelled():  # cancelled when it was settled already
+                failed = future.exception()
+                late(None if failed is not None else future.result(), failed)
+            raise
         finally:
             del future  # it has the error, which has this frame
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from hostler.storage.port import Dialect, Tx
+from hostler.storage.port import Dialect, Late, Tx
 from hostler.storage.sql.migrate import newest_schema, schema_of
 from hostler.storage.sql.session import SessionTx
 from hostler.storage.sql.sqlite import SqliteSession
@@ -27,7 +27,7 @@ class ReadOnlyDatabase:
     def __init__(self, session: SqliteSession) -> None:
         self._session = session
 
-    async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
+    async def write(self, work: Callable[[Tx], T], *, synced: bool = True, late: Late[T] | None = None) -> T:
         """Raise NeedsHostError."""
         raise NeedsHostError("a write")
 
