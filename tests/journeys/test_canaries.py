@@ -50,6 +50,7 @@ ENVIRONMENT = {
     "MCP_HEADER": canary("mcp-header"),
     "MCP_TOKEN": canary("mcp-token"),
     "OPENAPI": canary("openapi"),
+    "SIGN_IN": canary("sign-in"),
     "ANCHORS": canary("the-anchors") + "x" * 32,
     "PAUSES": "",
 }
@@ -62,14 +63,22 @@ class Echo(BaseHTTPRequestHandler):
     seen: list[str]
 
     def do_POST(self) -> None:
+        if self.path.endswith("/.well-known/openid-configuration"):
+            self._answer(200, metadata(f"http://{self.headers['host']}"))
+            return
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        values = [value for value in self.headers.values() if TAIL in value or "Bearer" in value]
+        values = [
+            value for value in self.headers.values() if TAIL in value or value[:6] in {"Bearer", "Basic "}
+        ]
         values += [self.path] if TAIL in self.path else []
         said = [form for value in values for form in (value, value.removeprefix("Bearer "))]
         said += [base64.b64encode(f"x{value}".encode()).decode() for value in said]
         self.server.seen.append((self.path, dict(self.headers), body))  # type: ignore[attr-defined]
         answer = json.dumps({"error": {"message": f"not for {said}", "code": 500}, "said": said}).encode()
-        self.send_response(418 if "odd" in self.path else 500)
+        self._answer(500, answer)
+
+    def _answer(self, status: int, answer: bytes) -> None:
+        self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
@@ -79,6 +88,12 @@ class Echo(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
+
+
+def metadata(issuer: str) -> bytes:
+    """What the identity provider says of itself."""
+    places = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks"}
+    return json.dumps({"issuer": issuer, **{key: f"{issuer}/{at}" for key, at in places.items()}}).encode()
 
 
 @contextlib.contextmanager
@@ -218,6 +233,16 @@ def configuration(folder: Path, port: int) -> dict[str, Any]:
             {"name": "hook", "url": "env:WEBHOOK_URL", "secret": "env:WEBHOOK_SECRET", "network": loopback},
             {"name": "kept", "url": f"{url}/kept", "secret": "secret://hook", "network": loopback},
         ],
+        "sign_in": [
+            {
+                "name": "idp",
+                "issuer": url,
+                "client_id": "hostler",
+                "client_secret": "env:SIGN_IN",
+                "redirect_url": "http://127.0.0.1:8420/v1/auth/callback",
+                "network": loopback,
+            }
+        ],
         "audit_anchors": {"key": "env:ANCHORS", "webhook": "kept", "every_minutes": 1},
         "agents": [
             agent,
@@ -300,6 +325,7 @@ async def test_no_canary_is_in_any_byte_that_the_host_wrote_or_sent(
         f"run token {number}": token
         for number, token in enumerate((plugin / "tokens").read_text().split(), 1)
     }
+    assert "Basic " in sent, "the client's secret was never used"
     for name in ("MODEL", "MCP_HEADER", "MCP_TOKEN", "OPENAPI", "stored model", "stored mcp"):
         assert life.canaries[name] in sent.replace("\\'", "'"), f"{name} was never used"
     places = "\n".join(life.said)
@@ -351,6 +377,7 @@ def live(life: Life, server: Server, config: Path, admin: str) -> None:
         plugin = "/v1/plugins/test%2Fleaky"
         for path in (plugin, f"{plugin}/logs", "/v1/mcp-servers", "/v1/tools", "/readyz", "/v1/runs"):
             life.ask(client, "GET", path)
+        sign_in(life, server)
         deliveries(life, client)
         runs = client.get("/v1/runs").json()["items"]
     for run in runs[:8]:
@@ -367,6 +394,16 @@ def live(life: Life, server: Server, config: Path, admin: str) -> None:
 
 def written_out(secret: str) -> dict[str, Any]:
     return {"name": "moved", "runner": RUNNER, "config": {"key": secret}}
+
+
+def sign_in(life: Life, server: Server) -> None:
+    """Come back from the identity provider with a code, which it does not accept from this host."""
+    with httpx.Client(base_url=server.url) as browser:
+        begun = life.ask(browser, "GET", "/v1/auth/sign-in", params={"provider": "idp"})
+        sent = httpx.URL(begun.headers["location"]).params
+        query = {"code": "a-code", "state": sent["state"]}
+        back = life.ask(browser, "GET", "/v1/auth/callback", params=query)
+        assert back.status_code >= 300, back.text
 
 
 def deliveries(life: Life, client: httpx.Client) -> None:
