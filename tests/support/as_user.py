@@ -1,7 +1,8 @@
 """Executes a command as an ordinary user, by root: `python as_user.py UID PATH... -- COMMAND ARGUMENTS...`.
 
 The paths are what the command needs to read. Where they lie below a folder that is closed to others (like
-root's home), the command sees that folder with nothing but these paths in it.
+root's home), the command sees that folder with nothing but these paths in it. The variable JOIN_GROUPS names
+files of control groups (`cgroup.procs`) that it joins before.
 """
 
 import ctypes
@@ -54,6 +55,8 @@ def main(arguments: list[str]) -> None:
     uid, end = int(arguments[0]), arguments.index("--")
     os.umask(0o022)  # the folders above the paths are for others, whatever this process inherited
     open_up([Path(path).resolve() for path in arguments[1:end]])
+    for path in filter(None, os.environ.pop("JOIN_GROUPS", "").split(os.pathsep)):
+        Path(path).write_text("0")
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)

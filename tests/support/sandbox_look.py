@@ -1,7 +1,8 @@
 """Runs one Python program in a sandbox and writes what came of it as JSON.
 
-`python sandbox_look.py MECHANISM FOLDER READABLE [unix-sockets] [plugin-limits]` reads the program from its
-input. FOLDER is the program's own, READABLE a folder that it may read.
+`python sandbox_look.py MECHANISM FOLDER READABLE [unix-sockets] [plugin-limits] [without-groups] [LIMITS]`
+reads the program from its input. FOLDER is the program's own, READABLE a folder that it may read, LIMITS is
+JSON.
 """
 
 import asyncio
@@ -10,8 +11,11 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from hostler.plugins.limits import PLUGIN_LIMITS
+from hostler.sandbox.control_groups import NO_GROUPS
+from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import MIB, SandboxLimits, SandboxSpec
 from hostler.sandbox.probe import find_sandbox
 
@@ -22,6 +26,13 @@ AS_PLUGIN = dataclasses.replace(PLUGIN_LIMITS, seconds=60.0, output_bytes=200_00
 async def main(mechanism: str, folder: Path, readable: Path, *options: str) -> None:
     """Run it."""
     sandbox = await find_sandbox(None if mechanism == "any" else mechanism)  # type: ignore[arg-type]
+    if "without-groups" in options:
+        capabilities = dataclasses.replace(sandbox.capabilities, groups=NO_GROUPS)
+        sandbox = MachineSandbox(sandbox.mechanism, capabilities)
+    limits = AS_PLUGIN if "plugin-limits" in options else LIMITS
+    for changes in options:
+        if changes.startswith("{"):
+            limits = dataclasses.replace(limits, **json.loads(changes))
     spec = SandboxSpec(
         "look",
         [sys.executable, "-I", "-S", "-c", sys.stdin.read()],
@@ -30,11 +41,14 @@ async def main(mechanism: str, folder: Path, readable: Path, *options: str) -> N
         read_only=(readable,),
         writable=(folder,),
         unix_sockets="unix-sockets" in options,
-        limits=AS_PLUGIN if "plugin-limits" in options else LIMITS,
+        limits=limits,
     )
     made = await sandbox.run(spec)
-    said = {"output": made.stdout.decode(), "errors": made.stderr.decode("utf-8", "replace")}
-    sys.stdout.write(json.dumps({**said, "mechanism": sandbox.mechanism, "status": made.status.code}))
+    said: dict[str, Any] = {"output": made.stdout.decode(), "errors": made.stderr.decode("utf-8", "replace")}
+    said |= {"mechanism": sandbox.mechanism, "status": made.status.code, "limit": made.limit_reached}
+    groups = sandbox.capabilities.groups.groups
+    said["groups"] = {} if groups is None else groups.versions
+    sys.stdout.write(json.dumps(said))
 
 
 if __name__ == "__main__":

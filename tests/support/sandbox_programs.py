@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,18 @@ def look(mechanism: str, user: str, folder: Path, program: str, *options: str, s
 
     Its working folder is `folder/own`; it may read `folder/readable`. `options` are those of sandbox_look.py.
     """
+    said = ended(mechanism, user, folder, program, *options)
+    assert said["status"] == status, said["errors"]
+    return json.loads(said["output"]) if said["output"] else None
+
+
+def ended(
+    mechanism: str, user: str, folder: Path, program: str, *options: str, join: Sequence[str] = ()
+) -> dict[str, Any]:
+    """How the program ended: `output`, `errors`, `status`, `limit`; and the `groups` that there were.
+
+    `join` are groups (their cgroup.procs) that the host is put into before it becomes an ordinary user.
+    """
     own, readable = folder / "own", folder / "readable"
     for path in (own, readable):
         path.mkdir(exist_ok=True)
@@ -29,17 +42,17 @@ def look(mechanism: str, user: str, folder: Path, program: str, *options: str, s
             os.chown(path, ORDINARY_UID, ORDINARY_UID, follow_symlinks=False)
         needed = [sys.prefix, sys.base_prefix, str(REPOSITORY)]
         command = [sys.executable, str(HERE / "as_user.py"), str(ORDINARY_UID), *needed, "--", *command]
-    ended = subprocess.run(
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "JOIN_GROUPS": os.pathsep.join(join)}
+    made = subprocess.run(
         command,
         input=f"import json, os, shutil, subprocess, sys\n{program}",
         capture_output=True,
         text=True,
         cwd="/",
-        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        env=environment,
         timeout=BOUND_SECONDS,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    said = json.loads(ended.stdout)
-    assert said["status"] == status, said["errors"]
-    return json.loads(said["output"]) if said["output"] else None
+    assert made.returncode == 0, made.stderr[-3000:]
+    said: dict[str, Any] = json.loads(made.stdout)
+    return said

@@ -15,7 +15,7 @@ LARGE = 1 << 28
 OPTIONS = FilterOptions(traces=True, large_bytes=LARGE)
 NUMBERS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 PRIVATE, SHARED, WRITE = 0x22, 0x21, 3
-EPERM, ENOSYS = 1, 38
+EPERM, ENOMEM, EINVAL, ENOSYS, EOPNOTSUPP = 1, 12, 22, 38, 95
 
 
 def decide(
@@ -71,6 +71,32 @@ def test_much_memory_at_once_is_asked_about(machine: str, size: int) -> None:
 def test_little_memory_is_not(machine: str) -> None:
     assert decide(machine, "mmap", 0, LARGE - 1, WRITE, PRIVATE) == ALLOW
     assert decide(machine, "mremap", 0, 4096, LARGE - 1, 1) == ALLOW
+
+
+@on_each
+def test_shared_memory_is_asked_about_where_no_control_group_counts_it(machine: str) -> None:
+    counting = FilterOptions(traces=True, large_bytes=LARGE, counts_memory=True)
+    for flags in (SHARED, 0x01, 0x03):
+        assert decide(machine, "mmap", 0, 4096, WRITE, flags, options=counting) == NOTIFY
+        assert decide(machine, "mmap", 0, 4096, 0, flags, options=counting) == NOTIFY
+        assert decide(machine, "mmap", 0, 4096, WRITE, flags) == ALLOW
+    assert decide(machine, "setsockopt", 3, 1, 7, options=counting) == ERRNO
+    assert decide(machine, "setsockopt", 3, 1, 8, options=counting) == ALLOW
+    assert decide(machine, "setsockopt", 3, 1, 7) == ALLOW
+    assert decide(machine, "mmap", 0, 4096, WRITE, PRIVATE, options=counting) == ALLOW
+
+
+@on_each
+@pytest.mark.parametrize("notify", [True, False])
+def test_what_no_look_could_count_is_refused(machine: str, notify: bool) -> None:
+    huge, thread, files, unshare = 0x40000, 0x10000, 0x400, 2
+    assert decide(machine, "mmap", 0, 1 << 21, WRITE, PRIVATE | huge, notify=notify) == ERRNO | ENOMEM
+    assert decide(machine, "clone", 0x900 | thread, notify=notify) == ERRNO | EINVAL
+    assert decide(machine, "clone", 0x900 | thread | files, notify=notify) == ALLOW
+    assert decide(machine, "close_range", 3, 9, unshare, notify=notify) == ERRNO | EINVAL
+    assert decide(machine, "close_range", 3, 9, 4, notify=notify) == ALLOW
+    for name in ("setxattr", "lsetxattr", "fsetxattr"):
+        assert decide(machine, name, notify=notify) == ERRNO | EOPNOTSUPP
 
 
 @on_each

@@ -9,11 +9,11 @@ from __future__ import annotations
 _FILES = """
 access chdir chmod chown close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2
 fadvise64 fallocate fchdir fchmod fchmodat fchown fchownat fcntl fdatasync fgetxattr flistxattr flock
-fremovexattr fsetxattr fstat fstatfs fsync ftruncate futimesat getcwd getdents getdents64 getxattr
+fremovexattr fstat fstatfs fsync ftruncate futimesat getcwd getdents getdents64 getxattr
 getxattrat inotify_add_watch inotify_init inotify_init1 inotify_rm_watch lchown lgetxattr link linkat
-listxattr listxattrat llistxattr lremovexattr lseek lsetxattr lstat mkdir mkdirat mknod mknodat newfstatat
+listxattr listxattrat llistxattr lremovexattr lseek lstat mkdir mkdirat mknod mknodat newfstatat
 open openat openat2 pread64 preadv preadv2 pwrite64 pwritev pwritev2 read readahead readlink readlinkat
-readv removexattr rename renameat renameat2 rmdir sendfile setxattr splice stat statfs statx symlink
+readv removexattr rename renameat renameat2 rmdir sendfile splice stat statfs statx symlink
 symlinkat sync sync_file_range syncfs tee truncate umask unlink unlinkat utime utimensat utimes vmsplice
 write writev
 """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.sandbox.confine import landlock_version
+from hostler.sandbox.control_groups import NO_GROUPS, FoundGroups
 from hostler.sandbox.port import Mechanism
 from hostler.sandbox.syscall_filter import machine
 
@@ -35,6 +36,8 @@ class SandboxCapabilities:
     """The host is root and may map users into a namespace."""
     changes_user: bool = False
     """The host is root and may become another user."""
+    groups: FoundGroups = NO_GROUPS
+    """The control groups that this process can make."""
 
     def best(self) -> Mechanism:
         """Return the strongest mechanism, or `none`."""

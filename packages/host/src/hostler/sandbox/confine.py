@@ -3,7 +3,8 @@
 Run by path, with the host's interpreter and only the standard library: `python -I -S confine.py FD`; inside
 the namespaces made by bubblewrap, or without any. FD is a socket to the shim. The shim sends the spec,
 prefixed by its length. This process sends lines: `proxy` with the socket on which the proxy accepts,
-`listener` with the seccomp listener, then `ready`; or `error` and the reason.
+`sockets` with one that asks for the sockets of its network, `listener` with the seccomp listener, then
+`ready`; or `error` and the reason.
 
 With namespaces it is the first process of the sandbox (pid 1). Under all restrictions of the sandbox it
 starts the command as its child, sends `started`, then `exit` with the child's wait status, and reaps orphans
@@ -24,6 +25,7 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
+AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG = 16, 3, 4
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 8, 24, 28
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
@@ -252,6 +254,10 @@ def confine(spec: dict[str, Any], shim: ShimSocket) -> None:
     """Remove every right that the spec does not grant."""
     if spec["proxy_port"] is not None:
         shim.send("proxy", open_proxy_socket(spec["proxy_port"]).detach())
+    if spec["is_first"]:
+        with suppress(OSError):  # a kernel without it: what sockets hold is not counted
+            diag = _socket.socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG)
+            shim.send("sockets", diag.detach())
     for path in spec["writable"]:
         check_folder(path, os.stat(path), spec["folders"])  # noqa: PTH116 - as above
     if spec["uid"] is not None:

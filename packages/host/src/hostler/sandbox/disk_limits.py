@@ -9,9 +9,10 @@ next one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from hostler.sandbox.deleted_files import DeletedFiles
 from hostler.sandbox.folders import PinnedFolder, open_pinned
 from hostler.sandbox.usage import MAX_DEPTH, OpenFolder, format_mib, measure_folders
 
@@ -24,18 +25,40 @@ REST_FACTOR, GROWTH_REST_FACTOR = 20, 4
 waits."""
 SHORT_WALK_SECONDS = 0.0005
 """A measurement shorter than this (a few hundred files) needs no pause while a caller waits."""
+REMOVAL_SECONDS = 5.0
+"""From a call that removes a name until it has been carried out, with room for a busy machine."""
+MAX_QUEUED, QUEUED_SECONDS = 64, 2.0
+"""Descriptors that may wait in sockets for longer than this. No process has them, so a file that has no name
+either could not be counted."""
+
+Pids = Callable[[], Sequence[int]]
 
 
 class DiskLimits:
     """The writable folders of a sandbox and their limits.
 
-    `watch` comes from launch_spec.py; `on_full` is called with each file that has reached the maximum size.
-    The folders are opened before anything runs in the sandbox, so that nothing in it can lead a measurement
-    elsewhere.
+    `watch` comes from launch_spec.py; `on_full` is called with each file that has reached the maximum size,
+    `pids` returns the processes, which may keep files that have no name, and `in_flight` the sockets that
+    were sent through others. The folders are opened before anything runs in the sandbox, so that nothing in
+    it can lead a measurement elsewhere.
     """
 
-    def __init__(self, watch: dict[str, Any], on_full: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        watch: dict[str, Any],
+        on_full: Callable[[str], None],
+        pids: Pids,
+        in_flight: Callable[[Sequence[int]], frozenset[int]],
+    ) -> None:
         self._on_full = on_full
+        self._pids = pids
+        self._in_flight = in_flight
+        self._deleted: DeletedFiles
+        self._removed_at = 0.0
+        self._hides = True
+        """There may be files without a name."""
+        self._flying: frozenset[int] = frozenset()
+        self._queued_since: float | None = None
         self._pinned = [PinnedFolder(*one) for one in watch["folders"]]
         self._folders: list[OpenFolder] = []
         self._max_bytes: int = watch["disk"]
@@ -53,6 +76,16 @@ class DiskLimits:
         """Open the folders. Raises OSError if another one has taken the place of one."""
         for one in self._pinned:
             self._folders.append(OpenFolder(one.real, open_pinned(one)))
+        self._deleted = DeletedFiles(self._folders)
+
+    @property
+    def unreadable(self) -> tuple[int, ...]:
+        """Processes that could not be looked into at the last measurement."""
+        return self._deleted.unreadable
+
+    def note_removal(self) -> None:
+        """Look for files without a name from now on: one may be about to lose its name."""
+        self._hides, self._removed_at = True, time.monotonic()
 
     def before_growth(self) -> tuple[str, str] | None:
         """Measure if a file that is about to be created or changed could exceed a limit. Returns the same as
@@ -69,6 +102,9 @@ class DiskLimits:
         began = time.thread_time()
         most = (self._max_bytes, self._max_files, self._file_bytes)
         size, count = measure_folders(self._folders, *most, self._on_full)
+        if self._hides:
+            hidden, number = self._measure_hidden()
+            size, count = size + hidden, count + number
         cost, now = time.thread_time() - began, time.monotonic()
         self._free_bytes, self._free_files = self._max_bytes - size, self._max_files - count
         self._files_begun, self._measured_at = 0, now
@@ -80,6 +116,27 @@ class DiskLimits:
         if count > self._max_files:
             return "files", (
                 f"over {self._max_files} files and folders; {self._max_files} are allowed, and none over "
-                f"{MAX_DEPTH} levels deep"
+                f"{MAX_DEPTH} levels deep or closed to its owner"
+            )
+        if self._queued_since is not None and now - self._queued_since > QUEUED_SECONDS:
+            return "files", (
+                f"over {MAX_QUEUED} descriptors wait in sockets, where files without a name cannot be counted"
             )
         return None
+
+    def _measure_hidden(self) -> tuple[int, int]:
+        """Return the bytes and the number of files without a name."""
+        began = time.monotonic()
+        pids = self._pids()
+        size, number = self._deleted.measure(pids)
+        flying = self._in_flight(pids)
+        # a socket on its way may hold descriptors, and those in it further ones
+        stays = self._deleted.queued > MAX_QUEUED or bool(flying & self._flying)
+        self._flying = flying
+        if not stays:
+            self._queued_since = None
+        elif self._queued_since is None:
+            self._queued_since = began
+        found = number or self._deleted.queued or flying or self._deleted.unreadable
+        self._hides = bool(found) or began - self._removed_at < REMOVAL_SECONDS
+        return size, number

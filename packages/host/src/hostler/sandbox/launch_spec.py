@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, SandboxCapabilities
+from hostler.sandbox.control_groups import SPARE_PROCESSES, SandboxGroup
 from hostler.sandbox.folders import PinnedFolder
 from hostler.sandbox.port import KIB, MIB, Mechanism, SandboxLimits, SandboxSpec
 from hostler.sandbox.process import Command
@@ -34,10 +36,10 @@ MIN_CONTINUE_LINUX = (5, 5)
 SPARE_MEMORY_BYTES = 256 * MIB
 """How much more than the common limit a single process may map, so that the limit is noticed before mmap
 fails."""
-SPARE_PROCESSES = 8
-"""The same for processes."""
 SPARE_DISK_BYTES = MIB
 """The same for the size of a single file."""
+NICE = 5
+"""Of everything in a sandbox where no control group gives it a share: a third of the weight of others."""
 LARGE_SHARE = 8
 """A request for more than one part in this many of a process's memory limit is reported."""
 TMP_NAME = ".tmp"
@@ -67,14 +69,22 @@ def command_for(
     capabilities: SandboxCapabilities,
     uid: int | None,
     folders: Sequence[PinnedFolder],
+    *,
+    group: SandboxGroup | None = None,
 ) -> Command:
     """Return the command for the shim.
 
-    `uid` is the user of the sandbox, None for the host's own; `folders` are the prepared writable folders.
+    `uid` is the user of the sandbox, None for the host's own; `folders` are the prepared writable folders,
+    `group` its control groups.
     """
-    command = _bubblewrap(spec, capabilities, uid) if mechanism == "bubblewrap" else None
-    command = command or _landlock(spec, capabilities, uid)
+    group = SandboxGroup() if group is None else group
+    counts = "memory" not in group.events
+    if mechanism == "bubblewrap":
+        command = _bubblewrap(spec, capabilities, uid, counts_memory=counts)
+    else:
+        command = _landlock(spec, capabilities, uid, counts_memory=counts)
     launch = cast("dict[str, Any]", command.sandbox)
+    launch["groups"], launch["nice"] = group.launch(), 0 if group.around else NICE
     launch["watch"]["folders"] = [tuple(one) for one in folders]
     launch["confine"]["folders"] = [(one.device, one.inode) for one in folders]
     launch["confine"]["writable"] = [one.named for one in folders]
@@ -86,7 +96,9 @@ def command_for(
 # -- namespaces -----------------------------------------------------------------------------------
 
 
-def _bubblewrap(spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int | None) -> Command:
+def _bubblewrap(
+    spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int | None, *, counts_memory: bool
+) -> Command:
     environment = {**spec.environment, "TMPDIR": "/tmp"}  # noqa: S108 - its own
     if spec.network:
         environment |= _proxy_variables()
@@ -104,7 +116,9 @@ def _bubblewrap(spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int |
     # a read-only /proc: no process opens the memory of another for writing (/proc/PID/mem)
     argv += ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
     argv += ["--chdir", "/", "--", _interpreter(), "-I", "-S", CONFINE_INSIDE]
-    options = FilterOptions(network=bool(spec.network), unix_sockets=spec.unix_sockets)
+    options = FilterOptions(
+        network=bool(spec.network), unix_sockets=spec.unix_sockets, counts_memory=counts_memory
+    )
     launch = _launch_spec(spec, argv, environment, options, uid=uid)
     everything = [
         *map(str, _system_paths()),
@@ -185,7 +199,9 @@ def _proxy_variables() -> dict[str, str]:
 # -- without namespaces ---------------------------------------------------------------------------
 
 
-def _landlock(spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int | None) -> Command:
+def _landlock(
+    spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int | None, *, counts_memory: bool
+) -> Command:
     # /etc/gitconfig exists but cannot be read, an error for git; with namespaces it does not exist
     environment = {"GIT_CONFIG_NOSYSTEM": "1", **spec.environment}
     if spec.writable:
@@ -193,7 +209,10 @@ def _landlock(spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int | N
     visible = [*python_paths(sys.executable), *spec.read_only]
     argv = [_interpreter(), "-I", "-S", str(CONFINE)]
     options = FilterOptions(
-        namespaces=False, same_user=uid is None, signals_scoped=capabilities.landlock >= SIGNALS_LANDLOCK
+        namespaces=False,
+        same_user=uid is None,
+        signals_scoped=capabilities.landlock >= SIGNALS_LANDLOCK,
+        counts_memory=counts_memory,
     )
     launch = _launch_spec(spec, argv, environment, options, uid=uid)
     launch["confine"]["landlock"] = {
@@ -260,12 +279,14 @@ def _launch_spec(
     options = replace(options, traces=_can_continue(), large_bytes=rlimits["DATA"] // LARGE_SHARE)
     return {
         "command": argv,
+        "groups": None,
+        "nice": 0,
         "confine": {
             "argv": list(spec.argv),
             "cwd": str(spec.cwd),
             "env": dict(environment),
             "uid": uid,
-            "cpus": limits.cpus,
+            "cpus": None if limits.cpus is None else math.ceil(limits.cpus),
             "rlimits": rlimits,
             "filter": filter_program(options, processor, notify=True).hex(),
             "silent_filter": filter_program(options, processor, notify=False).hex(),

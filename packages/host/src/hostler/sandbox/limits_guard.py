@@ -19,10 +19,13 @@ from contextlib import suppress
 from typing import Any
 
 from hostler.sandbox.disk_limits import DiskLimits
+from hostler.sandbox.group_watch import GroupWatch
+from hostler.sandbox.memory_looks import MemoryLooks
 from hostler.sandbox.path_visibility import shown
 from hostler.sandbox.refusals import Refusal, describe
 from hostler.sandbox.report_budget import ReportBudget, group_of
-from hostler.sandbox.syscall_audit import SyscallAudit
+from hostler.sandbox.socket_memory import NETLINK_SOCK_DIAG
+from hostler.sandbox.syscall_audit import AuditNotes, SyscallAudit
 from hostler.sandbox.usage import ProcessUsage, format_mib, measure_processes, session_of
 
 NOTIF_RECEIVE, NOTIF_SEND, NOTIF_VALID, NOTIF_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104
@@ -55,18 +58,28 @@ class LimitsGuard:
         self.exit_status: int | None = None
         """The wait status of the command, once the first process of the sandbox has reported it."""
         self._status_socket = -1
+        self.groups = GroupWatch(spec["groups"])
         self._send_message = send_message
         self._proxy_sockets = proxy_sockets
         self._budget = ReportBudget()
         self._ours, self.theirs = socket.socketpair()
         self._reporting = _thread.allocate_lock()
-        self._shim = 0
+        self._root = os.getpid()
         self._session = 0
         self._at_limit = 0
         self._after_start = b""
         self._next_check = 0.0
-        self._disk = DiskLimits(self.watch, self._on_file_limit)
-        self._audit = SyscallAudit(spec["audit"], self._report, self._before_growth, self._is_own)
+        self._memory = MemoryLooks()
+        self._over_memory = 0
+        self._unreadable: frozenset[int] = frozenset()
+        self._disk = DiskLimits(self.watch, self._on_file_limit, self._pids, self._memory.sockets.in_flight)
+        self._traces = bool(spec["audit"]["calls"])
+        if spec["mode"] is None and not self.groups.limits("memory"):
+            with suppress(OSError):  # its sockets are in this network
+                diag = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
+                self._memory.sockets.adopt(diag, all_own=False)
+        notes = AuditNotes(self._before_growth, self._disk.note_removal, self._before_shared)
+        self._audit = SyscallAudit(spec["audit"], self._report, notes, self._is_own)
 
     # -- starting ---------------------------------------------------------------------------------
 
@@ -75,8 +88,10 @@ class LimitsGuard:
         self._disk.open_folders()
 
     def child_command(self, unshare_users: Callable[[], None]) -> list[str]:
-        """Run in the forked child. Return the command to execute; it inherits only the socket to
-        confine.py."""
+        """Run in the forked child, which joins its groups. Return the command to execute; it inherits only
+        the socket to confine.py. Raises OSError."""
+        self.groups.join_inside()
+        os.nice(self.spec["nice"])
         if self.spec["own_users"]:
             # the shim, which has the capabilities, maps every user to itself
             unshare_users()
@@ -144,6 +159,8 @@ class LimitsGuard:
                 self.listener = fd
                 with suppress(OSError):  # a kernel before 6.6 wakes the caller on any CPU
                     fcntl.ioctl(fd, NOTIF_FLAGS, SYNC_WAKE_UP)
+            elif data.startswith(b"sockets"):
+                self._memory.sockets.adopt(socket.socket(fileno=fd), all_own=True)
             else:
                 self._pass_proxy_socket(fd)
         return data
@@ -203,23 +220,34 @@ class LimitsGuard:
         return True
 
     def _is_own(self, pid: int) -> bool:
-        return pid in measure_processes(self._shim, 0).pids
+        return pid in measure_processes(self._root, 0).pids
 
-    def check(self, shim: int) -> float:
+    def _usage(self) -> ProcessUsage:
+        return measure_processes(self._root, self.spec["own_processes"])
+
+    def _pids(self) -> tuple[int, ...]:
+        return self._usage().pids
+
+    def watch_below(self, root: int) -> None:
+        """Watch the processes below this one; 0 if /proc shows only those of the sandbox."""
+        self._root = root
+
+    def check(self) -> float:
         """Check the limits that are due. Return the seconds until the next check."""
         now = time.monotonic()
+        if self.listener < 0 or not self._traces:
+            self._disk.note_removal()  # nothing says when
         if now >= self._next_check:
-            self._shim = shim
-            near = self._check_processes(measure_processes(shim, self.spec["own_processes"]))
+            near = self._check_processes(self._usage())
             self._next_check = now + (NEAR_LIMIT_SECONDS if near else INTERVAL_SECONDS)
             self._audit.flush()
         if self.limit_reached is None and now >= self._disk.next_check:
             self._stop_at(self._disk.check())
         return max(0.0, min(self._next_check, self._disk.next_check) - time.monotonic())
 
-    def report_escaped(self, shim: int) -> None:
+    def report_escaped(self) -> None:
         """Report processes that left the session of the command and are about to be killed."""
-        pids = measure_processes(shim, self.spec["own_processes"]).pids
+        pids = self._pids()
         left = sum(session_of(pid) not in (0, self._session) for pid in pids)
         if left:
             self._report(
@@ -230,16 +258,57 @@ class LimitsGuard:
         """Report what is still queued; nothing runs any more."""
         self._audit.finish(FINISH_SECONDS)
 
+    def check_groups(self) -> None:
+        """Report a limit of a control group that has ended or refused something."""
+        if self.groups.count("memory"):
+            most = format_mib(self.watch["memory"])
+            self._stop_at(("memory", f"over {most} of memory; {most} are allowed"))
+        elif self.groups.count("pids"):
+            most = self.watch["processes"]
+            self._stop_at(("processes", f"over {most} processes and threads; {most} are allowed"))
+
     def _check_processes(self, found: ProcessUsage) -> bool:
-        most, most_memory = self.watch["processes"], self.watch["memory"]
+        most: int = self.watch["processes"]
         # The kernel never lets more than the limit exist: at the limit, more were tried or soon will be.
         self._at_limit = self._at_limit + 1 if found.processes >= most else 0
+        self.check_groups()
         if self._at_limit > 1:
             self._stop_at(("processes", f"{found.processes} processes and threads; {most} are allowed"))
-        elif found.memory > most_memory and (exact := found.exact_memory()) > most_memory:
-            self._stop_at(("memory", f"{format_mib(exact)} of memory; {format_mib(most_memory)} are allowed"))
+        near = found.processes * 2 > most
+        if self._audit.root >= 0:
+            self._memory.look_at_tmp(self._audit.root)
+        if self._memory.tmp.files > (files := self.watch["files"]):
+            self._stop_at(("files", f"over {files} files in its /tmp and /dev/shm; {files} are allowed"))
+        if not self.groups.limits("memory"):
+            near = self._check_memory(found) or near
         self._audit.check_usage(found)
-        return bool(found.processes * 2 > most or found.memory * 2 > most_memory)
+        self._stop_at_unreadable()
+        return near
+
+    def _check_memory(self, found: ProcessUsage) -> bool:
+        """Check the memory where no control group limits it. Return whether it is close to the limit."""
+        most: int = self.watch["memory"]
+        rough = self._memory.rough(found)
+        exact = self._memory.exact(found) if rough > most else 0
+        # Twice: a process that is about to execute a program shares the memory of its parent.
+        self._over_memory = self._over_memory + 1 if exact > most else 0
+        if self._over_memory > 1:
+            self._stop_at(("memory", f"{format_mib(exact)} of memory; {format_mib(most)} are allowed"))
+        return rough * 2 > most
+
+    def _stop_at_unreadable(self) -> None:
+        """Stop at processes that the shim could not look into twice: nothing of them would be counted."""
+        unreadable = frozenset(self._disk.unreadable)
+        if unreadable & self._unreadable:
+            text = "a program that may be executed and not read: what it has open cannot be counted"
+            self._stop_at(("files", text))
+        self._unreadable = unreadable
+
+    def _before_shared(self, size: int) -> None:
+        """Note shared memory that is about to be mapped, and check at once whether it may be too much."""
+        self._memory.shared.note(size)
+        if self._memory.shared.most > self.watch["memory"]:
+            self._next_check = 0.0
 
     def _on_file_limit(self, path: str) -> None:
         most = format_mib(self.watch["file_bytes"])

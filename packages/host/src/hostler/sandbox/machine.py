@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import secrets
 import stat
@@ -12,7 +13,9 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
+from hostler.domain.control_groups import GroupLimits
 from hostler.sandbox.capabilities import SandboxCapabilities
+from hostler.sandbox.control_groups import SPARE_PROCESSES, SandboxGroup
 from hostler.sandbox.exit_status import ExitStatus
 from hostler.sandbox.folders import PinnedFolder, pin
 from hostler.sandbox.launch_spec import TMP_NAME, check_possible, command_for
@@ -28,6 +31,7 @@ _LIMIT_OF_SIGNAL: dict[int, LimitName] = {-24: "cpu", -25: "file_size"}
 """SIGXCPU and SIGXFSZ."""
 OUTPUT_SECONDS = 2.0
 """Time for the rest of a command's output after its end."""
+_log = logging.getLogger(__name__)
 
 
 def ignore_violation(name: str, violation: Violation) -> None:
@@ -59,14 +63,38 @@ class MachineSandbox:
         """One line on why a weaker mechanism is in use; None with the strongest one."""
         return self.capabilities.weakness(self._mechanism)
 
-    async def _prepare(self, spec: SandboxSpec, uid: int | None) -> Command:
+    async def _prepare(
+        self, spec: SandboxSpec, uid: int | None, group: SandboxGroup | None = None
+    ) -> Command:
         """Prepare the folders and return the command to execute. Raises UnavailableError."""
         own_tmp = self._mechanism == "landlock"
         try:
             folders = await asyncio.to_thread(_prepare_folders, spec, uid, own_tmp=own_tmp)
         except OSError as error:
             raise UnavailableError(f"{spec.name}: its folders cannot be made ready: {error}") from error
-        return command_for(spec, self._mechanism, self.capabilities, uid, folders)
+        return command_for(spec, self._mechanism, self.capabilities, uid, folders, group=group)
+
+    @contextlib.asynccontextmanager
+    async def _group(self, spec: SandboxSpec, process: ChildProcess) -> AsyncIterator[SandboxGroup | None]:
+        """Make the control groups of a sandbox, which go with its process; None where there are none."""
+        groups = self.capabilities.groups.groups
+        if groups is None:
+            yield None
+            return
+        limits = spec.limits
+        wanted = GroupLimits(limits.memory_bytes, limits.processes + SPARE_PROCESSES, limits.cpus)
+        try:
+            group = await asyncio.to_thread(groups.make, spec.name, wanted)
+        except OSError as error:
+            _log.warning("%s: no control group: %s; its limits are looked at instead", spec.name, error)
+            yield None
+            return
+        process.clean_up = group.remove
+        try:
+            yield group
+        except BaseException:
+            await asyncio.to_thread(group.remove)
+            raise
 
     @contextlib.asynccontextmanager
     async def _user(self, spec: SandboxSpec, process: ChildProcess) -> AsyncIterator[int | None]:
@@ -102,8 +130,8 @@ class MachineSandbox:
             proxy = Proxy(spec.name, spec.network, process.add_violation)
             process.on_proxy_socket = proxy.serve
             process.gone.add_done_callback(lambda _: proxy.close())
-        async with self._user(spec, process) as uid:
-            await process.begin(await self._prepare(spec, uid), marker=marker)
+        async with self._user(spec, process) as uid, self._group(spec, process) as group:
+            await process.begin(await self._prepare(spec, uid, group), marker=marker)
 
     async def start(
         self, spec: SandboxSpec, *, marker: str, on_violation: Callable[[Violation], None] | None = None

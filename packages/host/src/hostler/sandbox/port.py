@@ -41,8 +41,9 @@ class SandboxLimits:
     """Files and folders in all writable folders."""
     tmp_bytes: int = 128 * MIB
     """Size of its /tmp, which is in memory and ends with the sandbox."""
-    cpus: int | None = None
-    """Number of processors it may run on; None for all."""
+    cpus: float | None = None
+    """Processor time it may use, in processors; it runs on no more of them than that, rounded up. None for
+    all. Without control groups only the number of processors is limited."""
     cpu_seconds: int | None = None
     """Processor time per process; None for no limit."""
     seconds: float | None = None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, SandboxCapabilities, detect_capabilities
+from hostler.sandbox.control_groups import FoundGroups, find_groups
 from hostler.sandbox.machine import MachineSandbox, ignore_violation
 from hostler.sandbox.port import MIB, Mechanism, SandboxLimits, SandboxSpec, Violation
 from hostler.sandbox.users import OF_THIS_PROCESS, SandboxUsers
@@ -51,7 +52,7 @@ async def find_capabilities() -> SandboxCapabilities:
     if _capabilities is None:
         loop = asyncio.get_running_loop()
         if _probing is None or _probing.done() or _probing.get_loop() is not loop:
-            _probing = loop.create_task(_probe(detect_capabilities()), name="sandbox probe")
+            _probing = loop.create_task(_find(), name="sandbox probe")
         _capabilities = await asyncio.shield(_probing)
     return _capabilities
 
@@ -71,6 +72,19 @@ async def find_sandbox(
     if wanted is not None and wanted != "none" and wanted not in capabilities.mechanisms:
         raise UnavailableError(f"{wanted} does not work on this machine: {capabilities.reason()}")
     return MachineSandbox(wanted or capabilities.best(), capabilities, on_violation, users)
+
+
+async def _find() -> SandboxCapabilities:
+    capabilities = detect_capabilities()
+    if not capabilities.mechanisms:
+        return await _probe(capabilities)
+    groups = await asyncio.to_thread(find_groups)
+    found = await _probe(dataclasses.replace(capabilities, groups=groups))
+    if not found.mechanisms and groups.groups is not None:  # do without groups rather than without a sandbox
+        _log.warning("no sandbox works in control groups: %s; limits are looked at instead", found.reason())
+        why = FoundGroups(why=f"no sandbox works in them: {found.reason()}")
+        found = await _probe(dataclasses.replace(capabilities, groups=why))
+    return found
 
 
 async def _probe(capabilities: SandboxCapabilities) -> SandboxCapabilities:

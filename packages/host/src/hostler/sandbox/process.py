@@ -106,6 +106,8 @@ class ChildProcess:
         self.violations: deque[Violation] = deque(maxlen=MAX_VIOLATIONS)
         self.on_violation: Callable[[Violation], None] | None = None
         self.on_proxy_socket: Callable[[socket.socket], None] | None = None
+        self.clean_up: Callable[[], object] = lambda: None
+        """Called in a thread once none of its processes is left, before `gone` is done."""
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[ExitStatus] = loop.create_future()
         """Done when the child itself has ended."""
@@ -248,6 +250,7 @@ class ChildProcess:
         if self.clean is not True:
             # the shim was killed, or can reach only the process group: find the others by their marker
             await asyncio.to_thread(kill_marked, {self.marker})
+        await asyncio.to_thread(self.clean_up)
         self._ended(ExitStatus(None))
         self._close_proxy_sockets()
         if not self.gone.done():

@@ -89,15 +89,8 @@ class Shim:
         wake = self._watch_children()
         if launch.get("sandbox") is not None:  # while /proc still shows every process
             self.guard = _guard(launch["sandbox"], self._send, self.proxy_sockets)
-        self._contain(launch["containment"])
         try:
-            if self.guard is not None:
-                self.guard.open_folders()
-            self.child = self.group = self._start(launch)
-            failure = None
-            if self.guard is not None:
-                self._leave_namespace()
-                failure = self.guard.wait_launched([self.control.fileno()])
+            failure = self._launch(launch)
         except OSError as error:
             failure = f"{error.filename or launch['command'][0]}: {error.strerror}"
         if failure is not None:
@@ -109,10 +102,11 @@ class Shim:
             os.dup2(devnull, fd)
         self._send({"pid": self.child, "containment": self._containment(), "note": self.note})
         status = self._wait(wake)
+        if self.guard is not None:
+            self.guard.check_groups()
+            self.guard.report_escaped()
         if status is not None:
             self._send({"exit": status if self.guard is None else self.guard.status_of(status)})
-        if self.guard is not None:
-            self.guard.report_escaped(self._root())
         clean = self._kill_all()
         if self.guard is not None:
             self.guard.finish()
@@ -120,6 +114,21 @@ class Shim:
         return 0
 
     # -- starting ---------------------------------------------------------------------------------
+
+    def _launch(self, launch: dict[str, Any]) -> str | None:
+        """Start the child. Return None, or why it does not run. Raises OSError."""
+        guard = self.guard
+        if guard is None:
+            self._contain(launch["containment"])
+            self.child = self.group = self._start(launch)
+            return None
+        guard.groups.join_around()  # what is forked from here on has the share of the sandbox
+        self._contain(launch["containment"])
+        guard.watch_below(self._root())
+        guard.open_folders()
+        self.child = self.group = self._start(launch)
+        self._leave_namespace()
+        return guard.wait_launched([self.control.fileno()])
 
     def _read_launch(self) -> Any:
         data = b""
@@ -273,7 +282,7 @@ class Shim:
 
     def _poll_timeout(self) -> float | None:
         """Return the milliseconds until the limits are due for a check, or None without limits."""
-        return None if self.guard is None else 1000 * self.guard.check(self._root()) + 1
+        return None if self.guard is None else 1000 * self.guard.check() + 1
 
     def _root(self) -> int:
         """Return the process whose descendants belong to the sandbox; 0 if /proc shows only those."""
@@ -306,6 +315,8 @@ class Shim:
         return False
 
     def _kill_once(self) -> None:
+        if self.guard is not None:
+            self.guard.groups.kill()
         if self.mode == "namespace":
             targets = [pid for pid in (self.init, self.child) if pid]
         elif self.mode == "subreaper":

@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from stat import S_IFBLK, S_IFCHR
-from typing import Any
+from typing import Any, NamedTuple
 
 from hostler.sandbox.caller_memory import CallerMemory
 from hostler.sandbox.path_visibility import PathAccess, VisiblePaths, check_access
@@ -24,8 +24,10 @@ from hostler.sandbox.traced_syscalls import (
     CREATING_CALLS,
     MEMORY_CALLS,
     O_PATH,
+    O_UNNAMED,
     PATH_CALLS,
     READING_VERBS,
+    REMOVING_CALLS,
     WRITE_FLAGS,
 )
 from hostler.sandbox.usage import ProcessUsage, format_mib
@@ -41,23 +43,33 @@ S_IFMT, DEVICES = 0o170000, (S_IFBLK, S_IFCHR)
 LARGE_SHARE = 8
 """The same as in launch_spec.py: requests over this part of the memory limit are reported."""
 FINISH_POLL_SECONDS = 0.002
-MAP_FIXED = 0x10
+MAP_KIND, MAP_SHARED_KINDS, MAP_FIXED = 0xF, (1, 3), 0x10
 
 Report = Callable[[str, str, str], None]
+
+
+class AuditNotes(NamedTuple):
+    """What is called while the caller waits."""
+
+    growth: Callable[[], None]
+    """Before a file is created or opened for writing."""
+    removal: Callable[[], None]
+    """Before a file may lose its name, or is made without one."""
+    shared: Callable[[int], None]
+    """Before so many bytes are mapped as shared memory."""
 
 
 class SyscallAudit:
     """The traced system calls of one sandbox.
 
-    `spec` comes from launch_spec.py. `before_growth` is called before a file is created or opened for
-    writing; `owns` returns whether a process id belongs to the sandbox.
+    `spec` comes from launch_spec.py; `owns` returns whether a process id belongs to the sandbox.
     """
 
     def __init__(
         self,
         spec: dict[str, Any],
         report: Report,
-        before_growth: Callable[[], None],
+        notes: AuditNotes,
         owns: Callable[[int], bool],
     ) -> None:
         self.calls: dict[int, str] = {call: name for name, call in spec["calls"].items()}
@@ -75,7 +87,7 @@ class SyscallAudit:
         self._data_bytes: int = spec["data_bytes"]
         self._max_open: int = spec["open_files"]
         self._report = report
-        self._before_growth = before_growth
+        self._notes = notes
         self._owns = owns
         self._root = -1
         self._plain_folders: set[bytes] = set()
@@ -103,11 +115,15 @@ class SyscallAudit:
         verb, follows = traced.verb, traced.follows
         if traced.flags is not None:
             flags = self._flags(pid, name, arguments[traced.flags])
+            if flags & O_UNNAMED:
+                self._notes.removal()
             if flags & O_PATH:
                 return
             verb, follows = "writing" if flags & WRITE_FLAGS else verb, not flags & os.O_NOFOLLOW
         if verb == "writing" or name in CREATING_CALLS:
-            self._before_growth()
+            self._notes.growth()
+        if name in REMOVING_CALLS:
+            self._notes.removal()
         if traced.kind is not None and arguments[traced.kind] & S_IFMT in DEVICES:
             self._report("refused", "device", "making a device is not allowed")
             return
@@ -167,6 +183,9 @@ class SyscallAudit:
     # -- memory and descriptors -------------------------------------------------------------------
 
     def _record_memory(self, pid: int, name: str, arguments: Sequence[int]) -> None:
+        if name == "mmap" and arguments[3] & MAP_KIND in MAP_SHARED_KINDS:
+            self._notes.shared(arguments[1])
+            return
         wanted = arguments[2] - arguments[1] if name == "mremap" else arguments[1]
         if name == "mmap" and arguments[3] & MAP_FIXED:
             return  # it replaces existing memory, which would count twice
@@ -214,6 +233,11 @@ class SyscallAudit:
     def namespace_pid(self, pid: int) -> int:
         """Return the process id as seen inside the sandbox."""
         return self._callers.namespace_pid(pid)
+
+    @property
+    def root(self) -> int:
+        """A descriptor of the sandbox's root folder; -1 if it has none of its own, or none is known yet."""
+        return self._root
 
     def adopt_root(self, pid: int) -> None:
         """Look up private folders through the root of this process from now on."""

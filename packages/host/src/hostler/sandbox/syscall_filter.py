@@ -21,6 +21,7 @@ AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 EAFNOSUPPORT = 97
 SOCK_STREAM, SOCK_SEQPACKET, TYPE_MASK = 1, 5, 0xF
 IPPROTO_TCP = 6
+SOL_SOCKET, SO_SNDBUF = 1, 7
 NEW_NAMESPACES = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 """The flags of clone that create a namespace: mount, cgroup, uts, ipc, user, pid, net."""
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
@@ -28,6 +29,9 @@ TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 PR_SET_DUMPABLE = 4
 """Would hide a process from others, including the shim: answered with success, but not done."""
 PROT_WRITE, MAP_KIND, MAP_PRIVATE = 2, 0xF, 2
+MAP_SHARED, MAP_SHARED_VALIDATE, MAP_HUGETLB = 1, 3, 0x40000
+CLONE_FILES, CLONE_THREAD, CLOSE_RANGE_UNSHARE = 0x400, 0x10000, 2
+ENOMEM, EINVAL, EOPNOTSUPP = 12, 22, 95
 UNSIGNED_MAX = 0xFFFFFFFF
 
 REPORTED = (
@@ -54,6 +58,10 @@ UNREPORTED = {
     "sched_setaffinity": EPERM,
     "process_mrelease": EPERM,
     "fchmodat2": ENOSYS,
+    # attributes may take up disk that no size of a file tells
+    "setxattr": EOPNOTSUPP,
+    "lsetxattr": EOPNOTSUPP,
+    "fsetxattr": EOPNOTSUPP,
     "setxattrat": ENOSYS,
     "removexattrat": ENOSYS,
 }
@@ -70,7 +78,7 @@ SIGNAL_CALLS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo
 """Also refused where Landlock cannot keep signals inside the sandbox."""
 OWNERSHIP_CALLS = (
     *("chmod", "fchmod", "fchmodat", "chown", "lchown", "fchown", "fchownat"),
-    *("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
+    *("removexattr", "lremovexattr", "fremovexattr"),
     *("utime", "utimes", "futimesat"),
 )
 """Also refused where the sandbox runs as the owner of visible files."""
@@ -94,6 +102,9 @@ class FilterOptions:
     """Calls that name files are reported and then continue (traced_syscalls.py)."""
     large_bytes: int = UNSIGNED_MAX
     """Requests for at least this much memory are reported as well."""
+    counts_memory: bool = False
+    """No control group counts the memory: shared mappings are reported as well, and buffers of sockets keep
+    their size."""
 
 
 def machine() -> str | None:
@@ -107,6 +118,7 @@ def filter_program(options: FilterOptions, processor: str, *, notify: bool) -> b
     """Return the filter program. With `notify` refused calls are decided and reported by the listener."""
     refused = NOTIFY if notify else refuse()
     rules = _usual_rules(options, processor, refused)
+    rules += _memory_rules(options, processor, traces=options.traces and notify)
     if not options.unix_sockets:
         # a pair of datagram sockets could send to any address
         kinds = (SOCK_STREAM, SOCK_SEQPACKET)
@@ -115,7 +127,7 @@ def filter_program(options: FilterOptions, processor: str, *, notify: bool) -> b
     if not options.namespaces:
         rules += _without_namespaces(options, processor, refused)
     if options.traces and notify:
-        rules += _traced(options, processor)
+        rules += [_rule(name, processor, NOTIFY) for name in PATH_CALLS]
     allowed = [found for name in ALLOWED if (found := number(name, processor)) is not None]
     return assemble(processor, [rule for rule in rules if rule is not None], allowed)
 
@@ -129,7 +141,14 @@ def _usual_rules(options: FilterOptions, processor: str, refused: int) -> list[R
     zero = (Case((Check(1, 0),), ALLOW),)
     rules += [_rule(name, processor, refused, zero) for name in OWN_PROCESS_SECOND]
     flags = tuple(Case((Check(0, flag, flag),), refused) for flag in NEW_NAMESPACES)
-    rules.append(_rule("clone", processor, ALLOW, flags))
+    # a thread with descriptors of its own, which are not looked at
+    alone = Case((Check(0, CLONE_THREAD, CLONE_THREAD | CLONE_FILES),), refuse(EINVAL))
+    rules.append(_rule("clone", processor, ALLOW, (*flags, alone)))
+    if options.counts_memory:  # a larger buffer is promised and not made
+        larger = (Case((Check(1, SOL_SOCKET), Check(2, SO_SNDBUF)), refuse(0)),)
+        rules.append(_rule("setsockopt", processor, ALLOW, larger))
+    unshared = (Case((Check(2, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE),), refuse(EINVAL)),)
+    rules.append(_rule("close_range", processor, ALLOW, unshared))
     codes = (TIOCSTI, TIOCLINUX, *(() if options.signals_scoped else (FIOSETOWN, SIOCSPGRP)))
     rules.append(_rule("ioctl", processor, ALLOW, tuple(Case((Check(1, code),), refused) for code in codes)))
     # 0: the default personality; all ones: a query
@@ -167,18 +186,28 @@ def _without_namespaces(options: FilterOptions, processor: str, refused: int) ->
     return rules
 
 
-def _traced(options: FilterOptions, processor: str) -> list[Rule | None]:
-    rules = [_rule(name, processor, NOTIFY) for name in PATH_CALLS]
-    for name, argument in zip(MEMORY_CALLS, (1, 2), strict=True):
-        sizes = (
-            Check(argument, 1, high=True, least=True),
-            Check(argument, min(options.large_bytes, UNSIGNED_MAX), least=True),
-        )
-        kinds = (
-            () if name == "mremap" else (Check(2, PROT_WRITE, PROT_WRITE), Check(3, MAP_PRIVATE, MAP_KIND))
-        )
-        rules.append(_rule(name, processor, ALLOW, tuple(Case((*kinds, size), NOTIFY) for size in sizes)))
-    return rules
+def _memory_rules(options: FilterOptions, processor: str, *, traces: bool) -> list[Rule | None]:
+    # pages of the machine's reserve, which are for the programs that it was made for
+    huge = (Case((Check(3, MAP_HUGETLB, MAP_HUGETLB),), refuse(ENOMEM)),)
+    if not traces:
+        return [_rule("mmap", processor, ALLOW, huge)]
+    kinds = (MAP_SHARED, MAP_SHARED_VALIDATE) if options.counts_memory else ()
+    shared = tuple(Case((Check(3, kind, MAP_KIND),), NOTIFY) for kind in kinds)
+    private = (Check(2, PROT_WRITE, PROT_WRITE), Check(3, MAP_PRIVATE, MAP_KIND))
+    large = tuple(Case((*private, size), NOTIFY) for size in _large(1, options))
+    remapped = tuple(Case((size,), NOTIFY) for size in _large(2, options))
+    return [
+        _rule("mmap", processor, ALLOW, (*huge, *shared, *large)),
+        _rule("mremap", processor, ALLOW, remapped),
+    ]
+
+
+def _large(argument: int, options: FilterOptions) -> tuple[Check, Check]:
+    """Return the checks for a size that is reported, of which one has to hold."""
+    return (
+        Check(argument, 1, high=True, least=True),
+        Check(argument, min(options.large_bytes, UNSIGNED_MAX), least=True),
+    )
 
 
 def traced_calls(processor: str) -> dict[str, int]:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 
 O_PATH = 0o10000000
 """Opens a path without access to its content."""
+O_UNNAMED = 0o20000000
+"""Makes a file without a name (O_TMPFILE)."""
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 MEMORY_CALLS = ("mmap", "mremap")
-"""Reported only for requests above a share of the memory limit."""
+"""Reported only for requests above a share of the memory limit, and for shared mappings where they count."""
 
 
 class TracedCall(NamedTuple):
@@ -63,3 +65,6 @@ CREATING_CALLS = frozenset(
     {"creat", "mkdir", "mkdirat", "mknod", "mknodat", "symlink", "symlinkat", "link", "linkat"}
 )
 """Calls that create files, besides opening for writing."""
+REMOVING_CALLS = frozenset({"unlink", "unlinkat", "rename", "renameat", "renameat2", "openat2"})
+"""Calls after which a file may have no name any more; openat2 has its flags in memory, where they may
+change."""

@@ -15,20 +15,22 @@ MAX_DEPTH = 200
 """Maximum nesting of folders: a walk keeps one descriptor per level open."""
 BLOCK_BYTES = 512
 """Unit of st_blocks."""
-THREADS_FIELD = 17
-"""Index in /proc/PID/stat, counted after the name."""
-SESSION_FIELD = 3
-"""Index in /proc/PID/stat, counted after the name."""
 DATA_FIELD = 5
 """Index in /proc/PID/statm: private writable memory, in pages."""
+SESSION_FIELD = 3
+"""Index in /proc/PID/stat, counted after the name."""
+OPEN_TRIES = 3
+EACCES, ELOOP = 13, 40
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ProcessUsage(NamedTuple):
-    """Totals over processes; `processes` includes threads, `memory` counts shared memory once per process.
+    """Totals over processes; `processes` includes threads, `memory` counts shared memory once per process,
+    and includes page tables, huge pages and what was swapped out.
 
-    `data` is the most writable memory of one process, `descriptors` the most descriptors of one (0 before
-    Linux 6.2).
+    `data` is the most writable memory of one process, `descriptors` the most descriptors of one, and
+    `all_descriptors` those of all.
     """
 
     pids: tuple[int, ...]
@@ -36,10 +38,7 @@ class ProcessUsage(NamedTuple):
     memory: int
     data: int = 0
     descriptors: int = 0
-
-    def exact_memory(self) -> int:
-        """Return the memory in bytes with shared memory counted once; slower than `memory`."""
-        return sum(_proportional_memory(pid) for pid in self.pids)
+    all_descriptors: int = 0
 
 
 def measure_processes(root: int, skipped: int) -> ProcessUsage:
@@ -52,15 +51,37 @@ def measure_processes(root: int, skipped: int) -> ProcessUsage:
         pids = descendants(root)[skipped:]
     else:
         pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())[1:]  # noqa: PTH208
-    threads = memory = data = descriptors = 0
+    threads = memory = data = most = descriptors = 0
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
-            threads += int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[THREADS_FIELD])
-            pages = _read(f"/proc/{pid}/statm").split()
-            memory += int(pages[1]) * PAGE_BYTES
-            data = max(data, int(pages[DATA_FIELD]) * PAGE_BYTES)
-            descriptors = max(descriptors, os.stat(f"/proc/{pid}/fd").st_size)  # noqa: PTH116 - as above
-    return ProcessUsage(tuple(pids), threads, memory, data, descriptors)
+            fields = status_of(pid)
+            threads += fields.get(b"Threads", 0)
+            memory += 1024 * sum(fields.get(name, 0) for name in _OCCUPIED)
+            data = max(data, 1024 * (fields.get(b"VmData", 0) + fields.get(b"VmStk", 0)))
+            held = descriptors_of(pid)
+            most, descriptors = max(most, held), descriptors + held
+    return ProcessUsage(tuple(pids), threads, memory, data, most, descriptors)
+
+
+_OCCUPIED = (b"VmRSS", b"VmPTE", b"VmSwap", b"HugetlbPages")
+
+
+def status_of(pid: int) -> dict[bytes, int]:
+    """Return the numbers in /proc/PID/status by name; sizes in KiB. Raises OSError."""
+    fields: dict[bytes, int] = {}
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        name, _, value = line.partition(b":")
+        number = value.split(None, 1)[:1]
+        if number and number[0].isdigit():
+            fields[name] = int(number[0])
+    return fields
+
+
+def descriptors_of(pid: int) -> int:
+    """Return how many descriptors a process has. Raises OSError."""
+    folder = f"/proc/{pid}/fd"
+    size = os.stat(folder).st_size  # noqa: PTH116 - pathlib would double the start-up time
+    return size or len(os.listdir(folder))  # noqa: PTH208 - before Linux 6.2
 
 
 def session_of(pid: int) -> int:
@@ -90,16 +111,6 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _proportional_memory(pid: int) -> int:
-    with suppress(OSError, ValueError, IndexError):
-        for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
-    with suppress(OSError, ValueError, IndexError):
-        return int(_read(f"/proc/{pid}/statm").split()[1]) * PAGE_BYTES
-    return 0
-
-
 class OpenFolder(NamedTuple):
     """A folder by a descriptor; the path is for people."""
 
@@ -116,10 +127,12 @@ def measure_folders(
 ) -> tuple[int, int]:
     """Return bytes on disk and number of entries; the walk ends once either exceeds its maximum.
 
-    `on_file_limit` is called with each file of `file_bytes` or more. Folders nested deeper than MAX_DEPTH are
-    not walked: then the count is more than `max_files`.
+    Files count by what is allocated, once for all of their names. `on_file_limit` is called with each file of
+    `file_bytes` or more. What cannot be looked into (folders nested deeper than MAX_DEPTH, or closed even to
+    their owner) makes the count more than `max_files`.
     """
     size = count = 0
+    linked: set[tuple[int, int]] = set()
     for top in folders:
         walk = Walk(top)
         try:
@@ -128,15 +141,20 @@ def measure_folders(
                     count += 1
                     with suppress(OSError):
                         status = entry.stat(follow_symlinks=False)
+                        if entry.is_dir(follow_symlinks=False):
+                            walk.descend_later(entry.name)
+                        elif status.st_nlink > 1:
+                            one = (status.st_dev, status.st_ino)
+                            if one in linked:
+                                continue
+                            linked.add(one)
                         size += status.st_blocks * BLOCK_BYTES
                         if file_bytes is not None and status.st_size >= file_bytes:
                             on_file_limit(f"{walk.path}/{entry.name}")
-                        if entry.is_dir(follow_symlinks=False):
-                            walk.descend_later(entry.name)
                     if count > max_files:
                         break
-                if walk.is_too_deep:
-                    count = max_files + 1
+            if walk.is_incomplete:
+                count = max_files + 1
         finally:
             walk.close()
     return size, count
@@ -149,7 +167,8 @@ class Walk:
     def __init__(self, top: str | OpenFolder) -> None:
         self._top = self.path = top if isinstance(top, str) else top.path
         self._at = None if isinstance(top, str) else top.fd
-        self.is_too_deep = False
+        self.is_incomplete = False
+        """A folder was nested too deep, or could not be opened."""
         self._fds: list[int] = []
         self._paths: list[str] = []
         self._left: list[list[str]] = [[self._top if self._at is None else "."]]
@@ -165,12 +184,18 @@ class Walk:
                 continue
             name = self._left[-1].pop()
             if len(self._fds) > MAX_DEPTH:
-                self.is_too_deep = True
-                return True
+                self.is_incomplete = True
+                continue
+            at = self._fds[-1] if self._fds else self._at
             try:
-                fd = os.open(name, _FOLDER, dir_fd=self._fds[-1] if self._fds else self._at)
-            except OSError:
-                continue  # removed meanwhile, or not readable
+                fd = _open_folder(name, at)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # removed meanwhile
+            except OSError as error:
+                if error.errno == ELOOP:
+                    continue  # replaced by a link
+                self.is_incomplete = True
+                continue
             self.path = f"{self._paths[-1]}/{name}" if self._paths else self._top
             self._fds.append(fd)
             self._paths.append(self.path)
@@ -180,9 +205,11 @@ class Walk:
 
     def entries(self) -> Iterator[os.DirEntry[str]]:
         """Yield the entries of the current folder."""
-        if not self.is_too_deep:
-            with suppress(OSError), os.scandir(self._fds[-1]) as entries:
+        try:
+            with os.scandir(self._fds[-1]) as entries:
                 yield from entries
+        except OSError:
+            self.is_incomplete = True
 
     @property
     def fd(self) -> int:
@@ -197,6 +224,21 @@ class Walk:
         """Close all open folders."""
         for fd in self._fds:
             os.close(fd)
+
+
+def _open_folder(name: str, at: int | None) -> int:
+    """Open a folder for reading; one that its owner has closed to itself is opened up. Raises OSError."""
+    with suppress(PermissionError):
+        return os.open(name, _FOLDER, dir_fd=at)
+    for _ in range(OPEN_TRIES):  # its owner may close it again
+        folder = os.open(name, _PLACE, dir_fd=at)
+        try:
+            os.chmod(f"/proc/self/fd/{folder}", 0o700)  # noqa: PTH101  by descriptor: never through a link
+        finally:
+            os.close(folder)
+        with suppress(PermissionError):
+            return os.open(name, _FOLDER, dir_fd=at)
+    raise PermissionError(EACCES, "it is closed to its owner", name)
 
 
 def _read(path: str) -> bytes:
