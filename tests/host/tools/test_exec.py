@@ -143,6 +143,40 @@ async def test_every_limit_is_reached_and_told(tmp_path: Path, mechanism: Mechan
         assert (told["exit_code"], told["stdout"]) == (0, "tidy\n"), told
 
 
+@every_mechanism
+async def test_commands_do_not_add_up_to_more_than_their_folder_may_hold(
+    tmp_path: Path, mechanism: Mechanism
+) -> None:
+    async with bench(tmp_path, mechanism, SMALL) as made:
+        told = await made.run("head -c 3000000 /dev/zero > first; head -c 3000000 /dev/zero > second")
+        assert told["limit"] == "disk"
+        (stored,) = await made.folders.found()
+        files = _files(made, stored.key)
+        held = sum(path.stat().st_blocks for path in files.iterdir())
+        for number in range(3):
+            told = await made.run(f"head -c 900000 /dev/zero > more{number}; mkdir -p a/b")
+            assert told["limit"] == "disk", told
+            assert "remove some" in told["note"]
+        assert sum(path.stat().st_blocks for path in files.iterdir()) <= held + 64
+        assert (await made.run("rm -rf first second more*"))["exit_code"] == 0
+        told = await made.run("echo new > new && cat new")
+        assert (told["exit_code"], told["stdout"]) == (0, "new\n"), told
+
+
+@every_mechanism
+async def test_a_folder_far_over_its_limit_gets_no_command_until_files_are_removed(
+    tmp_path: Path, mechanism: Mechanism
+) -> None:
+    async with bench(tmp_path, mechanism, SMALL) as made:
+        await made.run("true")
+        (stored,) = await made.folders.found()
+        (_files(made, stored.key) / "large").write_bytes(b"x" * (80 << 20))
+        with pytest.raises(PayloadTooLargeError, match="remove what is no longer needed"):
+            await made.run("true")
+        (_files(made, stored.key) / "large").unlink()
+        assert (await made.run("true"))["exit_code"] == 0
+
+
 async def test_a_folder_that_holds_too_much_in_the_end_says_so(tmp_path: Path) -> None:
     async with bench(tmp_path, None, SMALL) as made:
         told = await made.run("truncate -s 1500000 a b && ls")  # holes: nothing is on the disk yet

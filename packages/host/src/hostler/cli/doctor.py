@@ -38,6 +38,7 @@ NO_SANDBOX = (
     "rights of this user. In a container, allow user namespaces or use a kernel with Landlock"
 )
 PLUGIN_SECONDS = 60.0
+WIDTH = 22
 OLDEST_PYTHON = (3, 11)
 
 
@@ -69,7 +70,7 @@ def doctor(
     else:
         for finding in findings:
             mark, style = MARKS[finding.verdict]
-            write_indented([(f"{mark} ", style), (f"{finding.what:15}", "dim")], finding.text)
+            write_indented([(f"{mark} ", style), (f"{finding.what:{WIDTH}}", "dim")], finding.text)
     raise typer.Exit(FAILED if any(finding.verdict == "wrong" for finding in findings) else 0)
 
 
@@ -159,6 +160,7 @@ def _disk(folder: Path) -> Finding:
 
 async def _sandbox() -> list[Finding]:
     """Report what each sandbox mechanism enforces here for this user. The host uses the first that works."""
+    from hostler.sandbox.limit_reports import limit_reports
     from hostler.sandbox.probe import check_mechanisms, find_capabilities
 
     ground = await find_capabilities()
@@ -173,6 +175,9 @@ async def _sandbox() -> list[Finding]:
     ]
     if best is None:
         return [*findings, Finding("sandbox", "wrong", NO_SANDBOX)]
+    for report in limit_reports(ground, best):
+        verdict: Verdict = "ok" if report.is_exact else "note"
+        findings.append(Finding(f"limit: {report.limit}", verdict, report.text))
     if weakness := ground.weakness(best):
         return [*findings, Finding("sandbox", "note", f"plugins are {weakness}")]
     return [

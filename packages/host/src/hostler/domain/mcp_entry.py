@@ -22,6 +22,8 @@ McpEffect = Literal["default", "pure", "idempotent"]
 """Without `reconcilable`: an MCP server cannot be asked for the outcome of a call."""
 McpLevel = Literal["trusted", "sandboxed"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
+Processors = Annotated[float, msgspec.Meta(ge=0.05, le=10_000)]
+"""Processor time, in processors."""
 
 _SECRET_NAME = re.compile(r"authorization|cookie|token|secret|passw|api[-_]?key|credential", re.IGNORECASE)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
@@ -70,6 +72,8 @@ class McpEntry(Strict):
     """Processes and threads of a sandboxed command."""
     disk_mib: Annotated[int, msgspec.Meta(ge=1, le=1_048_576)] = 512
     """Limit for its own folder and those of `write` together."""
+    cpus: Processors | None = None
+    """Processor time of a sandboxed command, in processors; it runs on no more of them than that."""
     cwd: str | None = None
     """Working directory of the command; None: a separate folder below the data directory."""
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol
 import msgspec
 
 from hostler.domain.config_mistakes import Mistake
-from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.mcp_entry import McpEntry, Processors
 from hostler.domain.openapi_entry import OpenApiEntry
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
@@ -43,6 +43,8 @@ class ExecEntry(Strict):
     """Output limit of a command, stdout and stderr together."""
     memory_mib: Mebibytes = 512
     processes: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 64
+    cpus: Processors | None = None
+    """Processor time, in processors: 1.5 is one and a half of them; by default a fair share of all."""
     network: list[str] = []
     environment: dict[str, str] = {}
 

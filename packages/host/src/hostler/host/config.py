@@ -15,6 +15,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import WorkspaceEntry
 from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.endpoints import parse_host_port
+from hostler.domain.mcp_entry import Processors
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import Retention
@@ -41,7 +42,8 @@ class PluginLimitsEntry(Strict):
     disk_mib: Annotated[int, msgspec.Meta(ge=1)] | None = None
     files: Annotated[int, msgspec.Meta(ge=1)] | None = None
     tmp_mib: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    cpus: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    cpus: Processors | None = None
+    """Processor time, in processors: 1.5 is one and a half of them. It runs on no more of them than that."""
 
 
 class PluginEntry(Strict):

@@ -105,6 +105,7 @@ class McpProcesses:
                 memory_bytes=entry.memory_mib * MIB,
                 processes=entry.processes,
                 disk_bytes=entry.disk_mib * MIB,
+                cpus=entry.cpus,
             ),
         )
 

@@ -47,6 +47,9 @@ TMP_FOLDER_BYTES = 4096
 """Size of the folder used as /tmp where the sandbox has none; it counts as well."""
 SPARE_FILE_BYTES = 1024 * 1024
 """Allowance of a single file above the folder's limit, so that the folder's limit is reported."""
+EXCESS, EXCESS_BYTES, EXCESS_FILES = 2, 64 * 1024 * 1024, 1_000
+"""A folder with more than this many times its limit, and this much besides, gets no more commands: one command
+may exceed its limit by a file, and many may not add that up."""
 NO_LIMIT = 2**62
 _OWN_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR")
 
@@ -175,6 +178,8 @@ class ExecTools:
         await self._tidy(folder)
         free = await self._folders.in_thread(folder.free_bytes)
         held = await self._folders.in_thread(lambda: measure_folders([str(folder.path)], NO_LIMIT, NO_LIMIT))
+        if held[0] > EXCESS * most.size_bytes + EXCESS_BYTES or held[1] > EXCESS * most.files + EXCESS_FILES:
+            raise folder.full(FolderUsage(*held))
         where = await self._folders.in_thread(lambda: tree.info(arguments.folder))
         if where.type != "folder":
             raise InvalidArgumentError(f"folder {arguments.folder!r:.200} is a {where.type}, not a folder")
@@ -341,16 +346,18 @@ def _limits(
 ) -> SandboxLimits:
     """Return the limits. `held` is the current usage in bytes and entries, as the sandbox measures it.
 
-    A folder above its limit can still be cleaned up, but grows no further.
+    A folder above its limit can still be cleaned up: commands remove files in it, and write none.
     """
     size, count = held
+    is_over = size > most.size_bytes or count > most.files
     return SandboxLimits(
         memory_bytes=entry.memory_bytes,
         processes=entry.processes,
-        file_bytes=most.size_bytes + SPARE_FILE_BYTES,
+        file_bytes=0 if is_over else most.size_bytes + SPARE_FILE_BYTES,
         disk_bytes=min(max(most.size_bytes, size + TMP_FOLDER_BYTES), size + free),
         files=max(most.files, count + 1),
         tmp_bytes=min(most.size_bytes, TMP_MIB * 1024 * 1024),
+        cpus=entry.cpus,
         seconds=min(entry.seconds, arguments.seconds or entry.seconds),
         output_bytes=entry.output_bytes,
     )
