@@ -23,7 +23,9 @@ def limit_reports(capabilities: SandboxCapabilities, mechanism: Mechanism) -> li
     memory, pids, cpu = (groups.version(name) for name in ("memory", "pids", "cpu"))
     own_user = capabilities.has_own_users(mechanism)
     reports = [
-        LimitReport("memory", True, f"exact, by control groups (version {memory}), with all that the kernel holds")
+        LimitReport(
+            "memory", True, f"exact, by control groups (version {memory}), with all that the kernel holds"
+        )
         if memory
         else LimitReport("memory", False, f"by looks: {_LOOKS_AT_MEMORY}{_unseen_sockets(mechanism)}"),
         _processes(pids, own_user=own_user or namespaces),
@@ -36,9 +38,11 @@ def limit_reports(capabilities: SandboxCapabilities, mechanism: Mechanism) -> li
             "processors",
         ),
         LimitReport("disk", False, f"by looks: {_LOOKS_AT_DISK}"),
-        LimitReport("/tmp", True, "exact, by the size of the file system in memory, which counts as memory")
+        LimitReport(
+            "temporary files", True, "exact, by the size of the file system in memory, which counts as memory"
+        )
         if namespaces
-        else LimitReport("/tmp", False, "a folder of the workspace: counts as disk"),
+        else LimitReport("temporary files", False, "a folder of the workspace: counts as disk"),
         LimitReport("open files", True, "exact, per process, by the kernel"),
     ]
     if groups.groups is None or groups.why:
@@ -51,8 +55,8 @@ _LOOKS_AT_MEMORY = (
     "waits in sockets, 5 to 30 times a second; other memory of the kernel is not counted"
 )
 _LOOKS_AT_DISK = (
-    "what is allocated to files of the folders, and to files without a name that processes keep open or mapped, "
-    "5 to 200 times a second and before a file is created"
+    "what is allocated to files of the folders, and to files without a name that processes keep open or "
+    "mapped, 5 to 200 times a second and before a file is created"
 )
 _ADVICE = (
     "for exact limits run the host as a service with `Delegate=yes`, with `systemd-run --user --scope -p "

@@ -48,8 +48,8 @@ TMP_FOLDER_BYTES = 4096
 SPARE_FILE_BYTES = 1024 * 1024
 """Allowance of a single file above the folder's limit, so that the folder's limit is reported."""
 EXCESS, EXCESS_BYTES, EXCESS_FILES = 2, 64 * 1024 * 1024, 1_000
-"""A folder with more than this many times its limit, and this much besides, gets no more commands: one command
-may exceed its limit by a file, and many may not add that up."""
+"""A folder with more than this many times its limit, and this much besides, gets no more commands: one may
+exceed the limit by a file, and many may not add that up."""
 NO_LIMIT = 2**62
 _OWN_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR")
 
