@@ -107,8 +107,8 @@ def test_little_processor_time_is_what_the_kernel_takes_and_none_is_no_limit() -
 def test_all_sandboxes_together_leave_memory_and_time_to_the_host() -> None:
     assert shown(settings_of_all("memory", 2, 1000)[0]) == "memory.max=900"
     assert "memory.oom.group" not in [one.file for one in settings_of_all("memory", 2, 1000)]
-    assert shown(settings_of_all("cpu", 2, 0)[0]) == "cpu.weight=50?"
-    assert shown(settings_of_all("cpu", 1, 0)[0]) == "cpu.shares=512?"
+    assert shown(settings_of_all("cpu", 2, 0)[0]) == "cpu.weight=100?"
+    assert shown(settings_of_all("cpu", 1, 0)[0]) == "cpu.shares=1024?"
     assert settings_of_all("pids", 2, 0) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from hostler.domain.breaker import FAILURES_TO_OPEN, OPEN_SECONDS
 from hostler.plugins.limits import StartLimits
 from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import ConflictError, PluginCrashedError, PluginStartError
@@ -42,10 +44,21 @@ class WebsocketChannel:
         await self.socket.close(code, reason)
 
 
+class Clock:
+    """A clock that only moves when it is told to."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 @contextlib.asynccontextmanager
-async def listening(tmp_path: Path) -> AsyncIterator[tuple[Supervisor, str, asyncio.Queue[Any]]]:
+async def listening(
+    tmp_path: Path, clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[tuple[Supervisor, str, asyncio.Queue[Any]]]:
     """A host that takes everybody for `acme/far`; how each conversation ended goes into the queue."""
-    host = Supervisor(tmp_path, start_limits=StartLimits(rejoin_seconds=0.1))
+    host = Supervisor(tmp_path, start_limits=StartLimits(rejoin_seconds=0.1), clock=clock)
     ends: asyncio.Queue[Any] = asyncio.Queue()
 
     async def accept(socket: ServerConnection) -> None:
@@ -158,6 +171,35 @@ async def test_noise_closes_the_connection(tmp_path: Path) -> None:
         error = await ends.get()
         assert isinstance(error, PluginStartError)
         assert "not a JSON-RPC message" in error.message
+
+
+async def test_handshakes_that_fail_again_and_again_are_refused_for_a_while_until_one_works(
+    tmp_path: Path,
+) -> None:
+    clock = Clock()
+    async with listening(tmp_path, clock) as (host, url, ends):
+        for _ in range(FAILURES_TO_OPEN):
+            async with connect(url) as socket:
+                await socket.send("hello?")
+                assert isinstance(await ends.get(), PluginStartError)
+        async with connect(url) as socket:
+            refused = await ends.get()
+            assert isinstance(refused, ConflictError)
+            assert "failed too often" in refused.message
+            assert "try again in 60 s" in refused.message
+        assert "not a JSON-RPC message" in (host.status()[0].reason or "")
+        clock.now += OPEN_SECONDS
+        ready = asyncio.Event()
+        async with connect(url) as socket:
+            plugin = asyncio.create_task(far_plugin(socket, ready=ready.set))
+            await ready.wait()
+            while host.status()[0].state != "ready":
+                await asyncio.sleep(0.001)
+            connection = await host.connection("acme/far")
+            assert (await run(connection, "here")).texts == ["here"]
+            assert host.status()[0].reason is None
+            await socket.close()
+            await plugin
 
 
 async def test_a_remote_process_that_does_not_leave_a_run_is_cut_off_and_may_come_again(

@@ -18,7 +18,8 @@ import pytest
 from hostler.host.bundled import bundled
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.context import RunningPlugin
-from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, DEFAULT_START_LIMITS
+from hostler.plugins.environment import Environments
+from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, DEFAULT_START_LIMITS, StartLimits
 from hostler.plugins.source import Folder, SingleFile
 from hostler.plugins.startup import start_plugin
 from hostler.plugins.supervisor import Supervisor
@@ -188,6 +189,53 @@ async def test_plugins_kept_running_are_restarted_with_back_off_until_the_breake
         os.kill(pid, signal.SIGKILL)
         await notices.wait_for("started", 2)
         assert host.status()[1].restarts == 1
+
+
+async def test_a_start_that_fails_after_long_is_not_tried_again_soon(tmp_path: Path) -> None:
+    """Whatever it did meanwhile: it may have used a processor."""
+    clock = Clock()
+    tried = 0
+
+    async def start(*_: Any, **__: Any) -> Any:
+        nonlocal tried
+        tried += 1
+        clock.now += 11 if tried == 1 else 1
+        raise PluginStartError("it ended")
+
+    async with supervisor(tmp_path, clock=clock, start=start) as (host, _):
+        key = host.add(write_wire(tmp_path / "wire"))
+        for _ in range(3):
+            with pytest.raises(PluginStartError, match="it ended"):
+                await host.connection(key)
+        assert tried == 1
+        assert host.status()[0].state == "failed"
+        clock.now += 60
+        with pytest.raises(PluginStartError, match="it ended"):
+            await host.connection(key)
+        assert tried == 2
+
+
+async def test_few_environments_are_built_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    building = most = 0
+    go = asyncio.Event()
+
+    async def build(_: Environments, target: Path, *__: Any) -> None:
+        nonlocal building, most
+        building += 1
+        most = max(most, building)
+        if building == 2:
+            go.set()
+        await go.wait()
+        await asyncio.sleep(0)
+        building -= 1
+        (target / "bin").mkdir(parents=True)
+
+    monkeypatch.setattr(Environments, "_build", build)
+    environments = Environments(tmp_path, StartLimits())
+    async with asyncio.timeout(110):
+        wanted = [environments.python_for([f"package{n}"], base=tmp_path) for n in range(7)]
+        await asyncio.gather(*wanted)
+    assert most == 2
 
 
 async def test_a_plugin_that_falls_over_again_and_again_is_started_after_growing_waits(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.plugins.tool_list import MAX_DESCRIPTION_CHARS, MAX_TOOLS, read_tools
+from hostler.plugins.tool_list import MAX_DESCRIPTION_CHARS, MAX_TOOLS, MAX_TOOLS_BYTES, read_tools
 from hostler_protocol.manifest import ToolList
 from support.samples import JSON
 
@@ -56,6 +56,18 @@ def test_a_flood_of_tools_is_cut_and_told() -> None:
     tools, warnings = read_tools(listed(*({**GOOD, "name": f"t{n}"} for n in range(MAX_TOOLS + 50))))
     assert len(tools) == MAX_TOOLS
     assert warnings == [f"{MAX_TOOLS + 50} tools are listed; the first {MAX_TOOLS} count"]
+
+
+def test_manifests_that_would_take_long_to_check_are_left_out() -> None:
+    """At each start, so that a plugin that ends after it could keep the host busy."""
+    large = {f"p{n}": {"type": "string"} for n in range(3000)}
+    tools = [
+        {**GOOD, "name": f"t{n}", "parameters": {"type": "object", "properties": large}} for n in range(60)
+    ]
+    size = len(msgspec.json.encode(tools[0]))
+    kept, warnings = read_tools(listed(*tools))
+    assert len(kept) == MAX_TOOLS_BYTES // size
+    assert warnings == [f"tool {len(kept) + 1} and later ones skipped: over {MAX_TOOLS_BYTES:,} bytes in all"]
 
 
 @given(st.lists(JSON | st.fixed_dictionaries({"name": JSON, "parameters": JSON}), max_size=4))

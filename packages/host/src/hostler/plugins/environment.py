@@ -48,6 +48,7 @@ class Environments:
         self.folder = folder
         self.limits = limits
         self._used: set[Path] = set()
+        self._room = asyncio.Semaphore(limits.environment_builds)
 
     async def python_for(self, requires: Sequence[str], *, base: Path, allowed: Collection[str] = ()) -> str:
         """Return the interpreter for these requirements; without any, the host's own.
@@ -67,7 +68,8 @@ class Environments:
         python = target / "bin" / "python"
         if not target.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            async with _lock(self.folder / f"{target.name}.lock", self.limits.environment_build_seconds):
+            lock = _lock(self.folder / f"{target.name}.lock", self.limits.environment_build_seconds)
+            async with self._room, lock:
                 if not target.exists():
                     await self._build(target, requires, listed, base)
                     await asyncio.to_thread(self._sweep)
@@ -90,7 +92,8 @@ class Environments:
             await asyncio.to_thread(os.sync)  # so that it is whole after a crash
             (building / "environment").rename(target)
         except TimeoutError:
-            raise PluginStartError(f"its environment was not built within {seconds:g} s") from None
+            text = f"its environment was not built within {seconds:g} s"
+            raise PluginStartError(text, lasting=True) from None
         except OSError as error:
             raise PluginStartError(f"its environment cannot be built: {error}") from error
         finally:

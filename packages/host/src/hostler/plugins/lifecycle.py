@@ -85,12 +85,14 @@ class PluginLifecycle:
 
     async def _start(self, source: Folder | SingleFile) -> PluginConnection:
         await self._may_start()
+        began = self.context.clock()
         try:
             running = await self.context.start(
                 self.key, source, self.context, spawn=self._spawn, on_violation=self._on_violation
             )
         except HostlerError as error:
-            lasting = isinstance(error, PluginError) and bool(error.details.get("lasting"))
+            costly = self.context.clock() - began >= self.context.start_limits.costly_seconds
+            lasting = costly or (isinstance(error, PluginError) and bool(error.details.get("lasting")))
             raise self._start_failed(error.message, lasting=lasting) from error
         except Exception as error:
             # any error caused by a plugin's files: this plugin does not start, and the host continues
@@ -209,8 +211,18 @@ class PluginLifecycle:
 
     # -- remote -----------------------------------------------------------------------------------
 
+    def connect_failed(self, reason: str) -> None:
+        """Note that a remote process did not get through its handshake."""
+        self.breaker = self.breaker.failed(self.context.clock(), reason)
+
+    def connect_wait_seconds(self) -> float:
+        """Return for how long no remote process may connect: each handshake costs this host some work."""
+        now = self.context.clock()
+        return self.breaker.wait_seconds(now) if self.breaker.refuses(now) else 0.0
+
     def attach(self, running: RunningPlugin) -> None:
         """Take over the connection of a remote plugin process after its handshake."""
+        self.breaker = CLOSED
         self._last_version = running.connection.version
         self._warnings = tuple(running.connection.warnings)
         self._take(running)

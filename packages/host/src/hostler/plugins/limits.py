@@ -79,6 +79,10 @@ class StartLimits:
     """After living this long a process's earlier failures are forgotten."""
     rejoin_seconds: float = 15.0
     """How long runs wait for a remote process that was lost, or has not connected since the host started."""
+    costly_seconds: float = 10.0
+    """A start that fails after this long is not tried again soon: it may have used a processor meanwhile."""
+    environment_builds: int = 2
+    """Environments built at once; other plugins wait for theirs."""
     environment_build_seconds: float = 900.0
     environment_idle_seconds: float = 30 * 24 * 3600.0
     """An environment unused for this long is removed."""

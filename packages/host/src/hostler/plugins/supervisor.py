@@ -270,7 +270,8 @@ class Supervisor:
     async def serve_remote(self, plugin_key: str, channel: Channel) -> None:
         """Serve a remote plugin process until it disconnects. Its token is bound to `plugin_key`.
 
-        Raises ConflictError for a second connection of a plugin, PluginStartError if the handshake fails.
+        Raises ConflictError for a second connection of a plugin, and after many failed handshakes for a
+        while; PluginStartError if the handshake fails.
         """
         self.expect(plugin_key)
         life = self._life(plugin_key)
@@ -278,12 +279,19 @@ class Supervisor:
             raise ConflictError(f"plugin {plugin_key} runs on this host; it cannot connect from elsewhere")
         if life.is_connected or life.is_connecting:
             raise ConflictError(f"plugin {plugin_key} is already connected; one connection is allowed")
+        if (rest := life.connect_wait_seconds()) > 0:
+            reason = life.breaker.reason
+            raise ConflictError(f"plugin {plugin_key} failed too often ({reason}): try again in {rest:.0f} s")
         connection = PluginConnection(plugin_key, limits=self._context.connection_limits)
         transport = RemoteTransport(channel, connection)
         life.is_connecting = True
         try:
             async with transport.running():
-                await connection.open(transport)
+                try:
+                    await connection.open(transport)
+                except PluginStartError as error:
+                    life.connect_failed(error.message)
+                    raise
                 if self._plugins.get(plugin_key) is not life:
                     raise ConflictError(f"plugin {plugin_key} was replaced or removed while it connected")
                 life.attach(RunningPlugin(connection, transport, self._context.clock()))

@@ -13,6 +13,8 @@ from hostler_protocol.manifest import ToolList, ToolManifest
 
 MAX_TOOLS = 256
 """Tools of one plugin."""
+MAX_TOOLS_BYTES = 1024 * 1024
+"""Manifests of one plugin's tools together: they are checked at each start, a MiB in some seconds."""
 MAX_DESCRIPTION_CHARS = 8_000
 """A description is sent to models with every request."""
 
@@ -25,7 +27,12 @@ def read_tools(listed: ToolList) -> tuple[dict[str, ToolManifest], list[str]]:
     warnings: list[str] = []
     if len(listed.tools) > MAX_TOOLS:
         warnings.append(f"{len(listed.tools)} tools are listed; the first {MAX_TOOLS} count")
+    room = MAX_TOOLS_BYTES
     for index, raw in enumerate(listed.tools[:MAX_TOOLS], 1):
+        room -= len(raw)
+        if room < 0:
+            warnings.append(f"tool {index} and later ones skipped: over {MAX_TOOLS_BYTES:,} bytes in all")
+            break
         try:
             manifest = msgspec.json.decode(raw, type=ToolManifest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

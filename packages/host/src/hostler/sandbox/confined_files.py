@@ -4,7 +4,7 @@ Usage: `python -I -S confined_files.py SPEC COMMAND...`.
 
 SPEC is JSON with the lists `read`, `write` and `devices`, as in confine.py. For programs of the host that
 process untrusted input and need full network access, which no sandbox gives. Landlock restricts the files; a
-kernel without it restricts nothing. The command is killed when its parent ends.
+kernel without it restricts nothing. The command is killed when its parent ends, and has a lower priority.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 MIN_LANDLOCK = 3
 """The same as in capabilities.py."""
+NICE = 10
+"""What is installed must not slow down what runs: a tenth of the weight of others."""
 
 
 def main() -> None:
     """Restrict this process, then execute the command."""
     order, *command = sys.argv[1:]
+    os.nice(NICE)
     if sys.platform == "linux":
         sys.path.append(str(Path(__file__).parents[2]))
         from hostler.sandbox.confine import landlock_version, prctl, restrict_files  # noqa: PLC0415

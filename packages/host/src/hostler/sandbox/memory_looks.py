@@ -107,7 +107,7 @@ class MemoryLooks:
                 if not own:
                     continue  # that of the machine
                 size += (found.f_blocks - found.f_bfree) * found.f_frsize
-                files += max(0, found.f_files - found.f_ffree)
+                files += max(0, found.f_files - found.f_ffree - 1)  # the folder itself
         self.tmp = TmpUsage(size, files)
 
     def rough(self, usage: ProcessUsage) -> int:
