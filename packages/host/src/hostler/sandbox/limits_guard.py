@@ -199,7 +199,8 @@ class LimitsGuard:
         number, pid, _, call, _, _, *arguments = _QUESTION.unpack(buffer)
         audit = self._audit
         if call in audit.calls:
-            audit.adopt_root(pid)
+            if audit.root < 0 and audit.adopt_root(pid):
+                self._memory.look_at_tmp(audit.root)
             audit.record(pid, call, arguments, lambda: self._is_waiting(number))
             if self.limit_reached is None:  # else it waits to be killed
                 self._send(_ANSWER.pack(number, 0, 0, CONTINUE))

@@ -92,9 +92,11 @@ class MemoryLooks:
         self.shared = SharedMappings()
         self.sockets = SocketMemory()
         self.tmp = TmpUsage()
+        self._files_before: int | None = None
 
     def look_at_tmp(self, root: int) -> None:
-        """Measure the files in memory below the root folder of the sandbox, a descriptor."""
+        """Measure the files in memory below the root folder of the sandbox, a descriptor. The first time
+        nothing has run in it yet, and what is there belongs to its mounts."""
         size = files = 0
         for path in ("tmp", "dev/shm"):
             with suppress(OSError):
@@ -107,8 +109,10 @@ class MemoryLooks:
                 if not own:
                     continue  # that of the machine
                 size += (found.f_blocks - found.f_bfree) * found.f_frsize
-                files += max(0, found.f_files - found.f_ffree - 1)  # the folder itself
-        self.tmp = TmpUsage(size, files)
+                files += max(0, found.f_files - found.f_ffree)
+        if self._files_before is None:
+            self._files_before = files
+        self.tmp = TmpUsage(size, max(0, files - self._files_before))
 
     def rough(self, usage: ProcessUsage) -> int:
         """Return at least what is occupied, from numbers that cost little."""

@@ -239,11 +239,13 @@ class SyscallAudit:
         """A descriptor of the sandbox's root folder; -1 if it has none of its own, or none is known yet."""
         return self._root
 
-    def adopt_root(self, pid: int) -> None:
-        """Look up private folders through the root of this process from now on."""
-        if self._root < 0 and self._private:
+    def adopt_root(self, pid: int) -> bool:
+        """Look up private folders through the root of this process from now on; return whether it has
+        any."""
+        if self._private:
             with suppress(OSError):
                 self._root = os.open(f"{pid}/root", os.O_PATH | os.O_CLOEXEC, dir_fd=self._callers.proc)
+        return self._root >= 0
 
     def flush(self) -> None:
         """Start the look-up of queued paths; forget cached paths and processes, which may have changed."""
