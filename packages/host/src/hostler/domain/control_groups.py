@@ -16,8 +16,8 @@ PERIOD_MICROSECONDS = 100_000
 MIN_QUOTA_MICROSECONDS = 1_000
 """The least quota that the kernel takes."""
 SHARE_OF_ALL = {2: ("cpu.weight", "100"), 1: ("cpu.shares", "1024")}
-"""All sandboxes of a host together: the weight of one ordinary group or program, spread over all processors. So
-a host, which needs one of them, gets two thirds of it at least, and of more than two processors more."""
+"""All sandboxes of a host together: the weight of one ordinary group or program, spread over all processors.
+So a host, which needs one of them, gets two thirds of it at least, and of more than two processors more."""
 SHARE_OF_SHIM = {2: ("cpu.weight", "1000"), 1: ("cpu.shares", "10240")}
 """The shim within the share of its sandbox, so that limits are watched however busy the sandbox is."""
 MEMORY_SHARE = 0.9
