@@ -270,6 +270,35 @@ async def keep_secrets(served: Served) -> None:
         await served.host.secrets.set(workspace, "workspace", name, SECRET, workspace)
 
 
+async def test_what_another_workspace_has_is_answered_like_what_nobody_has(tmp_path: Path) -> None:
+    """Every route that reads or deletes by an id: a foreign one, and one that does not exist."""
+    absent = Things(**dict.fromkeys(Things.__dataclass_fields__, "absent-from-everywhere"))
+
+    async def scenario(served: Served) -> None:
+        ours, _ = await fill(served, WORKSPACE, "ours")
+        theirs, foreign = await fill(served, OTHER, SECRET)
+        tried = set()
+        for endpoint in ENDPOINTS:
+            named = set(endpoint.parameters) & set(Things.__dataclass_fields__)
+            if endpoint.method not in ("GET", "DELETE") or not named:
+                continue
+            answers = set()
+            for things in (foreign, absent):
+                path = endpoint.path.format(**{**dict.fromkeys(endpoint.parameters, "1"), **vars(things)})
+                answer = await ours.request(endpoint.method, path)
+                text = answer.text
+                for name in named:
+                    text = text.replace(getattr(things, name), "<it>")
+                answers.add((answer.status_code, text))
+            assert len(answers) == 1, (endpoint.name, answers)
+            tried.add(endpoint.name)
+        assert {"get_run", "get_pause", "revoke_key", "remove_member", "explain_call"} <= tried
+        await ours.aclose()
+        await theirs.aclose()
+
+    await _with(tmp_path, scenario)
+
+
 async def snapshot(client: httpx.AsyncClient) -> dict[str, str]:
     """All that a workspace can read of itself."""
     paths = [

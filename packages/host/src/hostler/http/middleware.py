@@ -183,13 +183,18 @@ async def admit(state: AppState, request: ApiRequest) -> None:
     UnauthenticatedError without a valid one; RateLimitedError over its rate; UnauthorizedError for a write of
     a session that another site may have sent.
     """
-    authorization, token = request.headers.get("authorization"), None
-    if authorization is None:
+    if "authorization" not in request.headers:
         token = state.sessions.token_of(request.headers)
-    if token is None:
-        request.holder = await state.keys.authenticate(authorization, request.address)
-    else:
-        request.holder = await _person(state, request, token)
+        if token is not None:
+            await _admit_session(state, request, token)
+            return
+    await admit_key(state, request)
+
+
+async def admit_key(state: AppState, request: ApiRequest) -> None:
+    """Authenticate the caller by key alone: browsers open WebSockets of other sites with cookies."""
+    authorization = request.headers.get("authorization")
+    request.holder = await state.keys.authenticate(authorization, request.address)
     _take_rate(state, request.holder)
 
 
@@ -198,12 +203,14 @@ async def admit_person(state: AppState, request: ApiRequest) -> None:
     token = state.sessions.token_of(request.headers)
     if token is None:
         raise UnauthenticatedError("this is for people who have signed in: keys are not taken here")
-    request.holder = await _person(state, request, token)
+    await _admit_session(state, request, token)
+
+
+async def _admit_session(state: AppState, request: ApiRequest, token: str) -> None:
+    request.holder = await state.sessions.authenticate(
+        token, request.method, request.headers, request.address
+    )
     _take_rate(state, request.holder)
-
-
-async def _person(state: AppState, request: ApiRequest, token: str) -> KeyHolder:
-    return await state.sessions.authenticate(token, request.method, request.headers, request.address)
 
 
 def _take_rate(state: AppState, holder: KeyHolder) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.auth import require_right
-from hostler.http.middleware import admit
+from hostler.http.middleware import admit_key
 from hostler.http.open_keys import ENDED
 from hostler.http.problems import PROBLEM_TYPE, encode_problem, problem_of, status_of
 from hostler.http.request import ApiRequest, headers_of
@@ -91,7 +91,7 @@ async def serve(state: AppState, path: str, scope: Scope, receive: Receive, send
     try:
         if path != PATH:
             raise NotFoundError(f"there is no WebSocket at {path}; there is one at {PATH}")
-        await admit(state, request)
+        await admit_key(state, request)
         plugin = _plugin_of(request)
         async with state.open_keys.held(request.holder, before=channel.refuse):
             await state.host.supervisor.serve_remote(plugin, channel)

@@ -1,0 +1,218 @@
+"""Every HTTP route by every kind of key, against a host: none lets in whom the table does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hostler.domain.members import ROLE_RIGHTS, ROLES, MemberRole
+from hostler.domain.sign_in import Person
+from hostler.http import auth
+from hostler.http.app import ENDPOINTS
+from hostler.http.auth import RIGHTS
+from hostler.http.endpoint import Endpoint
+from hostler.http.sessions import SAFE_METHODS, csrf_token
+from hostler.storage.port import Tx
+from hostler.storage.stores import api_keys, members, sessions
+from support.identity_provider import SECRET
+from support.route_walk import ALONE, ONLY_WRITES, REFUSED, WIDE, expected, path_of
+from support.sign_in_desk import Desk, desk
+
+NOT_LET_IN = {401, 403}
+STREAMED = {"connect_plugin"}
+"""Answered before the right is looked at: 426, without a WebSocket."""
+
+
+@dataclass
+class Visitor:
+    """A kind of key, as the headers that it sends."""
+
+    headers: dict[str, str]
+    write: dict[str, str] = field(default_factory=dict)
+    """Further headers of writes."""
+
+    def of(self, endpoint: Endpoint) -> dict[str, str]:
+        return self.headers | ({} if endpoint.method in SAFE_METHODS else self.write)
+
+
+def bearer(token: str) -> Visitor:
+    return Visitor({"authorization": f"Bearer {token}"})
+
+
+async def ask(client: httpx.AsyncClient, endpoint: Endpoint, visitor: Visitor) -> httpx.Response:
+    body: dict[str, Any] = {"json": {}} if endpoint.reads_body else {}
+    return await client.request(endpoint.method, path_of(endpoint), headers=visitor.of(endpoint), **body)
+
+
+def is_let_in(endpoint: Endpoint, answer: httpx.Response) -> bool:
+    """Whether the request came to the route: a 403 of the route itself is about something else."""
+    if answer.status_code == 401:
+        return False
+    if answer.status_code == 403:
+        problem = answer.json()
+        refused = problem["details"].get("right") == endpoint.right and endpoint.right is not None
+        return not refused and "another site" not in problem["detail"]
+    return True
+
+
+def person(sub: str) -> Person:
+    return Person("issuer", f"oidc:issuer:{sub}", sub, None, frozenset())
+
+
+class Cast:
+    """Everybody who comes to the host."""
+
+    def __init__(self, made: Desk) -> None:
+        self._made = made
+        self._number = 0
+
+    async def write(self, work: Callable[[Tx], Any]) -> Any:
+        return await self._made.served.host.db.write(work)
+
+    async def session(self, role: MemberRole = "administrator") -> tuple[Visitor, str, Any]:
+        """A new member with a session: the visitor, the session's id, the member."""
+        self._number += 1
+        number = self._number
+
+        def work(tx: Tx) -> Any:
+            (member,) = members.admit(tx, person(f"p{number}"), {"default": role}).members
+            session, token, _ = sessions.create(
+                tx,
+                "default",
+                member.member_id,
+                f"session-{number}",
+                provider="corp",
+                issuer=self._made.provider.issuer,
+                agent="test",
+                seconds=3600,
+                idle_seconds=3600,
+            )
+            return member, session.session_id, token
+
+        member, session_id, token = await self.write(work)
+        proof = {"origin": self._made.entry.origin, "x-csrf-token": csrf_token(token)}
+        return Visitor({"cookie": f"hostler-session={token}"}, proof), session_id, member
+
+    async def refused(self) -> dict[str, Visitor]:
+        served = self._made.served
+        session, ended, member = await self.session()
+        over, over_id, _ = await self.session()
+        gone = await self.write(lambda tx: members.admit(tx, person("gone"), {"default": "owner"}).members[0])
+
+        def work(tx: Tx) -> dict[str, str]:
+            tokens = {}
+            for kind in ("revoked", "expired"):
+                key, tokens[kind] = api_keys.create(
+                    tx, "default", name="k", subject="k", rights=["installation"], expires_at=tx.now + 60_000
+                )
+                if kind == "revoked":
+                    api_keys.revoke(tx, "default", key.key_id)
+            _, tokens["removed"] = api_keys.create(
+                tx, "default", name="k", subject="k", rights=["admin"], member_id=gone.member_id
+            )
+            members.remove(tx, gone, by="test")
+            sessions.revoke(tx, "default", over_id)
+            return tokens
+
+        tokens = await self.write(work)
+        served.server.app.state.keys._now = lambda: 4_000_000_000.0
+        del ended, member
+        return {
+            "none": Visitor({}),
+            "wrong": bearer("hostler_" + "x" * 43),
+            "revoked": bearer(tokens["revoked"]),
+            "expired": bearer(tokens["expired"]),
+            "run token": bearer("hostler_run_" + "x" * 43),
+            "removed member's key": bearer(tokens["removed"]),
+            "session over": over,
+            "no CSRF": Visitor(session.headers, {**session.write, "x-csrf-token": ""}),
+            "other origin": Visitor(session.headers, {**session.write, "origin": "https://evil.example"}),
+        }
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTLER_TEST_CLIENT_SECRET", SECRET)
+    monkeypatch.setattr(auth, "FAILED_AUTH_BURST", 100_000.0)
+
+
+def test_each_right_is_decided() -> None:
+    """A right that is added is in none of the wide ones before somebody says so here."""
+    assert WIDE["installation"] == RIGHTS
+    assert WIDE["admin"] == RIGHTS - {"installation"}
+    assert set(ALONE) == RIGHTS
+    for role in ROLES:
+        assert ROLE_RIGHTS[role] <= RIGHTS
+    for endpoint in ENDPOINTS:
+        assert endpoint.right is None or endpoint.right in RIGHTS
+        assert not (endpoint.signed_in and endpoint.right is not None), endpoint.name
+
+
+async def test_no_route_lets_in_a_key_that_is_none(tmp_path: Path) -> None:
+    async with asyncio.timeout(200), desk(tmp_path) as made:
+        visitors = await Cast(made).refused()
+        assert set(visitors) == set(REFUSED)
+        async with made.served.as_key(None) as client:
+            for kind, visitor in visitors.items():
+                for endpoint in ENDPOINTS:
+                    if kind in ONLY_WRITES and endpoint.method in SAFE_METHODS:
+                        continue
+                    if expected(endpoint).open:
+                        continue
+                    answer = await ask(client, endpoint, visitor)
+                    assert answer.status_code in NOT_LET_IN, (kind, endpoint.name, answer.text)
+                    if kind not in ONLY_WRITES:
+                        assert answer.status_code == 401, (kind, endpoint.name)
+
+
+async def test_each_right_alone_opens_its_own_routes_and_no_other(tmp_path: Path) -> None:
+    async with asyncio.timeout(230), desk(tmp_path) as made:
+        for right in ALONE:
+            token = await made.served.key("default", right)
+            async with made.served.as_key(None) as client:
+                for endpoint in ENDPOINTS:
+                    answer = await ask(client, endpoint, bearer(token))
+                    assert answer.status_code < 500, (right, endpoint.name, answer.text)
+                    let_in = is_let_in(endpoint, answer)
+                    assert let_in == expected(endpoint).lets_in(right), (right, endpoint.name, answer.text)
+
+
+@pytest.mark.parametrize("kind", ["plugin token", "personal key"])
+async def test_a_key_has_no_more_than_its_holder(tmp_path: Path, kind: str) -> None:
+    async with asyncio.timeout(200), desk(tmp_path) as made:
+        if kind == "plugin token":
+            token = await made.served.key("default", "plugins:connect", plugin="acme/far")
+            rights = {"plugins:connect"}
+        else:  # a personal key that says more than its member's role
+            _, _, member = await Cast(made).session("reader")
+            more = {"rights": ["admin"], "member_id": member.member_id}
+            token = await made.served.key("default", **more)
+            rights = set()
+        async with made.served.as_key(None) as client:
+            for endpoint in ENDPOINTS:
+                answer = await ask(client, endpoint, bearer(token))
+                who = expected(endpoint)
+                assert is_let_in(endpoint, answer) == (who.open or bool(rights & who.rights)), endpoint.name
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_session_opens_what_its_role_has_and_the_routes_for_people(
+    tmp_path: Path, role: MemberRole
+) -> None:
+    async with asyncio.timeout(200), desk(tmp_path) as made:
+        cast = Cast(made)
+        visitor, _, _ = await cast.session(role)
+        async with made.served.as_key(None) as client:
+            for endpoint in ENDPOINTS:
+                who = expected(endpoint)
+                answer = await ask(client, endpoint, visitor)
+                wanted = who.open or who.people or bool(who.rights & ROLE_RIGHTS[role])
+                assert is_let_in(endpoint, answer) == wanted, (role, endpoint.name, answer.text)
+                if endpoint.name == "sign_out":
+                    visitor, _, _ = await cast.session(role)

@@ -1,0 +1,78 @@
+"""Every HTTP route and every kind of key: who is let in. The table behind docs/gates.md, and its test.
+
+The routes are those of the application, each with the right that it declares. What a kind of key may do is
+written here once more, by hand: a right that is added has to be decided here before the test passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hostler.http.auth import RIGHTS
+from hostler.http.endpoint import Endpoint
+
+WIDE = {"admin": RIGHTS - {"installation"}, "installation": RIGHTS}
+"""Rights that hold others."""
+REFUSED = {
+    "none": "no key and no session",
+    "wrong": "a key that there is not",
+    "revoked": "a key that was revoked",
+    "expired": "a key whose time is over",
+    "run token": "the token of a run, which is good for its own MCP server",
+    "removed member's key": "the personal key of a member who was removed",
+    "session over": "a session that was ended",
+    "no CSRF": "a valid session, whose write lacks X-CSRF-Token",
+    "other origin": "a valid session, whose write has the Origin of another site",
+}
+"""Kinds that no route with a right lets in; the last two only for writes."""
+ONLY_WRITES = frozenset({"no CSRF", "other origin"})
+ALONE = tuple(sorted(RIGHTS))
+"""Each right as the only one of a key."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Who is let in to one route."""
+
+    open: bool
+    """Nobody needs a key."""
+    people: bool
+    """People with a session alone."""
+    rights: frozenset[str]
+    """The rights each of which is enough."""
+
+    def lets_in(self, kind: str) -> bool:
+        """Whether a kind of `REFUSED`, or a key with this right alone, is let in."""
+        return self.open or kind in self.rights
+
+
+def expected(endpoint: Endpoint) -> Expected:
+    """Who is let in to a route, by what it declares."""
+    right = endpoint.right
+    rights = {right} | {wide for wide, held in WIDE.items() if right in held} if right else set()
+    return Expected(right is None and not endpoint.signed_in, endpoint.signed_in, frozenset(map(str, rights)))
+
+
+def path_of(endpoint: Endpoint) -> str:
+    """A path of the route, with parameters that name nothing."""
+    path = endpoint.path
+    for name in endpoint.parameters:
+        path = path.replace(f"{{{name}}}", "no-such-thing")
+    return path
+
+
+def rows(endpoints: Sequence[Endpoint]) -> list[list[str]]:
+    """The table: method, path, and who is let in."""
+    found = []
+    for endpoint in endpoints:
+        who = expected(endpoint)
+        if who.open:
+            let_in = "everybody"
+        elif who.people:
+            let_in = "people with a session"
+        else:
+            own = [f"`{endpoint.right}`"]
+            let_in = ", ".join(own + [f"`{right}`" for right in sorted(who.rights - {str(endpoint.right)})])
+        found.append([endpoint.method, f"`{endpoint.path}`", let_in])
+    return found
