@@ -213,6 +213,7 @@ def test_a_stored_plugin_entry_is_what_was_applied_in_every_field() -> None:
         level="trusted",
         network=["example.com:443"],
         allow_requires=["./wheels/tiny-1.0-py3-none-any.whl"],
+        pin=True,
         limits=PluginLimitsEntry(memory_mib=64),
     )
     plain = PluginEntry(path="/srv/echo")

@@ -120,6 +120,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "get_plugin": (get("/v1/plugins/test%2Fpuppet"), 200),
     "get_plugin_logs": (get("/v1/plugins/test%2Fpuppet/logs"), 403),
     "restart_plugin": (send("POST", "/v1/plugins/test%2Fpuppet/restart"), 403),
+    "confirm_plugin": (send("POST", "/v1/plugins/test%2Fpuppet/confirm", json={"digest": "x"}), 403),
     "list_runners": (get("/v1/runners"), 200),
     "get_runner": (get("/v1/runners/plugin%3Atest%2Fpuppet%2Fdefault"), 200),
     "list_models": (get("/v1/models"), 200),

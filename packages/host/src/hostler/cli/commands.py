@@ -98,7 +98,9 @@ COMMANDS: Mapping[str, CliCommand] = {
         LOOK,
         "Agents: add, list, show, versions, change, remove. `hostler apply` adds many at once.",
     ),
-    "plugins": CliCommand("plugins", "app", LOOK, "Plugins: add, list, show, change, remove, logs, restart."),
+    "plugins": CliCommand(
+        "plugins", "app", LOOK, "Plugins: add, list, show, confirm, change, remove, logs, restart."
+    ),
     "tools": CliCommand(
         "tools",
         "app",

@@ -20,7 +20,9 @@ from hostler.cli.terminal_text import visible
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="Plugins: add, list, show, change, remove, logs, restart.", no_args_is_help=True)
+app = typer.Typer(
+    help="Plugins: add, list, show, confirm, change, remove, logs, restart.", no_args_is_help=True
+)
 PluginArgument = Annotated[str, typer.Argument(metavar="AUTHOR/NAME", help="The plugin.")]
 RESTART_SECONDS = 300.0
 """The server may have to build the plugin's environment first."""
@@ -109,8 +111,69 @@ def restart_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption =
     write_done(record, f"{plugin} is {record['state']}, process {record['pid']}", as_json=as_json)
 
 
+@app.command("confirm")
+@server_command
+def confirm_plugin(
+    server: Server,
+    plugin: PluginArgument,
+    upgrade: Annotated[
+        bool, typer.Option("--upgrade", help="Look for newer versions of what it requires.")
+    ] = False,
+    digest: Annotated[
+        str | None, typer.Option(help="The digest of the folder you reviewed; default: the current one.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a plugin start with the requirements, and with `pin` the files, that it has now.
+
+    Says which packages of its environment changed. Its active runs finish on
+    the old process.
+    """
+    from hostler_protocol.errors import NotFoundError
+
+    async def confirm(api: Api) -> tuple[dict[str, Any], dict[str, Any]]:
+        before = await api.get(route("plugins", plugin))
+        if before["pin"] is None:
+            raise NotFoundError(f"plugin {plugin!r} has no entry in the configuration, or was never started")
+        body = {"digest": digest or before["pin"]["digest"], "upgrade": upgrade}
+        after: dict[str, Any] = await api.post(
+            route("plugins", plugin, "confirm"), body, seconds=RESTART_SECONDS
+        )
+        return before, after
+
+    before, after = server.ask(confirm, running=True)
+    if as_json:
+        write_json(after)
+        return
+    for line in _package_changes(before["pin"]["packages"], after["pin"]["packages"]):
+        note(line)
+    note(f"{plugin} is {after['state']} as it is now: {after['pin']['digest']}")
+
+
+def _package_changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[str]:
+    from hostler.domain.plugin_pins import LockedPackage, package_changes
+
+    old, new = ([LockedPackage(**package) for package in packages] for packages in (before, after))
+    return package_changes(old, new)
+
+
 def _in(seconds: float) -> str:
     return f"in {seconds:,.0f} s, or at the next run once its files change"
+
+
+def _pin_fields(pin: dict[str, Any] | None) -> list[tuple[str, object]]:
+    if pin is None:
+        return []
+    packages = [f"{package['name']} {package['version']}" for package in pin["packages"]]
+    return [
+        ("requires", pin["requires"]),
+        ("locked", packages),
+        ("pinned", "requirements and files" if pin["files"] else "requirements"),
+        ("digest", pin["digest"]),
+        ("confirmed by", pin["confirmed_by"]),
+        ("confirmed", moment(pin["confirmed_at"])),
+        ("changed", pin["changed"]),
+    ]
 
 
 def _show(record: dict[str, Any]) -> None:
@@ -129,6 +192,7 @@ def _show(record: dict[str, Any]) -> None:
             ("tools", record["tools"]),
             ("containment", record.get("containment")),
             ("warnings", "; ".join(record.get("warnings") or [])),
+            *_pin_fields(record.get("pin")),
         )
     )
     for runner in record["manifests"]:

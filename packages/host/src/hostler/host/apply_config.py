@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -41,9 +42,10 @@ from hostler.secrets.stored import StoredSecrets
 from hostler.storage.port import Database
 from hostler.storage.stores import installation
 from hostler.tools.skills.service import Skills
-from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.errors import InvalidArgumentError, PluginError
 
 S = TypeVar("S", bound=msgspec.Struct)
+log = logging.getLogger(__name__)
 
 
 class LiveModels:
@@ -200,6 +202,7 @@ class Configurator:
                 guard(new)
                 await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
                 await self._activate()
+                await self._record_pins(new)
                 return ConfigDiff(changes=changes, applied=True, problems=list(self.problems))
             finally:
                 await self._supervisor.discovery.close()
@@ -353,6 +356,18 @@ class Configurator:
         for key, entry in plugins.items():
             self._supervisor.put(key, folder_of(entry))
         self._plugins = frozenset(plugins)
+
+    async def _record_pins(self, new: NewConfig) -> None:
+        """Record the plugins that were added or changed, if they run already."""
+        named = {
+            one.name for one in new.changes if one.kind == "plugin" and one.change in {"added", "changed"}
+        }
+        for key, entry in new.plugins.items():
+            if not named.isdisjoint({key, entry.path}):
+                try:
+                    await self._supervisor.record_pin(key)
+                except PluginError as error:  # its next start says so
+                    log.warning("plugin %s is not as it was confirmed: %s", key, error.message)
 
     def _serve_shipped(self, config: ConfigFile) -> None:
         for spec in config.agents:

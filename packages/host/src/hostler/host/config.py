@@ -51,7 +51,8 @@ class PluginEntry(Strict):
 
     It is sandboxed unless its level is `trusted`. `network`: the places (`name:port`) of its manifest that it
     may reach. `allow_requires`: wheels that its manifest may require by path or URL; all other requirements
-    have to be names of packages.
+    have to be names of packages. Other requirements than those that were confirmed keep it from starting;
+    with `pin`, so does any other file of its folder.
     """
 
     path: str
@@ -59,6 +60,7 @@ class PluginEntry(Strict):
     network: list[str] = []
     allow_requires: list[str] = []
     limits: PluginLimitsEntry | None = None
+    pin: bool = False
 
     def __post_init__(self) -> None:
         for place in self.network:

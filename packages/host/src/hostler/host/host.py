@@ -67,6 +67,7 @@ class Host:
         self.web = (parts.tools.fetch, parts.tools.openapi)
         self.filters, self.event_router = parts.filters, parts.event_router
         self.allowances, self.providers = parts.tools.allowances, parts.providers
+        self.pins = parts.pins
         self.inventories, self.configurator = parts.inventories, parts.configurator
         self.diagnosis, self.master_key, self.secrets = parts.diagnosis, parts.master_key, parts.secrets
         self.moved_secrets = MovedSecrets(

@@ -24,6 +24,7 @@ from hostler.host.machine import Machine
 from hostler.host.maintenance import HostData
 from hostler.host.master_key import MasterKey
 from hostler.host.plugin_entries import add_shipped_runner
+from hostler.host.plugin_pins import StoredPins
 from hostler.host.run_reader import RunReader
 from hostler.host.sandbox_audit import AuditedSandboxes
 from hostler.host.secret_store import SecretStore
@@ -79,8 +80,9 @@ class Installation:
         self.settings, self.db, self.cursors, self.knowledge = settings, db, cursors, knowledge
         users = SandboxUsers(settings.data_dir / "sandbox-users.json")
         self.sandboxes = AuditedSandboxes(db, workspace, users=users)
+        self.pins = StoredPins(db, workspace)
         self.supervisor = Supervisor(
-            settings.data_dir, sandbox=self.sandboxes.find, start=machine.start_plugin
+            settings.data_dir, sandbox=self.sandboxes.find, start=machine.start_plugin, pins=self.pins
         )
         self.workers = Workers()
         self.master_key = MasterKey(db)

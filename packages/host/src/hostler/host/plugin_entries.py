@@ -98,6 +98,7 @@ def folder_of(entry: PluginEntry) -> Folder:
         network=tuple(entry.network),
         allow_requires=tuple(entry.allow_requires),
         limits=_limits(entry),
+        pin="files" if entry.pin else "requirements",
     )
 
 

@@ -25,7 +25,7 @@ from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import POLICY, KeyReferences, SkillFolder
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, audit, installation, settings
+from hostler.storage.stores import agents, audit, installation, plugin_pins, settings
 from hostler_protocol.errors import InvalidArgumentError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -189,6 +189,8 @@ def _write_change(tx: Tx, workspace_id: str, change: Change, actor: str) -> None
             agents.delete(tx, workspace_id, change.name)
         else:
             settings.delete(tx, workspace_id, change.kind, change.name)
+        if change.kind == "plugin":
+            plugin_pins.forget(tx, workspace_id, change.name)
     elif change.kind == "plugin" and change.before is not None and change.before["path"] != change.name:
         settings.delete(tx, workspace_id, "plugin", change.before["path"])  # the plugin moved to another path
     if change.change in _EFFECTIVE:

@@ -13,6 +13,7 @@ from hostler.plugins.environment import Environments
 from hostler.plugins.limits import ConnectionLimits, ProcessLimits, StartLimits
 from hostler.plugins.logs import PluginLog
 from hostler.plugins.orphans import Register
+from hostler.plugins.pins import PluginPins
 from hostler.plugins.process import PluginProcess
 from hostler.plugins.source import Folder, SingleFile
 from hostler.plugins.transport import PluginTransport
@@ -84,6 +85,8 @@ class PluginContext:
     """Starts the process of a plugin."""
     command_prefix: tuple[str, ...] = ()
     """A command that executes every trusted plugin's command, passed as its arguments."""
+    pins: PluginPins | None = None
+    """Which folders the operator confirmed; None: none is asked about."""
     trial: str | None = None
     """The name of a trial; its plugins get workspaces that are removed afterwards."""
 

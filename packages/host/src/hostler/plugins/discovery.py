@@ -56,7 +56,7 @@ class Discovery:
         for key, source in wanted.items():
             trial = self._trial if key in apart else None
             context = dataclasses.replace(
-                self._context, catalog=PluginCatalog(), notice=_no_notice, trial=trial
+                self._context, catalog=PluginCatalog(), notice=_no_notice, trial=trial, pins=None
             )
             self._lives[key] = PluginLifecycle(key, source, context)
         tasks = {key: asyncio.create_task(self._start(self._lives[key])) for key in wanted}

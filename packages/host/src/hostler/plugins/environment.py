@@ -20,8 +20,9 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -38,6 +39,7 @@ PLAN_SUFFIX = ".requires.txt"
 PLAN_IDLE_SECONDS = 365 * 24 * 3600.0
 """How long the plan of an unused environment is kept."""
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -58,12 +60,24 @@ class Environments:
         """
         if not requires:
             return sys.executable
+        return (await self.build(requires, base=base, allowed=allowed))[0]
+
+    async def build(
+        self, requires: Sequence[str], *, base: Path, allowed: Collection[str] = (), plan: str | None = None
+    ) -> tuple[str, str]:
+        """Return the interpreter for these requirements, and the plan it was built by.
+
+        `plan`: the one to build it by, instead of resolving them. Arguments and errors as of `python_for`.
+        """
         try:
             check_requires(requires, allowed)
         except ValueError as error:
             raise PluginStartError(f"requires: {error}", lasting=True) from None
         listed = [text for text in requires if is_listed(text, allowed)]
-        target = self.folder / await asyncio.to_thread(_digest, tuple(requires), wheels_of(listed, base)[1])
+        wheels = wheels_of(listed, base)[1]
+        target = self.folder / await asyncio.to_thread(_digest, tuple(requires), wheels)
+        if plan is not None and await asyncio.to_thread(_text_of, self._plan_of(target)) != plan:
+            target = self.folder / await asyncio.to_thread(_digest, (*requires, plan), wheels)
         self._used.add(target)
         python = target / "bin" / "python"
         if not target.exists():
@@ -71,18 +85,55 @@ class Environments:
             lock = _lock(self.folder / f"{target.name}.lock", self.limits.environment_build_seconds)
             async with self._room, lock:
                 if not target.exists():
+                    if plan is not None:
+                        await asyncio.to_thread(self._plan_of(target).write_text, plan, "utf-8")
                     await self._build(target, requires, listed, base)
                     await asyncio.to_thread(self._sweep)
         for used in (target, self._plan_of(target)):
             with contextlib.suppress(OSError):
                 os.utime(used)  # time of the last use, for the clean-up
-        return str(python)
+        return str(python), await asyncio.to_thread(_text_of, self._plan_of(target)) or ""
+
+    async def resolve(self, requires: Sequence[str], *, base: Path, allowed: Collection[str] = ()) -> str:
+        """Return the plan for these requirements as of now, without installing anything.
+
+        Arguments and errors as of `python_for`.
+        """
+        check_requires(requires, allowed)
+        listed = [text for text in requires if is_listed(text, allowed)]
+        names = [str(read_requirement(text)) for text in requires if text not in listed]
+        lines, wheels = wheels_of(listed, base)
+        own = {name: importlib.metadata.version(name) for name in OWN_PACKAGES.values()}
+
+        async def plan(uv: Installer) -> str:
+            await uv.make_environment()
+            return await uv.plan([*names, *lines], own, wheels)
+
+        return await self._within(plan)
+
+    async def _within(self, work: Callable[[Installer], Awaitable[T]]) -> T:
+        """Do work in a folder of its own, which is removed afterwards."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        building, seconds = self._new_folder(), self.limits.environment_build_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                building.mkdir(mode=0o700)
+                return await work(Installer(building, self.limits))
+        except TimeoutError:
+            raise PluginStartError(f"its requirements were not resolved within {seconds:g} s") from None
+        except OSError as error:
+            raise PluginStartError(f"its requirements cannot be resolved: {error}") from error
+        finally:
+            await asyncio.to_thread(try_remove_tree, building)
+
+    def _new_folder(self) -> Path:
+        return self.folder / f".building-{secrets.token_hex(8)}"
 
     def _plan_of(self, target: Path) -> Path:
         return self.folder / f"{target.name}{PLAN_SUFFIX}"
 
     async def _build(self, target: Path, requires: Sequence[str], listed: Sequence[str], base: Path) -> None:
-        building = self.folder / f".building-{secrets.token_hex(8)}"
+        building = self._new_folder()
         _log.info("building the environment for %s", ", ".join(requires))
         try:
             seconds = self.limits.environment_build_seconds

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from hostler.domain.plugin_pins import PinKind
 from hostler.domain.requirements import check_requires
 from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.plugins.manifest import read_manifest
@@ -37,6 +38,8 @@ INHERITED_VARIABLES = frozenset(
 )
 """Variables passed to a trusted plugin besides LC_*, PYTHON* and proxies without a password."""
 OWN_PREFIX = "HOSTLER_PLUGIN_"
+WITHOUT_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": "/nonexistent"}
+"""Settings by which Python neither reads nor writes bytecode beside the code, which no pin covers."""
 TOKEN_VARIABLE = "HOSTLER_PLUGIN_TOKEN"  # noqa: S105 - the name of a variable that is never passed on
 PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 MAX_WATCHED_FILES = 2000
@@ -54,6 +57,8 @@ class Folder:
     allow_requires: tuple[str, ...] = ()
     """Wheels by path or address that the operator allows, written as in its manifest."""
     limits: SandboxLimits = PLUGIN_LIMITS
+    pin: PinKind | None = None
+    """What of it may not change without the operator; None: no entry of the configuration names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,11 @@ def launch_of(source: Folder | SingleFile) -> Launch:
         identity=manifest.identity,
         argv=tuple(stated.command) or DEFAULT_COMMAND,
         cwd=Path(os.path.realpath(source.path)),
-        variables={"HOSTLER_PLUGIN_MANIFEST": manifest.json, **_names(manifest.identity)},
+        variables={
+            "HOSTLER_PLUGIN_MANIFEST": manifest.json,
+            **_names(manifest.identity),
+            **(WITHOUT_BYTECODE if source.pin == "files" else {}),
+        },
         requires=tuple(stated.requires),
         allow_requires=source.allow_requires,
         network=tuple(stated.network),

@@ -7,11 +7,14 @@ import contextlib
 import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from hostler.domain.plugin_pins import PluginFacts
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.context import OnViolation, PluginContext, RunningPlugin
 from hostler.plugins.logs import PluginLog
+from hostler.plugins.pins import PluginPins, check_unchanged, facts_of
 from hostler.plugins.process import PluginProcess, start_process, start_sandboxed
 from hostler.plugins.sandbox_spec import network_warnings, spec_of, workspace_of
 from hostler.plugins.source import Folder, Launch, SingleFile, argv_of, launch_of, process_environment
@@ -49,9 +52,9 @@ async def start_plugin(
     if launch.identity.key != key:
         text = f"its manifest now names {launch.identity.key}; add it again under that name"
         raise PluginStartError(text, lasting=True)
-    python = await context.environments.python_for(
-        launch.requires, base=launch.cwd, allowed=launch.allow_requires
-    )
+    pins = context.pins if isinstance(source, Folder) and source.pin is not None else None
+    facts = None if pins is None else await _admitted(key, source, pins)
+    python = await _interpreter(key, launch, context, pins)
     author, _, name = key.partition("/")
     log = PluginLog(context.log_folder / author / f"{name}.log", context.process_limits)
     marker = secrets.token_hex(16)
@@ -77,9 +80,47 @@ async def start_plugin(
         await process.wait_gone()
         lasting = log.error is not None or error.details.get("exit_status") == LASTING_EXIT_STATUS
         raise PluginStartError(error.message, lasting=lasting or error.details.get("lasting")) from error
+    if facts is not None and isinstance(source, Folder):
+        try:
+            await check_unchanged(source, facts)
+        except PluginStartError:
+            connection.abort("its files changed while it started")
+            await process.wait_gone()
+            raise
     return RunningPlugin(
         connection, transport, context.clock(), process, log, confined.level, confined.warnings
     )
+
+
+async def record_pin(key: str, source: Folder, context: PluginContext) -> None:
+    """Record what a plugin is that discovery has started, and what its requirements were resolved to.
+
+    PluginStartError if the operator knows it otherwise.
+    """
+    if context.pins is not None and source.pin is not None:
+        await _admitted(key, source, context.pins)
+        await _interpreter(key, await asyncio.to_thread(launch_of, source), context, context.pins)
+
+
+async def _admitted(key: str, source: Folder | SingleFile, pins: PluginPins) -> PluginFacts:
+    """Return what the folder is, if the operator knows it so. Raises PluginStartError."""
+    assert isinstance(source, Folder)
+    facts = await asyncio.to_thread(facts_of, source)
+    await pins.admit(key, facts)
+    return facts
+
+
+async def _interpreter(key: str, launch: Launch, context: PluginContext, pins: PluginPins | None) -> str:
+    """Return the interpreter of the plugin's environment, by the lock if there is one; keep the lock."""
+    requires, base, allowed = launch.requires, launch.cwd, launch.allow_requires
+    if pins is None or not requires:
+        return await context.environments.python_for(requires, base=base, allowed=allowed)
+    build = partial(context.environments.build, requires, base=base, allowed=allowed)
+    lock = await pins.lock(key)
+    python, plan = await build(plan=lock)
+    if lock is None and (kept := await pins.keep_lock(key, plan)) != plan:
+        python, _ = await build(plan=kept)
+    return python
 
 
 async def _start_trusted(

@@ -23,10 +23,19 @@ from hostler.plugins.limits import (
     StartLimits,
 )
 from hostler.plugins.orphans import Register
+from hostler.plugins.pins import PluginPins
 from hostler.plugins.remote import Channel, RemoteTransport
 from hostler.plugins.sandbox_spec import sweep_workspaces
-from hostler.plugins.source import PluginSource, Remote, identity_of, is_same_place, place_of
-from hostler.plugins.startup import start_plugin
+from hostler.plugins.source import (
+    Folder,
+    PluginSource,
+    Remote,
+    identity_of,
+    is_same_place,
+    launch_of,
+    place_of,
+)
+from hostler.plugins.startup import record_pin, start_plugin
 from hostler.plugins.status import PluginStatus
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.probe import find_sandbox
@@ -69,7 +78,8 @@ class Supervisor:
 
     `data_dir` holds `plugins/` (environments, records of processes) and `logs/plugins/`; `environments` is
     another folder for the former. `command_prefix` executes every trusted plugin's command; `sandbox` returns
-    the sandbox of the others. `notice` is called with (kind, plugin key, text) for the operator.
+    the sandbox of the others. `pins` knows how the folders of entries were confirmed. `notice` is called
+    with (kind, plugin key, text) for the operator.
     """
 
     def __init__(
@@ -86,6 +96,7 @@ class Supervisor:
         command_prefix: tuple[str, ...] = (),
         sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
         start: StartPlugin = start_plugin,
+        pins: PluginPins | None = None,
     ) -> None:
         self.catalog = PluginCatalog(data_dir / "plugins")
         self._context = PluginContext(
@@ -103,6 +114,7 @@ class Supervisor:
             sandbox=sandbox,
             start=start,
             command_prefix=command_prefix,
+            pins=pins,
         )
         self.discovery = Discovery(self._context)
         self._plugins: dict[str, PluginLifecycle] = {}
@@ -209,6 +221,19 @@ class Supervisor:
         life = self._plugins.get(plugin_key)
         ready = None if life is None else life.ready
         return None if ready is None else ready.runners.get(name)
+
+    async def resolve(self, source: Folder) -> str:
+        """Return what the requirements of a folder are resolved to now, as uv's plan. PluginStartError."""
+        launch = await asyncio.to_thread(launch_of, source)
+        return await self._context.environments.resolve(
+            launch.requires, base=launch.cwd, allowed=launch.allow_requires
+        )
+
+    async def record_pin(self, plugin_key: str) -> None:
+        """Record the folder of a running plugin, as the operator named it. PluginStartError if it changed."""
+        life = self._plugins.get(plugin_key)
+        if life is not None and life.is_connected and isinstance(life.source, Folder):
+            await record_pin(plugin_key, life.source, self._context)
 
     async def start_all(self, seconds: float | None = None) -> dict[str, PluginError | None]:
         """Start every plugin and keep it running. Return by key why a plugin does not run yet, or None.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
+from hostler.domain.epoch import seconds
+from hostler.domain.plugin_pins import LockedPackage
 from hostler.domain.same_fields import with_fields_of
 from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
@@ -22,6 +25,25 @@ from hostler.storage.stores import audit
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.manifest import AgentRunnerManifest
+
+
+class PinRecord(Strict):
+    """How a plugin that the configuration names was confirmed. Only in the answer about one plugin.
+
+    `digest`: of the folder as it is now; `changed` says what keeps it from starting, null for nothing.
+    `requires`, `version` and `packages` (with the digests of their files) are those that are used.
+    `confirmed_by` null: it is as it was first started. `files`: whether all files of the folder are pinned.
+    """
+
+    digest: str
+    changed: str | None
+    version: str
+    requires: list[str]
+    packages: list[LockedPackage]
+    files: bool
+    recorded_at: float
+    confirmed_at: float | None
+    confirmed_by: str | None
 
 
 class PluginRecord(Strict):
@@ -45,6 +67,14 @@ class PluginRecord(Strict):
     containment: str | None
     started_at: float | None
     warnings: list[str] = []
+    pin: PinRecord | None = None
+
+
+class ConfirmPlugin(Strict):
+    """`digest`: of the folder that was reviewed, as `pin` has it. `upgrade`: resolve requirements anew."""
+
+    digest: str
+    upgrade: bool = False
 
 
 class LogsQuery(Strict):
@@ -81,7 +111,7 @@ async def connect_plugin(request: ApiRequest) -> Empty:
 @endpoint("GET", "/v1/plugins/{plugin}", right="plugins:read", tag="plugins")
 async def get_plugin(request: ApiRequest) -> PluginRecord:
     """Get one plugin; `author/name` is written `author%2Fname` in the path."""
-    return _record(_status(request))
+    return await _with_pin(request, _status(request))
 
 
 @endpoint("GET", "/v1/plugins/{plugin}/logs", right="installation", tag="plugins")
@@ -103,6 +133,26 @@ async def restart_plugin(request: ApiRequest) -> PluginRecord:
     await host.db.write(lambda tx: audit.record(tx, workspace, actor, "plugin.restarted", key, {}))
     await host.supervisor.restart(key)
     return _record(_status(request))
+
+
+@endpoint("POST", "/v1/plugins/{plugin}/confirm", right="installation", tag="plugins")
+async def confirm_plugin(request: ApiRequest, body: ConfirmPlugin) -> PluginRecord:
+    """Confirm the current folder of a plugin, and start it. 409 if the digest is not that of the folder.
+
+    Other requirements, or all with `upgrade`, are resolved anew. Active runs finish on the old process.
+    """
+    host, status = request.state.host, _status(request)
+    if not isinstance(status.source, Folder) or status.source.pin is None:
+        raise NotFoundError(f"plugin {status.key!r} has no entry in the configuration: it is not pinned")
+    known = await host.pins.status(status.key, status.source)
+    if known is None or known.pin is None:
+        raise NotFoundError(f"plugin {status.key!r} was never started, or its folder cannot be read")
+    is_other = sorted(known.facts.requires) != sorted(known.pin.facts.requires)
+    resolve = partial(host.supervisor.resolve, status.source) if body.upgrade or is_other else None
+    actor = request.caller.subject
+    await host.pins.confirm(status.key, status.source, seen=body.digest, actor=actor, resolve=resolve)
+    await host.supervisor.restart(status.key)
+    return await _with_pin(request, _status(request))
 
 
 @endpoint("GET", "/v1/runners", right="plugins:read", tag="plugins")
@@ -136,6 +186,28 @@ def _may_see(request: ApiRequest, plugin_key: str) -> bool:
     return may.plugin(plugin_key) or has_right(request.caller, "installation")
 
 
+async def _with_pin(request: ApiRequest, status: PluginStatus) -> PluginRecord:
+    record = _record(status)
+    if not isinstance(status.source, Folder) or status.source.pin is None:
+        return record
+    found = await request.state.host.pins.status(status.key, status.source)
+    if found is None or found.pin is None:
+        return record
+    pin = found.pin
+    shown = PinRecord(
+        digest=found.facts.digest,
+        changed=found.changed,
+        version=pin.facts.version,
+        requires=list(pin.facts.requires),
+        packages=found.packages,
+        files=status.source.pin == "files",
+        recorded_at=pin.recorded_at / 1000,
+        confirmed_at=seconds(pin.confirmed_at),
+        confirmed_by=pin.confirmed_by,
+    )
+    return msgspec.structs.replace(record, pin=shown)
+
+
 def _record(status: PluginStatus) -> PluginRecord:
     match status.source:
         case Folder():
@@ -152,6 +224,7 @@ def _record(status: PluginStatus) -> PluginRecord:
         runners=list(status.runners),
         tools=list(status.tools),
         warnings=list(status.warnings),
+        pin=None,
     )
 
 
