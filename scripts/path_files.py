@@ -34,6 +34,8 @@ KEY = "the key of this script"
 RUNS = 4
 """The first fills caches and starts the plugin process; it does not count."""
 QUIET_SECONDS = 0.2
+ASIDE = ("RunParts._offer", "SessionTx._look_around")
+"""Prepare early what comes after the path: an attempt, whose facts are read with its claim."""
 TIMEOUT_SECONDS = 60.0
 MANIFEST = """
 plugin: {author: paths, name: paths, version: 1.0.0, label: {en: Paths}}
@@ -103,6 +105,8 @@ class Trace:
     calls: int = 0
     """How often a function was entered, or a coroutine resumed."""
     is_through: bool = False
+    first: FrameType | None = None
+    """The frame that it began with: a coroutine that is resumed does not begin anew."""
 
     def add(self, frame: FrameType) -> None:
         """Note a function that was entered, unless it is of another package."""
@@ -125,16 +129,24 @@ class Recorder:
 
     traces: list[Trace] = field(default_factory=list)
     _trace: Trace | None = None
+    _looking: FrameType | None = None
 
     def __call__(self, frame: FrameType, what: str, _argument: Any) -> None:
         """Take a profile event. For `sys.setprofile`."""
-        if what != "call" or len(self.traces) == len(PATHS):
+        if frame is self._looking and what == "return":
+            self._looking = None
+        if what != "call" or self._looking is not None or len(self.traces) == len(PATHS):
             return
         path, name = PATHS[len(self.traces)], frame.f_code.co_qualname
-        if name == path.first and (self._trace is None or not self._trace.is_through):
-            self._trace = Trace()
+        if name == path.first and (
+            self._trace is None or not (self._trace.is_through or self._trace.first is frame)
+        ):
+            self._trace = Trace(first=frame)
         trace = self._trace
         if trace is None:
+            return
+        if name in ASIDE:
+            self._looking = frame
             return
         trace.is_through |= name == path.through
         trace.add(frame)
