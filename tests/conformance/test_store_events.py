@@ -22,6 +22,8 @@ from hostler.storage.stores.filters import ANY
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from support.databases import read, write
 
+pytestmark = pytest.mark.gate("hash-chains", "both-databases")
+
 NEVER_CHANGES = [*chain.EVENT_FIELDS, "seq", "body_digest", "digest"]
 NUMBERS = {"seq", "content_redacted", "event_time", "created_at"}
 MAY_BE_NULL = {"bot_id", "thread_id", "subject_type", "subject_id", "requester", "event_time"}

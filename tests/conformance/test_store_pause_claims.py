@@ -16,6 +16,8 @@ from hostler.storage.stores.pause_claims import ClaimRefused, Lost
 from support.databases import read, write
 from support.pauses import ADMIN, PIN, WORKSPACE, call, calls_of, claim_run, open_pause, open_run, park
 
+pytestmark = pytest.mark.gate("approved-arguments")
+
 
 class World:
     """A run with an open pause of three calls: one will be approved, one denied, one expired."""

@@ -19,6 +19,8 @@ from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoun
 from support.databases import read, write
 from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run, park
 
+pytestmark = pytest.mark.gate("both-databases")
+
 
 @pytest.fixture
 def run_open(database: SqlDatabase) -> SqlDatabase:
@@ -262,6 +264,7 @@ def test_notes_stand_in_the_journal_of_a_run_whatever_its_attempt(run_open: SqlD
     assert not write(run_open, lambda tx: run_notes.note(tx, "r1", [NewEntry("decision", "x", "{}")]))
 
 
+@pytest.mark.gate("pause-facts")
 def test_25_every_change_has_one_fact_and_the_chain_verifies(run_open: SqlDatabase) -> None:
     write(run_open, lambda tx: open_pause(tx, call("k1"), call("k2")))
     decide(run_open, "k1", "denied")
@@ -299,6 +302,7 @@ def rows_of(database: SqlDatabase, table: str) -> int:
     return int(read(database, lambda tx: tx.all(count))[0]["n"])
 
 
+@pytest.mark.gate("paused-states")
 def test_states_go_a_day_and_rows_a_month_after_the_end(run_open: SqlDatabase) -> None:
     blob = Blob("ab" * 32, 5)
     state = {"state": b"{}", "state_digest": "d", "state_blob": blob.sha256, "data_key": b"key"}

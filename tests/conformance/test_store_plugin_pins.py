@@ -15,6 +15,8 @@ from hostler.storage.stores import audit, plugin_pins
 from hostler_protocol.errors import NotFoundError
 from support.databases import read, write
 
+pytestmark = pytest.mark.gate("plugin-pins")
+
 FACTS = PluginFacts("/srv/p", "1.0", ("tiny",), "f1")
 
 

@@ -41,6 +41,8 @@ from hostler_protocol.errors import CallerError, PayloadTooLargeError
 from support.databases import read, write
 from support.postgres import PostgresServer
 
+pytestmark = pytest.mark.gate("quotas")
+
 RUN, OTHER = Holder("a1", "r1"), Holder("a2", "r2")
 WORKSPACE = Account("workspace")
 AREA = StateArea("conversation", "c" * 64, "a1", conversation_id="c1")

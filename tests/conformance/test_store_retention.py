@@ -40,6 +40,8 @@ from hostler_protocol.errors import ConflictError, ExpiredError
 from hostler_protocol.events import EventEnvelope, Input
 from support.old_facts import AGE, World
 
+pytestmark = pytest.mark.gate("retention")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[BlobFolder]:

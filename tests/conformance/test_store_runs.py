@@ -21,6 +21,8 @@ from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import read, run, write
 from support.run_rows import H1, append, at, claim, delta, move, new, opened, reach, result
 
+pytestmark = pytest.mark.gate("both-databases")
+
 
 async def test_a_lane_holds_one_run_and_the_rest_wait_in_order(database: SqlDatabase) -> None:
     assert await opened(database, new("r1", lane="l"), new("r2", lane="l"), new("r3", lane="l")) == [

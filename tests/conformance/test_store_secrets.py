@@ -10,6 +10,8 @@ from hostler.storage.stores import secrets
 from hostler.storage.stores.secrets import SealedSecret
 from hostler_protocol.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.gate("stored-secrets")
+
 OLD, NEW = b"o" * 8, b"n" * 8
 
 

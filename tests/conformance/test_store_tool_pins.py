@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from hostler.domain.tool_pins import ListedTool
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit, tool_pins
 from support.databases import read, write
+
+pytestmark = pytest.mark.gate("tool-pins")
 
 OWNER = "mcp:files"
 

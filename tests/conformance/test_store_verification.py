@@ -20,6 +20,8 @@ from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.verification import Noted, verify_all
 from hostler_protocol.events import Actor, EventEnvelope, Input
 
+pytestmark = pytest.mark.gate("chain-ends")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[BlobFolder]:

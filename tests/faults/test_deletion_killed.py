@@ -22,6 +22,8 @@ from hostler.storage.stores.transcripts import item_of
 from hostler_protocol.content import Message
 from hostler_protocol.events import EventEnvelope, Input
 
+pytestmark = pytest.mark.gate("deletion")
+
 SECRET, SHARED = b"nobody may read this again", b"another workspace has this too"
 
 DELETE_UNTIL_KILLED = """

@@ -19,6 +19,8 @@ from support.oracle import check_chains
 from support.server_process import PLUGINS, HostProcess, config_file, serving
 from support.wire_client import ask
 
+pytestmark = pytest.mark.gate("full-disk")
+
 SECONDS = 200
 DISK_BYTES = 24 * 1024 * 1024
 MOST_EVENTS = 3000

@@ -32,6 +32,8 @@ from support.people import People
 from support.server_process import PLUGINS, HostProcess, config_file
 from support.wire_client import stream
 
+pytestmark = pytest.mark.gate("effects-once")
+
 MOMENTS = 500 if SOAK else 10
 SECONDS = 14_400 if SOAK else 1_800
 """Bound of it all; generous, since it only has to end what hangs."""

@@ -19,6 +19,8 @@ from support.http_runs import perform, record, send
 from support.server_process import PLUGINS, HostProcess, config_file, sampled_memory, serving
 from support.wire_client import LOST, stream
 
+pytestmark = pytest.mark.gate("wire-bounds")
+
 DELTAS = 1_000_000 if SOAK else 60_000
 BLOCKS = 10
 """Flood and quiet take turns, so that noise of the machine hits the measurements of both."""

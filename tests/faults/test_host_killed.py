@@ -18,6 +18,8 @@ from support.load import Load
 from support.oracle import Oracle, check_chains
 from support.server_process import PLUGINS, HostProcess, config_file
 
+pytestmark = pytest.mark.gate("killed-hosts")
+
 MOMENTS = 200 if SOAK else 6
 SECONDS = 7_200 if SOAK else 900
 """Bound of it all; generous, since it only has to end what hangs."""

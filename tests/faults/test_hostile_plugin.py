@@ -21,6 +21,8 @@ from support.oracle import Oracle
 from support.server_process import PLUGINS, HostProcess, config_file, sampled_memory, serving
 from support.wire_client import ask
 
+pytestmark = pytest.mark.gate("plugin-identity")
+
 ATTEMPTS = 10_000 if SOAK else 3_000
 SEED = int(os.environ.get("HOSTLER_SEED", "7"))
 SECONDS = 400

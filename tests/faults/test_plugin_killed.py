@@ -18,6 +18,8 @@ from support.plugin_runs import WIRE_PLUGIN, living, until_none_living
 from support.server_process import PLUGINS, HostProcess, config_file, serving
 from support.wire_client import ask
 
+pytestmark = pytest.mark.gate("process-ends", "killed-hosts")
+
 SECONDS = 110
 NOTICED_SECONDS = 2.0
 """A run whose process was killed has ended after so long, if the machine lets it."""

@@ -26,7 +26,10 @@ HOST = Path(__file__).parent.parent / "support" / "plugins" / "host_process.py"
 BOUND_SECONDS = 50.0
 """Of whatever is waited for; it only has to end what hangs."""
 MODES = ["auto", "user-namespace", "subreaper", "group"]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+pytestmark = [
+    pytest.mark.gate("process-ends"),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"),
+]
 
 
 @pytest.mark.parametrize("how", ["crash", "stop", "exit"])
@@ -148,6 +151,7 @@ def test_a_host_that_ends_in_order_leaves_nothing(tmp_path: Path) -> None:
     _wait_none_living(markers)
 
 
+@pytest.mark.gate("child-environments")
 def test_no_secret_of_the_host_reaches_the_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOSTLER_ADMIN_KEY", "OPENAI_API_KEY", "HOSTLER_PLUGIN_TOKEN", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "canary-value")

@@ -21,6 +21,8 @@ from hostler.tools.workspaces.tree_removal import remove_tree
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope, Input
 
+pytestmark = pytest.mark.gate("plugins-in-trouble")
+
 ECHO = Path(__file__).parents[2] / "examples" / "echo"
 START_SECONDS = 2.0
 """How long the host waits for plugins; those that hang take longer."""

@@ -24,7 +24,10 @@ from hostler.sandbox.probe import find_sandbox
 from support.hostile_runs import CANARY, Tried, combinations, tried
 from support.plugin_runs import run, until_none_living
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+pytestmark = [
+    pytest.mark.gate("sandbox-reach", "sandbox-mechanisms"),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"),
+]
 
 HOSTILE = Path(__file__).parents[1] / "support" / "plugins" / "hostile"
 BOUND_SECONDS = 50.0
@@ -153,6 +156,7 @@ def found(mechanism: str, user: str) -> Tried:
     return tried(mechanism, user, ATTEMPTS)
 
 
+@pytest.mark.gate("sandboxed-files")
 @every(REFUSED)
 def test_it_does_not_work(mechanism: str, user: str, name: str) -> None:
     answer = found(mechanism, user).of(name)
@@ -198,6 +202,7 @@ def test_a_fast_writer_is_found_out_before_it_has_written_much_too_much(mechanis
     assert 8 * MIB <= made.largest <= 16 * MIB
 
 
+@pytest.mark.gate("sandboxed-files")
 @pytest.mark.parametrize(("mechanism", "user"), PLACES)
 def test_nothing_outside_saw_anything_of_it(mechanism: str, user: str) -> None:
     made = found(mechanism, user)
@@ -208,6 +213,7 @@ def test_nothing_outside_saw_anything_of_it(mechanism: str, user: str) -> None:
     assert mechanism in made.promised
 
 
+@pytest.mark.gate("child-environments")
 @pytest.mark.parametrize(("mechanism", "user"), PLACES)
 def test_it_finds_no_secret_in_any_environment_and_few_descriptors(mechanism: str, user: str) -> None:
     made = found(mechanism, user)
@@ -219,6 +225,7 @@ def test_it_finds_no_secret_in_any_environment_and_few_descriptors(mechanism: st
     assert why == "Too many open files"
 
 
+@pytest.mark.gate("process-ends")
 @pytest.mark.parametrize("mechanism", sorted({mechanism for mechanism, _ in PLACES}))
 async def test_nothing_outlives_a_shim_that_is_killed_by_force(mechanism: str, tmp_path: Path) -> None:
     shutil.copytree(HOSTILE, tmp_path / "hostile")

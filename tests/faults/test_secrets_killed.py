@@ -17,6 +17,8 @@ from hostler.secrets.resolver import SecretUnreadableError
 from hostler.storage.port import Query
 from hostler.storage.sql.connect import open_database
 
+pytestmark = pytest.mark.gate("stored-secrets")
+
 KILLS = 40 if os.environ.get("HOSTLER_SOAK") else 8
 SECRETS = 30
 WORK = """

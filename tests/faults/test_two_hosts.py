@@ -23,7 +23,7 @@ BEFORE = 100
 """So many deltas are committed when the host falls asleep."""
 MEANWHILE = 1_000_000
 """So many are wanted of its plugin while it sleeps: more than credit and pipe have room for."""
-pytestmark = [pytest.mark.postgres, pytest.mark.timeout(SECONDS + 30)]
+pytestmark = [pytest.mark.gate("killed-hosts"), pytest.mark.postgres, pytest.mark.timeout(SECONDS + 30)]
 
 
 @pytest.fixture

@@ -24,7 +24,11 @@ from support.wire_client import Answer, ask
 CLIENTS = 20
 HOLD_SECONDS = "3600"
 """So that the run is not parked, and the host that falls asleep has it."""
-pytestmark = [pytest.mark.postgres, pytest.mark.timeout(SECONDS + 30)]
+pytestmark = [
+    pytest.mark.gate("approved-arguments", "killed-hosts"),
+    pytest.mark.postgres,
+    pytest.mark.timeout(SECONDS + 30),
+]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from support.command_line import ECHO, CommandLine
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.gate("anchors"), pytest.mark.timeout(600)]
 KEY = "the key of the anchors in this test, long enough"
 
 

@@ -17,7 +17,7 @@ from hostler_protocol.ids import canonical_json
 from support.command_line import ECHO, CommandLine, Ran
 from support.postgres import PostgresServer
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.gate("chain-ends"), pytest.mark.timeout(600)]
 SAID = ("one", "two", "three", "four")
 NOTES = "audit-heads.json"
 EMPTY = (

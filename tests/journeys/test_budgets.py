@@ -16,6 +16,8 @@ from support.model_server import ModelServer
 from support.postgres import PostgresServer
 from support.stepping import Ended, Stage, Steps, stage, within
 
+pytestmark = pytest.mark.gate("child-runs")
+
 PLACE: dict[str, Any] = {"actor": {"actor_id": "u"}}
 READ = ["call", "state.get", {"scope": "actor", "key": "k"}]
 SET = ["call", "state.set", {"scope": "actor", "key": "k", "value": 1}]

@@ -25,7 +25,7 @@ from hostler.storage.sql.connect import open_database
 from support.command_line import BOUND_SECONDS, CommandLine, Server, until
 from support.every_row import everything
 
-pytestmark = pytest.mark.timeout(600)  # several servers, one after the other
+pytestmark = [pytest.mark.gate("redaction"), pytest.mark.timeout(600)]
 LEAKY = Path(__file__).parents[1] / "support" / "plugins" / "leaky.py"
 RUNNER = "plugin:test/leaky/default"
 MANIFEST = """

@@ -15,6 +15,8 @@ from hostler.storage.stores import events, runs
 from hostler_protocol.content import ArtifactElement
 from support.stepping import WORKSPACE, Ended, Latch, Stage, Steps, stage, within
 
+pytestmark = pytest.mark.gate("child-runs")
+
 ADA: dict[str, Any] = {"conversation_id": "ada-talk", "actor": {"actor_id": "ada", "actor_name": "Ada"}}
 BOB: dict[str, Any] = {"conversation_id": "bob-talk", "actor": {"actor_id": "bob"}}
 SECRET = "bob's payslip"

@@ -12,7 +12,7 @@ import pytest
 from support.command_line import ECHO, CommandLine
 from support.postgres import PostgresServer
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.gate("meant-database"), pytest.mark.timeout(600)]
 ELSEWHERE = "http://127.0.0.1:9"
 """Nobody listens there."""
 ON_FACTS = [("audit", "verify"), ("gc",), ("backup", "copy"), ("restore", "copy")]

@@ -198,6 +198,7 @@ def test_keys_open_what_they_are_for_until_they_are_revoked(hostler: CommandLine
 # -- facts ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.gate("full-disk")
 def test_a_backup_made_while_writing_holds_one_state_and_can_be_restored(
     hostler: CommandLine, conf: Path, tmp_path: Path
 ) -> None:
@@ -243,6 +244,7 @@ def test_a_backup_made_while_writing_holds_one_state_and_can_be_restored(
     assert (refused.status, "has a database already" in refused.error) == (2, True)
 
 
+@pytest.mark.gate("full-disk")
 def test_a_damaged_backup_is_refused_and_leaves_nothing(hostler: CommandLine, tmp_path: Path) -> None:
     hostler("run", GUIDE, "note: x", "--set", "pace=0")
     assert hostler("backup", tmp_path / "copy").status == 0
@@ -257,6 +259,7 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(hostler: CommandLine, tm
     assert (nothing.status, "is not a backup" in nothing.error) == (2, True)
 
 
+@pytest.mark.gate("hash-chains")
 def test_audit_finds_one_changed_byte(hostler: CommandLine) -> None:
     for text in ("one", "two", "three"):
         hostler("run", ECHO, text)

@@ -21,7 +21,7 @@ from support.http_runs import ended, pause_of
 from support.server_process import PLUGINS, HostProcess, config_file
 from support.stepping import RUNNER, Stage, stage, within
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.gate("exec-limits"), pytest.mark.timeout(240)]
 POLICY = {"allowed_tool_names": ["exec", "files.*"]}
 LOOK_SECONDS = 0.02
 LONG = f"9870.{os.getpid()}"

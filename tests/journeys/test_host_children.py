@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hostler.domain.model_entries import ModelEntry, Price
 from support.model_server import ModelServer
 from support.stepping import WORKSPACE, Latch, Stage, Steps, stage, within
+
+pytestmark = pytest.mark.gate("child-runs")
 
 PLACE: dict[str, Any] = {"conversation_id": "c", "actor": {"actor_id": "u"}}
 ASK: list[Any] = ["call", "model.invoke", {"model_id": "m", "messages": [{"role": "user", "content": "x"}]}]

@@ -9,7 +9,7 @@ import pytest
 from support.command_line import HOSTLER, CommandLine, environment
 from support.terminal import Terminal
 
-pytestmark = pytest.mark.timeout(600)  # several processes, one after the other
+pytestmark = [pytest.mark.gate("terminal-text"), pytest.mark.timeout(600)]
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\x08\u202eevil"
 RUNNER = f"""
 from hostler_sdk import Runner, delta, log, message

@@ -29,7 +29,7 @@ CHECKS = [
 ]
 FAILS_ALWAYS = "http://127.0.0.1:1/"  # nobody listens there: deliveries wait for their next try
 
-pytestmark = pytest.mark.timeout(BOUND_SECONDS + 300)
+pytestmark = [pytest.mark.gate("fuzzed-http"), pytest.mark.timeout(BOUND_SECONDS + 300)]
 
 
 def test_nothing_that_schemathesis_sends_makes_the_host_fail(hostler: CommandLine) -> None:

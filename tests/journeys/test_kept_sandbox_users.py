@@ -11,6 +11,7 @@ import pytest
 from support.command_line import ECHO, CommandLine
 
 pytestmark = [
+    pytest.mark.gate("sandbox-users"),
     pytest.mark.timeout(600),  # two servers, one after the other
     pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root gives users"),
 ]

@@ -13,7 +13,7 @@ import pytest
 
 from support.command_line import ECHO, HOSTLER, CommandLine, Server, environment, until
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.gate("open-connections"), pytest.mark.timeout(600)]
 FILES = 200
 
 

@@ -25,7 +25,7 @@ from support.mcp_bench import PROGRAM, command, over_stdio
 from support.server_process import PLUGINS, HostProcess, config_file
 from support.stepping import RUNNER, WORKSPACE, Stage, stage, within
 
-pytestmark = pytest.mark.timeout(600)  # several processes, one after the other
+pytestmark = [pytest.mark.gate("mcp-servers"), pytest.mark.timeout(600)]
 POLICY = {"allowed_tool_names": ["s.*"]}
 LOOK_SECONDS = 0.02
 

@@ -23,6 +23,8 @@ from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 from support.packages import Index, write_wheel
 from support.postgres import PostgresServer
 
+pytestmark = pytest.mark.gate("plugin-pins")
+
 BOUND_SECONDS = 180.0
 KEY = "test/teller"
 RUNNER = f"plugin:{KEY}/default"

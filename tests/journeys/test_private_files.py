@@ -10,7 +10,7 @@ import pytest
 
 from support.command_line import BOUND_SECONDS, ECHO, HOSTLER, CommandLine, environment
 
-pytestmark = pytest.mark.timeout(600)  # several processes, one after the other
+pytestmark = [pytest.mark.gate("data-directory"), pytest.mark.timeout(600)]
 
 
 def readable_by_others(folder: Path) -> list[str]:

@@ -22,6 +22,8 @@ from support.command_line import CommandLine
 from support.http_host import OTHER, WORKSPACE, Served, serving
 from support.trust import trusted
 
+pytestmark = pytest.mark.gate("quotas")
+
 BOUND_SECONDS = 110.0
 RUNNER = "plugin:test/hoarder/default"
 MANIFEST = """

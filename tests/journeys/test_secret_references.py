@@ -19,6 +19,8 @@ from hostler.storage.stores import agents
 from hostler_protocol.manifest import FormItemType
 from support.http_host import Served, serving
 
+pytestmark = pytest.mark.gate("references")
+
 COLLECTOR = Path(__file__).parents[1] / "support" / "plugins" / "collector"
 CANARY = "canary-of-the-host-5b2e"
 VARIABLE = "HOSTLER_TEST_CANARY"
@@ -138,6 +140,7 @@ async def test_no_word_of_an_event_or_of_another_field_is_looked_up(
         assert CANARY not in host.received()
 
 
+@pytest.mark.gate("installation-right")
 async def test_a_key_of_a_workspace_writes_no_references(tmp_path: Path, reference: dict[str, str]) -> None:
     """What a tenant says is looked up nowhere: only the installation's own key may name its secrets."""
     form = [

@@ -11,6 +11,8 @@ import pytest
 from support.command_line import CommandLine
 from support.keepers import keeper_plugin, mark_of
 
+pytestmark = pytest.mark.gate("stored-secrets")
+
 VALUE, LATER = "hunter2-of-the-shell", "correct-horse-battery"
 
 

@@ -19,6 +19,8 @@ from support.model_server import ModelServer
 from support.stepping import STEPPER, WORKSPACE, Steps, stage, within
 from support.trust import plugin_entry
 
+pytestmark = pytest.mark.gate("resolved-secrets")
+
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 ADMIN = Caller(WORKSPACE, "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
 

@@ -9,7 +9,7 @@ import pytest
 from support.command_line import EXAMPLES, CommandLine
 from support.skills import SKILL, make_skill
 
-pytestmark = pytest.mark.timeout(600)  # several processes, one after the other
+pytestmark = [pytest.mark.gate("skill-pins"), pytest.mark.timeout(600)]
 
 
 def test_a_skill_is_used_changed_refused_and_confirmed(hostler: CommandLine) -> None:

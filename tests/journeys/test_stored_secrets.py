@@ -21,6 +21,8 @@ from support.keepers import keeper, keeper_plugin, mark_of
 from support.model_server import ModelServer
 from support.trust import trusted
 
+pytestmark = pytest.mark.gate("stored-secrets")
+
 BOUND_SECONDS = 110.0
 FIRST, SECOND = "the-first-value-of-it", "and-another-one-later"
 MASTER, LATER = new_key(), new_key()

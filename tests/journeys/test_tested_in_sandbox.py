@@ -17,6 +17,7 @@ import pytest
 from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY
 
 pytestmark = [
+    pytest.mark.gate("tested-folders"),
     pytest.mark.timeout(600),
     pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux"),
 ]

@@ -20,6 +20,8 @@ from hostler.storage.stores import agents, settings
 from support.http_host import OTHER, WORKSPACE, Served, serving
 from support.trust import trusted
 
+pytestmark = pytest.mark.gate("allowances")
+
 BOUND_SECONDS = 110.0
 RUNNER = "plugin:test/teller/default"
 MANIFEST = """
@@ -225,6 +227,7 @@ async def test_a_runner_that_may_not_be_used_runs_nothing(tmp_path: Path) -> Non
         assert (await tenant.told())["tools"] == []
 
 
+@pytest.mark.gate("references")
 async def test_references_of_a_workspace_stay_within_its_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

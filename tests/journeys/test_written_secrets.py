@@ -18,6 +18,8 @@ from support.command_line import CommandLine
 from support.http_host import OTHER, Served, serving
 from support.trust import trusted
 
+pytestmark = pytest.mark.gate("written-secrets")
+
 BOUND_SECONDS = 110.0
 SECRET = "a-very-secret-value"
 RUNNER = "plugin:test/keeper/default"

@@ -24,6 +24,8 @@ from hostler.domain.approvers import (
 )
 from hostler.domain.events import Caller
 
+pytestmark = pytest.mark.gate("approvals")
+
 EXAMPLES = 3_000 if os.environ.get("HOSTLER_SOAK") else 200
 PEOPLE = ["ann", "bob", "cem", "requester", "role:admin", "*"]
 """Some have names that look like subjects: they must not be taken for one."""

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hostler.calls.cursors import Cursors, Position
 from hostler_protocol.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.gate("cursors")
+
 KEY = bytes(range(32))
 CURSORS = Cursors(KEY)
 ALPHABET = set(string.ascii_letters + string.digits + "_-")

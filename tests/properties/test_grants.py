@@ -6,6 +6,7 @@ import fnmatch
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from hostler_protocol.manifest import Capabilities, Permissions
 from support.call_params import params_of
 from support.examples import examples
 from support.grants import ResourcePolicy, StatePolicy, agent_of, catalog_of, event_of, grant_of, manifest_of
+
+pytestmark = pytest.mark.gate("grants")
 
 NAMES = ["gpt", "claude", "shop.cart", "shop.pay", "search"]
 names = st.lists(st.sampled_from(NAMES), unique=True)
@@ -197,6 +200,7 @@ def may_create(grant: Grant, agent: str) -> bool:
     return True
 
 
+@pytest.mark.gate("child-runs")
 @given(st.lists(policies, min_size=1, max_size=5))
 @settings(max_examples=200, deadline=None)
 def test_from_run_to_child_run_nothing_gets_wider(chain: list[ResourcePolicy]) -> None:

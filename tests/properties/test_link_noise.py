@@ -17,6 +17,8 @@ from support.examples import examples
 from support.links import Pair
 from support.samples import JSON, values
 
+pytestmark = pytest.mark.gate("wire-bounds")
+
 LIMITS = Limits(max_message_bytes=2_000, max_result_bytes=500)
 KINDS = get_args(Incoming)
 

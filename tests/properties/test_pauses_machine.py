@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import (
     run_state_machine_as_test,
@@ -16,6 +17,8 @@ from support import pauses_attempts, pauses_people
 from support.databases import read
 from support.pauses import WORKSPACE
 from support.pauses_machine import PausesMachine
+
+pytestmark = pytest.mark.gate("approved-arguments")
 
 SOAK = bool(os.environ.get("HOSTLER_SOAK"))
 

@@ -22,6 +22,8 @@ from hostler_protocol.grants import STATE_SCOPES, StateScope
 from support.databases import TEST_SECONDS
 from support.examples import examples
 
+pytestmark = pytest.mark.gate("state-keys")
+
 # Pieces that forge separators, JSON, escapes, other spellings of the same letters, and directions of writing.
 PIECES = [
     *(

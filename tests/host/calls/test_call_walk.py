@@ -8,6 +8,8 @@ from hostler.domain.grants import OPEN_CALLS
 from hostler_protocol.calls import CALLS
 from support.call_walk import NEVER_HELD, OVERSIZE, WAYS, WRONG_SCOPE, gated, refusal, walk
 
+pytestmark = pytest.mark.gate("gate-of-calls")
+
 CODES = {
     "not granted": {"unauthorized"},
     "other resource": {"not_found"},

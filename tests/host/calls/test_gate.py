@@ -30,6 +30,8 @@ from support.grants import (
     manifest_of,
 )
 
+pytestmark = pytest.mark.gate("gate-of-calls")
+
 NEVER_HELD = {"run.append", "run.finalize"}
 HELD = sorted(set(CALLS) - NEVER_HELD)
 UNCONDITIONAL = {"artifact.upload", "prompt.get", "host.info"}
@@ -120,6 +122,7 @@ def test_every_call_is_refused_in_every_wrong_situation(method: str) -> None:
         assert refusal(run, method, **situation) == code, name
 
 
+@pytest.mark.gate("plugin-identity")
 @pytest.mark.parametrize("method", sorted(CALLS))
 def test_a_call_that_names_another_run_learns_nothing(method: str) -> None:
     """Whatever the caller's own run may do, the answer about another run is the same."""
@@ -171,6 +174,7 @@ def test_other_conversations() -> None:
     assert refusal(everywhere, "run.create", conversation_id="c1") == "ok"
 
 
+@pytest.mark.gate("child-runs")
 def test_agents_that_the_policy_does_not_name() -> None:
     none: list[list[str] | None] = [None, []]
     for listed in none:

@@ -27,6 +27,8 @@ from support.reference_walk import (
     route_parameters,
 )
 
+pytestmark = pytest.mark.gate("tenancy")
+
 ABSENT = "no-such-thing-anywhere"
 
 

@@ -10,6 +10,8 @@ import pytest
 from hostler.cli.logs import LIKE_LINES_BURST, MAX_KINDS, BoundedLines, JsonLines, PlainLines
 from hostler.secrets import known_values
 
+pytestmark = pytest.mark.gate("redaction", "open-connections")
+
 
 def test_foreign_words_make_no_line_of_their_own_and_move_no_cursor() -> None:
     said = "it ended: I die\n2026-01-01 INFO all is well\x1b[2J\x07 ä\u202e"

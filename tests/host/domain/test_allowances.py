@@ -14,6 +14,8 @@ from hostler.domain.allowances import (
     workspace_mistakes,
 )
 
+pytestmark = pytest.mark.gate("allowances")
+
 EXEC, MCP, BOOK = (
     ("exec", "exec:exec"),
     ("web.search", "mcp:web#search"),

@@ -106,6 +106,7 @@ HEAVY = "event.data.n.exists(x, event.data.n.exists(y, y + x == -1))"
 HUNGRY = "event.data.w.map(x, event.input.text + x + x).size() == 1"
 
 
+@pytest.mark.gate("filter-processes")
 async def test_a_filter_that_takes_too_long_hurts_nobody_else() -> None:
     """The engine holds the interpreter's lock, so only the end of a process stops it."""
 

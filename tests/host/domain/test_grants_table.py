@@ -19,6 +19,8 @@ from hostler_protocol.grants import KnowledgeBaseResource, ModelResource, SkillR
 from hostler_protocol.manifest import FormItem, Permissions
 from support.grants import ResourcePolicy, agent_of, grant_of, manifest_of
 
+pytestmark = pytest.mark.gate("grants")
+
 Kind = Literal["models", "rerank_models", "knowledge_bases", "tools"]
 UNCHOSEN = "unchosen"
 NO_SELECTOR = "no selector"

@@ -16,6 +16,8 @@ from hostler.domain.plugin_pins import (
     what_changed,
 )
 
+pytestmark = pytest.mark.gate("plugin-pins")
+
 KNOWN = PluginFacts("/srv/p", "1.0", ("tiny", "other>=2"), "f1")
 
 

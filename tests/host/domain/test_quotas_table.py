@@ -24,6 +24,8 @@ from hostler.domain.quotas import (
 )
 from hostler_protocol.errors import PayloadTooLargeError
 
+pytestmark = pytest.mark.gate("quotas")
+
 RUN = Holder("a1", "r1")
 WORKSPACE, AGENT, OWN = Account("workspace"), Account("agent", "a1"), Account("run", "r1")
 FREE = WorkspaceQuota(**dict.fromkeys(WorkspaceQuota.__struct_fields__, None))

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from hostler.domain.redaction import MARK, MIN_SECRET_CHARS, KnownSecrets, without_tokens
 
+pytestmark = pytest.mark.gate("redaction")
+
 SECRET = 'h\u00fcnter2 "quoted" /and+more?\n'
 FORMS = {
     "plain": SECRET,

@@ -18,6 +18,8 @@ from hostler.domain.sign_in import (
     sign_in_mistakes,
 )
 
+pytestmark = pytest.mark.gate("sign-in")
+
 NOW = 1_700_000_000.0
 GOOD: dict[str, Any] = {
     "iss": "https://id.example",

@@ -33,6 +33,8 @@ from hostler.egress.limits import MAX_ADDRESSES
 from support.certificates import tls_for
 from support.web import Asked, Names, Web, page, redirect
 
+pytestmark = pytest.mark.gate("egress")
+
 LOCAL = ["127.0.0.1"]
 
 

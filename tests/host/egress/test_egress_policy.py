@@ -14,6 +14,8 @@ from hostler.egress.addresses import kind_of
 from hostler.egress.policy import target_of
 from hostler_protocol.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.gate("egress")
+
 SPECIAL = {
     "0.0.0.0": "this network",
     "0.1.2.3": "this network",

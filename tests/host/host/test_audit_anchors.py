@@ -21,6 +21,8 @@ from hostler.storage.stores import audit, installation
 from hostler.storage.stores import settings as stored_settings
 from support.receiver import Receiver
 
+pytestmark = pytest.mark.gate("anchors")
+
 KEY = "a key that signs anchors, of over 32 characters"
 SECONDS = 50.0
 

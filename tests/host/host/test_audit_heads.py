@@ -14,6 +14,8 @@ from hostler.storage.sql.statements import parse
 from hostler.storage.stores import audit
 from hostler_protocol.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.gate("chain-ends")
+
 CUT = parse(
     """
 -- name: rows

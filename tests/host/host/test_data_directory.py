@@ -17,6 +17,8 @@ from hostler.host.data_directory import (
 )
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
+pytestmark = pytest.mark.gate("meant-database")
+
 SERVER = "postgresql://ada:secret@db.example:5433/facts?sslmode=require"
 
 

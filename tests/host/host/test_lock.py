@@ -17,6 +17,8 @@ from hostler.host.lock import DataDirLock, Holder, read_holder
 from hostler_protocol.errors import ConflictError, StorageError
 from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY
 
+pytestmark = pytest.mark.gate("data-directory")
+
 HOLD = """
 import os, sys, time
 from pathlib import Path

@@ -16,6 +16,8 @@ from hostler.storage.stores import artifacts, audit
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
 
+pytestmark = pytest.mark.gate("retention")
+
 SOON = 0.05
 
 

@@ -17,6 +17,8 @@ from hostler.secrets.key_ring import KeyRing, KeyRingError, new_key
 from hostler.storage.port import Query, Tx
 from hostler.storage.stores import settings
 
+pytestmark = pytest.mark.gate("master-key")
+
 KEY, LATER = new_key(), new_key()
 
 

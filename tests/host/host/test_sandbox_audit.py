@@ -13,6 +13,8 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit
 from support.shaky_database import Shaky
 
+pytestmark = pytest.mark.gate("sandbox-violations")
+
 WORKSPACE = "default"
 
 

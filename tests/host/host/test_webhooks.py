@@ -39,6 +39,8 @@ from hostler.storage.stores.notices import ClaimedDelivery, WebhookDelivery
 from support.databases import TEST_SECONDS, write
 from support.receiver import Receiver
 
+pytestmark = pytest.mark.gate("webhook-secrets")
+
 WS = "w"
 SECRET = "the secret of these tests"
 PAUSE = Pause(
@@ -168,6 +170,7 @@ async def test_a_try_that_fails_is_followed_by_another_with_the_same_delivery(
     assert f"failed: {told}" in caplog.text
 
 
+@pytest.mark.gate("egress")
 async def test_a_receiver_at_a_private_address_is_not_called_unless_it_is_listed(
     database: SqlDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:

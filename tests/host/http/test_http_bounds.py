@@ -16,6 +16,8 @@ from hostler.http.endpoint import Router
 from hostler.http.limits import FAILED_AUTH_BURST, MAX_BODY_BYTES
 from support.http_host import ADMIN_KEY, Served, serving
 
+pytestmark = pytest.mark.gate("http-authentication", "http-bounds", "fuzzed-http")
+
 AUTHORIZATION = f"authorization: Bearer {ADMIN_KEY}"
 
 
@@ -65,6 +67,7 @@ async def test_a_body_over_its_limit_is_refused_stated_or_not(tmp_path: Path) ->
     await _with(tmp_path, scenario)
 
 
+@pytest.mark.gate("request-length")
 @pytest.mark.parametrize(
     "said",
     [

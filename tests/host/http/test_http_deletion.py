@@ -8,9 +8,13 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hostler.host.lock import maintenance
 from hostler.storage.stores import blobs
 from support.http_host import Served, serving
+
+pytestmark = pytest.mark.gate("deletion")
 
 SECRET = b"nobody may read this again: " + bytes(range(256)) * 400
 SHARED = b"what two conversations have in common " * 3000

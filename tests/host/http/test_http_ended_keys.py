@@ -23,6 +23,8 @@ from hostler.http.streams import Streams
 from hostler.storage.stores import api_keys
 from support.http_host import Event, Served, iter_events, serving
 
+pytestmark = pytest.mark.gate("api-keys")
+
 HOLD = {"event_type": "message.received", "agent": "puppet", "input": {"text": "hold"}}
 STREAM = {"accept": "text/event-stream"}
 

@@ -17,6 +17,8 @@ from support.examples import examples
 from support.http_host import PUPPET, Served, serving
 from support.trust import plugin_entry
 
+pytestmark = pytest.mark.gate("http-bounds", "fuzzed-http")
+
 TEXTS = [
     *("", " ", "x", "same", "null", "true", "0", "-1", "1e309", "9" * 30, "a/b", "..", "%", "%%00", "_", "*"),
     *(

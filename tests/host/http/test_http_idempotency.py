@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from support.http_host import ADMIN_KEY, PUPPET_RUNNER, Served, serving
 from support.loopback import NO_CERTIFICATES
@@ -57,6 +58,7 @@ async def test_an_idempotency_key_stands_for_an_event_id(tmp_path: Path) -> None
     await _with(tmp_path, scenario)
 
 
+@pytest.mark.gate("api-keys")
 async def test_a_repeated_post_is_answered_and_not_done_again(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         headers = {"idempotency-key": "k"}

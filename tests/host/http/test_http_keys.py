@@ -17,6 +17,8 @@ from hostler.storage.stores import api_keys
 from hostler.storage.stores.api_keys import ApiKey
 from hostler_protocol.errors import InvalidArgumentError, RateLimitedError, UnauthorizedError
 
+pytestmark = pytest.mark.gate("api-keys", "http-authentication")
+
 
 class Clock:
     """Time that moves when a test says so."""

@@ -20,6 +20,8 @@ from support.http_host import Served, serving
 from support.json_schema import faults
 from support.pauses import WORKSPACE, call, open_pause, open_run, rule
 
+pytestmark = pytest.mark.gate("approvals")
+
 RITA, FINN, EVE = "rita", "finn", "eve"
 """Who asked; who has the role finance; who has a key and nothing to do with it."""
 DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(openapi.document(ENDPOINTS, "1")))

@@ -56,6 +56,8 @@ from hostler_protocol.errors import (
     UnavailableError,
 )
 
+pytestmark = pytest.mark.gate("http-bounds")
+
 CASES: list[tuple[HostlerError, int, str]] = [
     (InvalidArgumentError("x"), 400, "invalid_argument"),
     (UnauthenticatedError("x"), 401, "unauthorized"),

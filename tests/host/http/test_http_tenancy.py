@@ -27,6 +27,8 @@ from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
 from support.loopback import NO_CERTIFICATES
 from support.pauses import call, open_pause, open_run, park
 
+pytestmark = pytest.mark.gate("tenancy", "installation-right")
+
 SECRET = "only-in-the-other-workspace"
 
 
@@ -310,6 +312,7 @@ async def snapshot(client: httpx.AsyncClient) -> dict[str, str]:
     return {path: (await client.get(path)).text for path in paths}
 
 
+@pytest.mark.gate("http-authentication")
 async def test_every_route_refuses_strangers_and_keys_without_its_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

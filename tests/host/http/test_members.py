@@ -28,6 +28,8 @@ from support.loopback import NO_CERTIFICATES
 from support.pauses import call, open_pause, open_run, rule
 from support.sign_in_desk import Desk, desk, entry_for
 
+pytestmark = pytest.mark.gate("members")
+
 HOLD = {"event_type": "message.received", "agent": "puppet", "input": {"text": "hold"}}
 
 
@@ -127,6 +129,7 @@ async def test_an_owner_gives_no_more_than_the_workspace(tmp_path: Path) -> None
             assert (await elsewhere.post("/v1/members", json=body)).status_code == 403
 
 
+@pytest.mark.gate("subjects")
 async def test_no_key_passes_for_a_person(tmp_path: Path) -> None:
     async with desk(tmp_path) as made:
         _, me = await joined(made, "own@x.org", "owner")
@@ -443,6 +446,7 @@ async def test_rules_name_members_by_role_group_address_and_subject(
             assert (fact["actor"], fact["actor_name"]) == (me["subject"], "Ada")
 
 
+@pytest.mark.gate("subjects")
 async def test_a_vote_counts_no_more_once_its_member_is_removed(tmp_path: Path) -> None:
     async with desk(tmp_path) as made:
         browser, me = await joined(made, "ap@x.org", "approver")

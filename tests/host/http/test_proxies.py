@@ -13,6 +13,8 @@ from hostler_protocol.errors import InvalidArgumentError
 from support.command_line import CommandLine
 from support.http_host import serving
 
+pytestmark = pytest.mark.gate("http-authentication")
+
 PROXIES = TrustedProxies(["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"])
 CLIENT = "203.0.113.5"
 

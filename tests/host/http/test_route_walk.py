@@ -24,6 +24,8 @@ from support.identity_provider import SECRET
 from support.route_walk import ALONE, ONLY_WRITES, REFUSED, WIDE, expected, path_of
 from support.sign_in_desk import Desk, desk
 
+pytestmark = pytest.mark.gate("http-authentication")
+
 NOT_LET_IN = {401, 403}
 STREAMED = {"connect_plugin"}
 """Answered before the right is looked at: 426, without a WebSocket."""

@@ -19,6 +19,8 @@ from hostler.http.limits import SIGN_IN_BURST
 from support.identity_provider import CLIENT, SECRET, Browser, FakeProvider
 from support.sign_in_desk import desk, entry_for
 
+pytestmark = pytest.mark.gate("sign-in")
+
 
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,8 @@ from support.call_attempt import Attempts, CallAttempt, ada, attempt_grant, atte
 from support.call_world import World
 from support.gates import Gate
 
+pytestmark = pytest.mark.gate("explanations")
+
 STATE: dict[str, Any] = {"scope": "conversation", "key": "k"}
 BOOK: dict[str, Any] = {"tool_name": "book", "parameters": {"seats": 2}, "tool_call_id": "m-1"}
 

@@ -16,6 +16,8 @@ from hostler.pauses.encryption import LiveCipher, Locked, PauseCipher, open_vaul
 from hostler.secrets.key_references import KEY_BYTES
 from hostler_protocol.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.gate("sealed-pauses")
+
 OLD, NEW = os.urandom(KEY_BYTES), os.urandom(KEY_BYTES)
 EXAMPLES = 2_000 if os.environ.get("HOSTLER_SOAK") else 100
 

@@ -30,6 +30,8 @@ from hostler_protocol.errors import NotFoundError
 from support.pause_desk import DeskWorld, approve, deny
 from support.pauses import PIN, WORKSPACE, call, calls_of, claim_run, rule
 
+pytestmark = pytest.mark.gate("approvals")
+
 LESS = parse("-- name: less\nUPDATE api_keys SET roles = '[]' WHERE key_id = :key_id", "t")
 """Nobody can change the roles of a key but by hand, or in a later version."""
 
@@ -161,6 +163,7 @@ async def test_24_a_call_whose_tool_is_gone_can_be_denied(world: DeskWorld) -> N
 # -- in doubt -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.gate("effects-once")
 async def test_a_call_in_doubt_is_resolved_by_a_person_once(world: DeskWorld) -> None:
     await world.opens(call("k1", "in_doubt", effect_key="e1"), parked=True)
     assert await world.status() == "needs_review"

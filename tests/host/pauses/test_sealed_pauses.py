@@ -15,6 +15,8 @@ from hostler.storage.stores import pauses
 from hostler.storage.stores.blobs import BlobFolder
 from support.pauses import WORKSPACE, call, open_pause, open_run
 
+pytestmark = pytest.mark.gate("sealed-pauses")
+
 CANARY = "canary-4711-in-the-state"
 
 

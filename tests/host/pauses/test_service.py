@@ -27,6 +27,8 @@ from hostler_protocol.pausing import FormField, InteractionAction
 from support.pause_desk import DeskWorld, approve, deny
 from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run, park, rule
 
+pytestmark = pytest.mark.gate("approved-arguments")
+
 
 @pytest.fixture
 async def world(database: SqlDatabase) -> DeskWorld:

@@ -21,6 +21,8 @@ from hostler.plugins.liveness import PATIENCE, Liveness
 from hostler_protocol.calls import CALLS
 from hostler_protocol.incoming import Called
 
+pytestmark = pytest.mark.gate("mcp-bounds")
+
 
 def test_failures_in_a_row_wait_longer_and_then_open_the_breaker() -> None:
     breaker, now, waits = CLOSED, 100.0, []

@@ -21,6 +21,8 @@ from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import ConflictError, PluginCrashedError, PluginStartError
 from support.plugin_runs import begin, run
 
+pytestmark = pytest.mark.gate("plugins-in-trouble")
+
 
 class WebsocketChannel:
     """A `Channel` over an accepted connection of the `websockets` server."""
@@ -151,6 +153,7 @@ async def test_a_second_connection_of_the_same_plugin_is_refused(tmp_path: Path)
         await plugin
 
 
+@pytest.mark.gate("plugin-identity")
 @pytest.mark.parametrize(
     ("author", "says"), [("somebody", "says that it is somebody/far, but acme/far was expected")]
 )

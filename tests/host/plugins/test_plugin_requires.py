@@ -24,6 +24,8 @@ from hostler.sandbox.confine import landlock_version
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from support.packages import Index, write_project, write_source, write_wheel
 
+pytestmark = pytest.mark.gate("plugin-requires")
+
 CANARY = "canary-of-the-host-81c7"
 
 
@@ -330,6 +332,7 @@ sys.exit(1)
 """
 
 
+@pytest.mark.gate("child-environments")
 async def test_uv_sees_what_it_needs_and_nothing_else_of_the_host(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:

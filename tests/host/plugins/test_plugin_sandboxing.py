@@ -72,6 +72,7 @@ def test_a_plugin_sees_its_folder_and_its_workspace_and_nothing_of_the_hosts_env
     assert "secret" not in spec.environment.values()
 
 
+@pytest.mark.gate("plugin-folders")
 def test_a_folder_that_holds_more_than_code_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_folder_that_holds_more_than_code_is_refused(
             spec_of(Folder(folder), launch(folder), PYTHON, workspace, Path("/elsewhere"))
 
 
+@pytest.mark.gate("folder-quotas")
 def test_a_workspace_lasts_unless_it_is_too_full_or_its_plugin_is_gone_for_long(tmp_path: Path) -> None:
     limits = SandboxLimits(files=3)
     workspace = workspace_of(tmp_path, "acme/echo", limits)

@@ -32,6 +32,8 @@ from hostler_protocol.errors import (
 )
 from support.plugin_runs import WIRE_PLUGIN, begin, run, until_none_living
 
+pytestmark = pytest.mark.gate("plugins-in-trouble")
+
 
 class Clock:
     """A clock that only moves when it is told to."""

@@ -13,6 +13,8 @@ from hostler.plugins.tool_list import MAX_DESCRIPTION_CHARS, MAX_TOOLS, MAX_TOOL
 from hostler_protocol.manifest import ToolList
 from support.samples import JSON
 
+pytestmark = pytest.mark.gate("plugins-in-trouble")
+
 GOOD = {"name": "book", "description": "Books.", "parameters": {"type": "object"}, "effect": "idempotent"}
 
 

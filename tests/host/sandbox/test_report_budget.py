@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hostler.sandbox.report_budget import (
     MAX_GROUPS,
     MAX_PER_GROUP,
@@ -10,6 +12,8 @@ from hostler.sandbox.report_budget import (
     ReportBudget,
     group_of,
 )
+
+pytestmark = pytest.mark.gate("sandbox-violations")
 
 
 def test_groups_have_budgets_of_their_own_for_an_hour() -> None:

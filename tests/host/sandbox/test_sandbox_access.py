@@ -10,7 +10,10 @@ import pytest
 from support.hostile_runs import combinations
 from support.sandbox_programs import look
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+pytestmark = [
+    pytest.mark.gate("sandbox-mechanisms"),
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's"),
+]
 on_each = pytest.mark.parametrize(("mechanism", "user"), combinations() if sys.platform == "linux" else [])
 
 

@@ -15,7 +15,10 @@ import pytest
 from support.hostile_runs import combinations
 from support.sandbox_programs import ended
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+pytestmark = [
+    pytest.mark.gate("sandbox-memory"),
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's"),
+]
 PLACES = combinations() if sys.platform == "linux" else []
 WAYS = [
     (mechanism, user, how)

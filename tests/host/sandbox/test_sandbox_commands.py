@@ -23,7 +23,10 @@ from hostler.sandbox.proxy import _check_address, _Refused
 from hostler.sandbox.syscalls import number
 from hostler_protocol.errors import UnavailableError
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+pytestmark = [
+    pytest.mark.gate("sandbox-reach"),
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's"),
+]
 MECHANISMS = asyncio.run(find_capabilities()).mechanisms if sys.platform == "linux" else ()
 on_each = pytest.mark.parametrize("mechanism", MECHANISMS)
 LIMITS = SandboxLimits(memory_bytes=256 * MIB, processes=64, seconds=60.0, output_bytes=100_000)
@@ -300,6 +303,7 @@ except OSError: pass
 """
 
 
+@pytest.mark.gate("sandbox-violations")
 @on_each
 async def test_many_cheap_refusals_hide_no_other(mechanism: str, folder: Path) -> None:
     made = await run(mechanism, python(CHEAP_FIRST, folder))

@@ -11,6 +11,8 @@ from hostler.sandbox.bpf import ALLOW, ERRNO, KILL, NOTIFY
 from hostler.sandbox.syscall_filter import FilterOptions, filter_program, traced_calls
 from hostler.sandbox.syscalls import MACHINES, names, number
 
+pytestmark = pytest.mark.gate("system-calls", "sandbox-reach")
+
 LARGE = 1 << 28
 OPTIONS = FilterOptions(traces=True, large_bytes=LARGE)
 NUMBERS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

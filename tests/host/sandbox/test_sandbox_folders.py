@@ -15,7 +15,10 @@ from hostler.sandbox.probe import find_capabilities, find_sandbox
 from hostler.sandbox.process import ChildProcess
 from hostler_protocol.errors import UnavailableError
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+pytestmark = [
+    pytest.mark.gate("writable-folders"),
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's"),
+]
 MECHANISMS = asyncio.run(find_capabilities()).mechanisms if sys.platform == "linux" else ()
 on_each = pytest.mark.parametrize("mechanism", MECHANISMS)
 LIMITS = SandboxLimits(memory_bytes=256 * MIB, disk_bytes=4 * MIB, files=100, seconds=60.0, output_bytes=1000)

@@ -25,7 +25,10 @@ from support.hostile_runs import combinations
 from support.sandbox_groups import delegated, groups_of_hosts
 from support.sandbox_programs import ended
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
+pytestmark = [
+    pytest.mark.gate("sandbox-memory", "processor-time"),
+    pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's"),
+]
 BOUND_SECONDS = 40.0
 FOUND = asyncio.run(find_capabilities()) if sys.platform == "linux" else None
 GROUPS = None if FOUND is None else FOUND.groups.groups

@@ -32,7 +32,10 @@ def unified() -> Path | None:
 
 
 OWN = unified()
-pytestmark = pytest.mark.skipif(OWN is None, reason="no tree of version 2 with a controller to hand on")
+pytestmark = [
+    pytest.mark.gate("processor-time"),
+    pytest.mark.skipif(OWN is None, reason="no tree of version 2 with a controller to hand on"),
+]
 
 HOST = """
 import json, sys

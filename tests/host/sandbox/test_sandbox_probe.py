@@ -26,7 +26,10 @@ from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.probe import find_capabilities
 from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY, combinations
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+pytestmark = [
+    pytest.mark.gate("sandbox-trial"),
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's"),
+]
 BOUND_SECONDS = 120.0
 USERS = sorted({user for mechanism, user in combinations()}) if sys.platform == "linux" else []
 

@@ -13,7 +13,10 @@ import pytest
 from support.hostile_runs import combinations
 from support.sandbox_programs import look
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+pytestmark = [
+    pytest.mark.gate("unix-sockets"),
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's"),
+]
 PLACES = combinations() if sys.platform == "linux" else []
 with_namespaces = pytest.mark.parametrize("user", [user for one, user in PLACES if one == "bubblewrap"])
 on_each = pytest.mark.parametrize(("mechanism", "user"), PLACES)

@@ -17,7 +17,10 @@ from hostler.sandbox.probe import find_capabilities, find_sandbox
 from hostler.sandbox.users import FEW_IDS, UNUSED_IDS, SandboxUsers
 from hostler_protocol.errors import UnavailableError
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+pytestmark = [
+    pytest.mark.gate("sandbox-users"),
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's"),
+]
 MECHANISMS = asyncio.run(find_capabilities()).mechanisms if sys.platform == "linux" else ()
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives each sandbox a user of its own")
 BOUND_SECONDS = 60.0

@@ -29,6 +29,8 @@ from hostler.secrets.key_ring import (
 from hostler.secrets.resolver import SecretUnreadableError
 from hostler_protocol.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.gate("master-key")
+
 OLD, NEW, DATA = new_key(), new_key(), new_key()
 EXAMPLES = 2_000 if os.environ.get("HOSTLER_SOAK") else 100
 

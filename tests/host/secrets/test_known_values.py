@@ -15,6 +15,8 @@ from hostler.secrets.known_values import MAX_KNOWN, KnownValues, OutputRedactor,
 from hostler.secrets.resolver import resolve_secret
 from hostler_protocol.errors import Fault, InvalidArgumentError, RemoteFaultError
 
+pytestmark = pytest.mark.gate("redaction")
+
 SECRET = "hunter2-of-this-test"
 
 

@@ -10,6 +10,7 @@ from hostler.secrets.resolver import SecretUnreadableError, resolve_secret, unre
 from hostler_protocol.errors import InvalidArgumentError
 
 
+@pytest.mark.gate("resolved-secrets")
 def test_secrets_are_looked_up_and_never_repeated(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(" from a file\n")

@@ -35,7 +35,7 @@ from hostler_protocol.errors import (
 )
 from support.working import MemoryArtifacts, invocation
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.gate("sandboxed-files", "exec-limits"), pytest.mark.timeout(120)]
 LONG = f"4321.{os.getpid()}"
 """Seconds that nobody else sleeps."""
 
@@ -143,6 +143,7 @@ async def test_every_limit_is_reached_and_told(tmp_path: Path, mechanism: Mechan
         assert (told["exit_code"], told["stdout"]) == (0, "tidy\n"), told
 
 
+@pytest.mark.gate("many-commands")
 @every_mechanism
 async def test_commands_do_not_add_up_to_more_than_their_folder_may_hold(
     tmp_path: Path, mechanism: Mechanism
@@ -163,6 +164,7 @@ async def test_commands_do_not_add_up_to_more_than_their_folder_may_hold(
         assert (told["exit_code"], told["stdout"]) == (0, "new\n"), told
 
 
+@pytest.mark.gate("many-commands")
 @every_mechanism
 async def test_a_folder_far_over_its_limit_gets_no_command_until_files_are_removed(
     tmp_path: Path, mechanism: Mechanism

@@ -11,6 +11,8 @@ import pytest
 
 from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY
 
+pytestmark = pytest.mark.gate("exec-limits")
+
 BOUND_SECONDS = 200.0
 CHOSEN = "(limit and disk and not file) or nobody_waits or artifacts or mode or closed"
 

@@ -27,6 +27,8 @@ from hostler_protocol.errors import (
 from support.invocations import Calling
 from support.web import Names, Web, page, redirect
 
+pytestmark = pytest.mark.gate("egress")
+
 PAGE = """<!doctype html><html><head><title>All &amp; sundry</title>
 <style>p { color: red }</style><script>if (a < b) { alert("no") }</script></head>
 <body><nav><a href="/home">Home</a></nav><h1>Hello <em>there</em></h1>

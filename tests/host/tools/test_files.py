@@ -24,6 +24,8 @@ from hostler.tools.workspaces.folders import WorkingFolder, WorkingFolders
 from hostler_protocol.errors import to_fault
 from support.working import MemoryArtifacts, invocation
 
+pytestmark = pytest.mark.gate("working-folders")
+
 OWNER = FolderOwner(kind="conversation", workspace_id="w", agent_id="agent", conversation_id="c")
 ALL = ["list", "read", "search", "keep", "write", "edit", "remove", "load"]
 

@@ -36,6 +36,8 @@ from hostler_protocol.events import Actor
 from hostler_protocol.limits import MAX_MESSAGE_BYTES, MAX_RESULT_BYTES
 from support.invocations import pin_of
 
+pytestmark = pytest.mark.gate("tool-arguments")
+
 PLUGINS = Path(__file__).parents[2] / "support" / "plugins"
 FAST = replace(DEFAULT_CONNECTION_LIMITS, tool_cancel_seconds=0.2)
 PATIENT = replace(DEFAULT_CONNECTION_LIMITS, tool_cancel_seconds=60.0)

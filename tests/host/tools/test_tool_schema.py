@@ -23,6 +23,8 @@ from hostler.tools.schema_cost import MAX_SCHEMA_NODES, SchemaError, StepCounter
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
 
+pytestmark = pytest.mark.gate("tool-arguments")
+
 BOOKING = {
     "type": "object",
     "properties": {

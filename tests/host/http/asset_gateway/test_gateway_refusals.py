@@ -21,6 +21,8 @@ from support.http_host import OTHER, WORKSPACE
 from support.lending import Lending, Lent, client_of, lending
 from support.loopback import NO_CERTIFICATES
 
+pytestmark = pytest.mark.gate("run-tokens")
+
 JSON_TYPE = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
@@ -87,6 +89,7 @@ async def cannot_connect(lent: Lent, token: str | None = None) -> None:
                 await client.list_tools()
 
 
+@pytest.mark.gate("refused-run-tokens")
 async def test_wrong_foreign_expired_and_ended_tokens_are_refused_and_audited(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         victim, lent = await made.open(conversation_id="a"), await made.open(conversation_id="b")

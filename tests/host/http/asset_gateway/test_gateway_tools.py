@@ -15,6 +15,8 @@ from hostler_protocol.grants import KnowledgeBaseResource
 from support.http_host import WORKSPACE
 from support.lending import GENERATIONS, Lending, client_of, lending
 
+pytestmark = pytest.mark.gate("run-tokens")
+
 
 async def within(tmp_path: Path, scenario: Any, **settings: Any) -> None:
     async with asyncio.timeout(100), lending(tmp_path, **settings) as made:

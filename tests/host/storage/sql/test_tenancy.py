@@ -13,6 +13,8 @@ from hostler.storage.port import Query
 from hostler.storage.sql.migrate import migrations_for
 from hostler.storage.sql.statements import load
 
+pytestmark = pytest.mark.gate("tenancy")
+
 GLOBAL_KEYS = re.compile(
     r"\b(run_id|active_lane|lane|parent_run_id|key_hash|token_hash)\s*(=|>=|>|IN\b|\()", re.IGNORECASE
 )

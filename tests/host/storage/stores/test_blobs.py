@@ -25,6 +25,8 @@ from hostler.storage.stores.blob_files import CHUNK_BYTES
 from hostler.storage.stores.blobs import Blob, BlobFolder, Removed
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, StorageError
 
+pytestmark = pytest.mark.gate("deletion")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[BlobFolder]:

@@ -18,6 +18,8 @@ from hostler.storage.stores.registered_files import (
 )
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
+pytestmark = pytest.mark.gate("registered-files")
+
 SECRET = b"the secret of another folder"
 
 

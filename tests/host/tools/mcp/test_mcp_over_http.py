@@ -25,7 +25,7 @@ from support.mcp_bench import (
     over_http,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.gate("mcp-servers"), pytest.mark.timeout(300)]
 JSON = {"content-type": "application/json"}
 
 
@@ -134,6 +134,7 @@ async def test_what_an_answer_says_of_the_call(
             await bench.call("say", text="hello")
 
 
+@pytest.mark.gate("service-secrets")
 @on_loop
 async def test_a_token_and_headers_are_sent_and_nothing_of_the_machine(
     web: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

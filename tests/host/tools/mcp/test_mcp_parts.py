@@ -18,6 +18,8 @@ from hostler.tools.mcp.stdio import LineReader
 from hostler.tools.mcp.transport_errors import OWN_CODE, TOO_LARGE_CODE, own_data, own_kind
 from hostler.tools.schema import ToolSchema
 
+pytestmark = pytest.mark.gate("mcp-results")
+
 ANYTHING = {"type": "object"}
 
 

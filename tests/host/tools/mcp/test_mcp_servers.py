@@ -33,7 +33,7 @@ from support.mcp_bench import (
     over_stdio,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.gate("mcp-servers", "mcp-bounds"), pytest.mark.timeout(300)]
 PIXEL = "iVBORw=="
 JSON = {"content-type": "application/json"}
 
@@ -102,6 +102,7 @@ async def test_a_server_is_listed_called_and_cancelled(kind: str, tmp_path: Path
         assert bench.state == ("ready", "")
 
 
+@pytest.mark.gate("tool-pins")
 @pytest.mark.parametrize("kind", ["stdio, older", "http"])
 @on_loop
 async def test_a_changed_description_waits_for_the_operator(kind: str, tmp_path: Path) -> None:
@@ -261,6 +262,7 @@ async def test_a_command_that_cannot_be_started_is_not_tried_again_and_again(tmp
         assert bench.tools.offered(WORKSPACE) == {}
 
 
+@pytest.mark.gate("sandboxed-files", "child-environments")
 @on_loop
 async def test_what_a_server_gets_of_its_surroundings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

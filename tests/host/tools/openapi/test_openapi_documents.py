@@ -24,6 +24,8 @@ from hostler.tools.schema import ToolSchema
 from hostler_protocol.errors import InvalidArgumentError
 from support.openapi_documents import ENTRY, OK, body, document, only, read
 
+pytestmark = pytest.mark.gate("openapi-bounds")
+
 # -- reading --------------------------------------------------------------------------------------
 
 

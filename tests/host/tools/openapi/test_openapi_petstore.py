@@ -216,6 +216,7 @@ async def test_errors_of_the_service_are_told_with_status_and_a_bounded_body() -
             assert len(fault.message) < 2_200
 
 
+@pytest.mark.gate("service-secrets")
 async def test_secrets_are_in_the_request_and_nowhere_else(caplog: pytest.LogCaptureFixture) -> None:
     """The store's fake repeats the key in an answer and in an error, as careless services do."""
     caplog.set_level(logging.DEBUG)

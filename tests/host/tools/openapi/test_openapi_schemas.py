@@ -11,6 +11,8 @@ from hostler.tools.schema import ToolSchema
 from hostler_protocol.errors import InvalidArgumentError
 from support.openapi_documents import OK, body, document, only, read, schema_of
 
+pytestmark = pytest.mark.gate("openapi-bounds")
+
 
 def test_a_schema_that_holds_itself_stays_a_reference_and_checks_values() -> None:
     node = {

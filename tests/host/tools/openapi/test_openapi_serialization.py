@@ -28,6 +28,8 @@ from hostler.tools.openapi.requests import ServiceRequest, request_of
 from hostler.tools.openapi.security import Credentials
 from hostler_protocol.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.gate("openapi-bounds")
+
 BLUES = ["blue", "black", "brown"]
 RGB = {"R": 100, "G": 200, "B": 150}
 

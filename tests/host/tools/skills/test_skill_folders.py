@@ -14,6 +14,8 @@ from hostler.tools.skills.reader import find_skills, read_file, read_skill, read
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from support.skills import SKILL, make_skill
 
+pytestmark = pytest.mark.gate("skill-files")
+
 
 def test_a_skill_is_read_with_its_files(tmp_path: Path) -> None:
     folder = make_skill(tmp_path)

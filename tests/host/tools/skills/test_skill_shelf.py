@@ -22,6 +22,8 @@ from support.grants import agent_of, catalog_of, grant_of
 from support.invocations import pin_of
 from support.skills import make_skill
 
+pytestmark = pytest.mark.gate("skill-pins", "skill-results")
+
 Body = Callable[[Skills, ToolSources], Awaitable[None]]
 
 

@@ -16,6 +16,8 @@ from hostler.tools.workspaces.tree import WorkTree
 from hostler.tools.workspaces.tree_removal import MAX_DEPTH, FolderUsage, measure_tree, remove_tree
 from hostler_protocol.errors import ConflictError, HostlerError, InvalidArgumentError, NotFoundError
 
+pytestmark = pytest.mark.gate("working-folders")
+
 SECRET = b"what lies outside"
 
 

@@ -13,6 +13,8 @@ from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.tools.workspaces.folders import Swept, WorkingFolders
 from hostler_protocol.errors import PayloadTooLargeError, StorageError
 
+pytestmark = pytest.mark.gate("working-folders", "folder-quotas")
+
 DAY = 86_400
 
 

@@ -1,0 +1,77 @@
+"""Write the column of tests in docs/security.md from the tests that claim its rows.
+
+A row of the page is a sentence and the name of a gate: `| What holds. | <!-- gate: links --> ... |`. A test
+claims it with `@pytest.mark.gate("links")`, a module with `pytestmark`. What follows the name is generated. A
+row that no test claims is an error, and so is a claim without a row.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROW = re.compile(r"^\| (?P<what>.+) \| <!-- gate: (?P<gate>[a-z0-9-]+) -->.* \|$")
+HEAD = "| what holds | tests |"
+
+
+def security_page(root: Path) -> str:
+    """Return docs/security.md with its tests."""
+    return with_tests((root / "docs" / "security.md").read_text("utf-8"), claims(root / "tests"))
+
+
+def with_tests(page: str, claimed: dict[str, list[str]]) -> str:
+    """Return the page with the tests of each row. ValueError names a row or a claim that stands alone."""
+    lines, gates, in_table = [], set(), False
+    for line in page.splitlines():
+        in_table = (in_table and line.startswith("|")) or line == HEAD
+        row = ROW.match(line)
+        if in_table and row is None and line != HEAD and not line.startswith("| ---"):
+            raise ValueError(f"docs/security.md: this row names no gate (<!-- gate: NAME -->): {line[:80]}")
+        if row is None:
+            lines.append(line)
+            continue
+        gate = row["gate"]
+        if gate in gates:
+            raise ValueError(f"docs/security.md: two rows have the gate {gate!r}")
+        if gate not in claimed:
+            raise ValueError(f"docs/security.md: no test claims the gate {gate!r}: {row['what'][:80]}")
+        gates.add(gate)
+        tests = ", ".join(f"`{test}`" for test in claimed[gate])
+        lines.append(f"| {row['what']} | <!-- gate: {gate} --> {tests} |")
+    if left := sorted(set(claimed) - gates):
+        raise ValueError(f"tests claim gates that docs/security.md has no row for: {', '.join(left)}")
+    return "\n".join(lines) + "\n"
+
+
+def claims(tests: Path) -> dict[str, list[str]]:
+    """Return the tests that claim each gate, by path and name."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(tests.rglob("test_*.py")):
+        text = path.read_text("utf-8")
+        if "mark.gate(" not in text:
+            continue
+        place = f"tests/{path.relative_to(tests).as_posix()}"
+        for gate, name in _claims_in(ast.parse(text)):
+            found.setdefault(gate, []).append(place if name is None else f"{place}::{name}")
+    return found
+
+
+def _claims_in(module: ast.Module) -> Iterator[tuple[str, str | None]]:
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for decorator in node.decorator_list:
+                for gate in _gates(decorator):
+                    yield gate, node.name
+        elif isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets
+        ):
+            for gate in _gates(node.value):
+                yield gate, None
+
+
+def _gates(expression: ast.expr) -> Iterator[str]:
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "gate":
+            yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant))
