@@ -10,7 +10,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.coroutines import anyio_backend, pytest_pyfunc_call
-from support.databases import database, database_url, postgres_server, postgres_template
+from support.databases import (
+    database,
+    database_url,
+    postgres_server,
+    postgres_template,
+    pytest_generate_tests,
+)
 from support.order import pytest_collection_modifyitems
 from support.ready_plugins import pytest_runtest_setup
 
@@ -21,6 +27,7 @@ __all__ = [
     "postgres_server",
     "postgres_template",
     "pytest_collection_modifyitems",
+    "pytest_generate_tests",
     "pytest_pyfunc_call",
     "pytest_runtest_setup",
 ]

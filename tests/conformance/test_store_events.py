@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hostler.domain.events import Event
 from hostler.storage.port import Query, Tx
 from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.session import SessionTx
 from hostler.storage.sql.statements import parse
 from hostler.storage.stores import audit, events
 from hostler.storage.stores import hash_chain as chain
@@ -65,7 +66,8 @@ async def verified(
 async def change(database: SqlDatabase, sql: str, **params: Any) -> None:
     """Change the database behind the store's back."""
     query = parse(f"-- name: change\n{sql}", "t").change
-    await database.write(lambda tx: tx.run(query, **params))
+    # as it is stored, also where content is sealed
+    await database.write(lambda tx: SessionTx.run(tx, query, **params))  # type: ignore[arg-type]
 
 
 def test_an_event_comes_back_as_it_was_given(database: SqlDatabase) -> None:

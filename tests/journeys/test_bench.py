@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ["runs", "facts", "calls", "durable", "sse", "starting", "memory", "histories"]
+PARTS = ["runs", "facts", "calls", "durable", "sse", "starting", "memory", "histories", "sealed"]
 TITLES = [
     *("Whole runs", "Facts", "Host calls", "Durable runs"),
     *("Event streams", "Start-up", "Memory", "A long past"),

@@ -40,6 +40,7 @@ async def keeping(
         keeper_plugin(plugin)
     config = ConfigFile(plugins=[trusted(plugin)], master_key=[f"file:{key}"])
     url = database if database and database.startswith("postgresql:") else None
+    settings.setdefault("erasure_key", (tmp_path / "erasure.key",))
     async with (
         asyncio.timeout(BOUND_SECONDS),
         serving(tmp_path / data, agent=False, database=url, **settings) as served,
@@ -248,7 +249,7 @@ async def test_without_a_master_key_nothing_is_stored_and_it_is_said_how(tmp_pat
         assert "hostler config set master_key" in refused.json()["detail"]
 
 
-async def test_a_store_whose_key_is_missing_says_so_and_the_rest_works(tmp_path: Path) -> None:
+async def test_a_store_whose_key_is_missing_says_so_until_it_is_back(tmp_path: Path) -> None:
     model = {"id": "m", "provider": "openai", "api_key": "secret://model-key"}
     async with keeping(tmp_path) as served:
         await stored(served.client, "token", FIRST)
@@ -263,19 +264,21 @@ async def test_a_store_whose_key_is_missing_says_so_and_the_rest_works(tmp_path:
         problems = {
             one["kind"]: one["problem"] for one in (await served.client.get("/v1/problems")).json()["items"]
         }
-        assert "2 secrets cannot be opened" in problems["master_key"]
+        assert "2 secrets and 1 keys of content cannot be opened" in problems["master_key"]
         assert missing in problems["master_key"]
         assert missing in problems["model"]
         assert missing in problems["agent"]
-        status, why = await said(served.client)
-        assert (status, missing in why) == ("failed", True)
-        assert await said(served.client, "plain") == ("completed", mark_of("written out"))
+        for name in ("keeper", "plain"):
+            body = {"event_type": "message.received", "input": {"text": "hi"}, "agent": name}
+            refused = await served.client.post("/v1/events", json=body)
+            assert refused.status_code == 503, "content cannot be sealed either"
+            assert missing in refused.json()["detail"]
         (listed,) = (await served.client.get("/v1/secrets")).json()["items"]
         assert missing in listed["problem"]
         keys = (await served.client.get("/v1/master-keys")).json()["items"]
         assert [(key["key_id"], key["current"], key["uses"]) for key in keys] == [
             (KeyRing([LATER]).current_id, True, {}),
-            (missing, False, {"secrets": 2}),
+            (missing, False, {"secrets": 2, "keys of content": 1}),
         ]
         (tmp_path / "master").unlink()
         await served.host.configurator.load()
@@ -307,8 +310,8 @@ async def test_the_master_key_is_rotated_under_use(tmp_path: Path, database_url:
         old_id, new_id = KeyRing([MASTER]).current_id, KeyRing([LATER]).current_id
         while True:
             keys = (await client.get("/v1/master-keys")).json()["items"]
-            uses = {key["key_id"]: key["uses"].get("secrets", 0) for key in keys}
-            if uses == {new_id: 251, old_id: 0}:
+            uses = {key["key_id"]: key["uses"] for key in keys}
+            if uses == {new_id: {"secrets": 251, "keys of content": 1}, old_id: {}}:
                 break
             await asyncio.sleep(0.05)
         await served.host.apply(ConfigFile(master_key=[new]), actor="test")
@@ -317,7 +320,8 @@ async def test_the_master_key_is_rotated_under_use(tmp_path: Path, database_url:
         assert await using == {("completed", mark_of(FIRST))}
         assert (await client.get("/v1/problems")).json()["items"] == []
         keys = (await client.get("/v1/master-keys")).json()["items"]
-        assert [(key["key_id"], key["uses"]) for key in keys] == [(new_id, {"secrets": 251})]
+        used = [(key["key_id"], key["uses"]) for key in keys]
+        assert used == [(new_id, {"secrets": 251, "keys of content": 1})]
 
 
 async def test_two_hosts_use_a_new_value_within_seconds(tmp_path: Path, database_url: str) -> None:

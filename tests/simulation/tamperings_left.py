@@ -43,7 +43,7 @@ LEFT = [
     Tampering(
         "leftovers.judge",
         "a part of no upload is left",
-        "INSERT INTO upload_parts VALUES ('default', 'x', 1, 'x', 1)",
+        "INSERT INTO upload_parts VALUES ('default', 'x', 1, 'x', 1, NULL)",
     ),
     Tampering(
         "leftovers.judge",
@@ -58,7 +58,7 @@ LEFT = [
     Tampering(
         "leftovers.judge",
         "a request that was never answered is left",
-        "INSERT INTO idempotency VALUES ('default', 'x', 'x', 'x', 0, NULL, 1)",
+        "INSERT INTO idempotency VALUES ('default', 'x', 'x', 'x', 0, NULL, 1, NULL)",
     ),
     Tampering(
         "leftovers.judge",

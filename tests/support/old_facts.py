@@ -145,7 +145,7 @@ class World:
         granted = f'{{"note":"{text}"}}'
         runs.transition(tx, run_id, 1, "running", cause="t", actor="t", grant_json=granted)
         delta = NewEntry("result", "message.delta", f'{{"data":{{"text":"{text}"}}}}')
-        entries = [delta] * 600 + [NewEntry("call", "history.page", f'"{text}"', blob=blob.sha256), delta]
+        entries = [delta] * 600 + [NewEntry("call", "history.page", f'"{text}"', blob=blob.name), delta]
         runs.append(
             tx, run_id, 1, [*entries, NewEntry("result", "message.completed", f'{{"data":"{text}"}}')]
         )

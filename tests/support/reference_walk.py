@@ -155,6 +155,7 @@ LOOKING_UP: Mapping[str, tuple[str, ...]] = {
     "host/config_review.py": (),
     "host/host_tools.py": (),
     "host/identity_providers.py": ("sign_in.client_secret",),
+    "host/content_sealing.py": ("master_key.keys[]",),
     "host/master_key.py": ("master_key.keys[]",),
     "host/secret_store.py": (),
     "host/webhooks.py": ("webhooks.url", "webhooks.secret"),

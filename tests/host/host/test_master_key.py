@@ -24,7 +24,14 @@ KEY, LATER = new_key(), new_key()
 
 def opened(data: Path, database: str | None = None) -> AbstractAsyncContextManager[Host]:
     """A host that only looks and configures."""
-    return Host.open(Settings(data_dir=data, database=database, passive=True, shutdown_grace_seconds=0.0))
+    settings = Settings(
+        data_dir=data,
+        database=database,
+        passive=True,
+        shutdown_grace_seconds=0.0,
+        erasure_key=(data / "erasure.key",),
+    )
+    return Host.open(settings)
 
 
 def ids(host: Host) -> list[str]:

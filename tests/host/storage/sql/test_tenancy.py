@@ -20,8 +20,9 @@ GLOBAL_KEYS = re.compile(
 )
 """Ids given out by the host and random (run_id), digests that contain the workspace (lane), the hashes of
 keys and sessions that themselves say which workspace they open."""
-NO_TENANTS = {"hosts", "installation", "writers", "schema_versions", "blobs", "sign_ins"}
-"""Blobs are content without an owner, reached through the artifacts of a workspace only."""
+NO_TENANTS = {"hosts", "installation", "writers", "schema_versions", "blobs", "sign_ins", "sealing_keys"}
+"""Blobs are content without an owner, reached through the artifacts of a workspace only. Keys of content are
+reached by random ids, from what they sealed."""
 INSTALLATION_WIDE = {
     "hash_chain.heads": "a host notes the ends of all hash chains",
     "deferred.claim": "the worker tries the events of every workspace again",

@@ -86,8 +86,10 @@ def _new_folder(target: Path) -> Path:
     return unfinished
 
 
-async def restore_backup(source: Path, location: StorageLocation) -> BackupNote:
+async def restore_backup(source: Path, location: StorageLocation, *, keys: Path | None = None) -> BackupNote:
     """Copy a backup into a data directory that has no database, and verify each file.
+
+    `keys`: a later database, whose keys open the sealed content; what was erased until then is removed.
 
     InvalidArgumentError if the directory has a database, or another database than the directory's own is
     named. StorageError if a file is damaged or missing.
@@ -119,6 +121,8 @@ async def restore_backup(source: Path, location: StorageLocation) -> BackupNote:
             count, _ = _copy_blobs(source / "blobs", data_dir / "blobs", "restoring blobs")
             if count < found.blobs:
                 raise StorageError(f"{source}: {found.blobs - count:,} of {found.blobs:,} blobs are missing")
+            if keys is not None:
+                await _take_keys(unfinished, keys)
             (data_dir / FILE_NAME).unlink(missing_ok=True)  # heads of another database
             unfinished.rename(data_dir / "hostler.db")  # last: until then, the directory has no database
             sync_folder(data_dir)
@@ -128,6 +132,19 @@ async def restore_backup(source: Path, location: StorageLocation) -> BackupNote:
             unfinished.unlink(missing_ok=True)
         await open_database(data_dir / "hostler.db").close()  # migrates an older schema
     return found
+
+
+async def _take_keys(copy: Path, later: Path) -> None:
+    from hostler.storage.sealing.restored import remove_erased, take_keys
+    from hostler.storage.sql.connect import open_database
+
+    await open_database(copy).close()  # migrates an older schema
+    take_keys(copy, later)
+    database = open_database(copy, readers=1)
+    try:
+        await remove_erased(database)
+    finally:
+        await database.close()
 
 
 def _read_note(source: Path) -> BackupNote:
@@ -161,7 +178,7 @@ def _copy_blobs(source: Path, target: Path, what: str) -> tuple[int, int]:
             copy.parent.mkdir(parents=True, mode=0o700)
         folders |= {copy.parent, copy.parent.parent}
         unfinished = copy.with_name(f".{copy.name}.partial")
-        if _copy_durably(path, unfinished) != path.name:
+        if _copy_durably(path, unfinished) != path.name and not _is_sealed_whole(unfinished):
             unfinished.unlink()
             raise StorageError(f"the blob {path} is damaged: its content does not match its name")
         unfinished.rename(copy)
@@ -169,6 +186,13 @@ def _copy_blobs(source: Path, target: Path, what: str) -> tuple[int, int]:
     for folder in folders:
         sync_folder(folder)
     return len(paths), size
+
+
+def _is_sealed_whole(path: Path) -> bool:
+    """Whether a file is a sealed blob, whose digest is at its end, and is not damaged."""
+    from hostler.storage.sealing.files import is_whole, key_id_of
+
+    return key_id_of(path) is not None and is_whole(path)
 
 
 def _blobs(root: Path) -> Iterator[Path]:

@@ -62,7 +62,7 @@ def verify(
 
     async def work(location: StorageLocation) -> list[ChainReport]:
         own = read_own(location.data_dir)  # before the chains: a server may save further heads meanwhile
-        async with open_storage(location) as opened:
+        async with open_storage(location, content=True) as opened:
             files = AnchorFiles(await opened.read(stored_settings), anchor or [], anchor_key)
             return await verify_all(opened, chain(own, files.read()))
 

@@ -46,18 +46,33 @@ def backup(
 def restore(
     ctx: typer.Context,
     source: Annotated[Path, typer.Argument(help="A folder that `hostler backup` wrote.")],
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys",
+            metavar="FOLDER",
+            help="A later backup or a data directory, whose keys open this one. For sealed content, after an "
+            "erasure.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     data: DataOption = None,
     database: DatabaseOption = None,
     url: NoUrlOption = None,
     key: NoKeyOption = None,
 ) -> None:
-    """Restore a backup into a data directory without a database. Every file is verified."""
+    """Restore a backup into a data directory without a database. Every file is verified.
+
+    Content that was sealed needs the master key and the erasure key, which
+    no backup contains. What was erased after the backup was made is
+    removed with --keys; without them such a backup cannot be read.
+    """
     from hostler.cli.archive import restore_backup
     from hostler.cli.database import with_storage
 
     async def work(location: StorageLocation) -> BackupNote:
-        return await restore_backup(source.expanduser().resolve(), location)
+        later = None if keys is None else keys.expanduser().resolve() / "hostler.db"
+        return await restore_backup(source.expanduser().resolve(), location, keys=later)
 
     del key
     found = with_storage(ctx, data, database, url, work)

@@ -64,8 +64,8 @@ def _on_command_line(ctx: typer.Context, name: str) -> bool:
 
 
 @asynccontextmanager
-async def open_storage(location: StorageLocation) -> AsyncIterator[SqlDatabase]:
-    """Open the database during the block.
+async def open_storage(location: StorageLocation, *, content: bool = False) -> AsyncIterator[SqlDatabase]:
+    """Open the database during the block. `content`: with the keys that open what is sealed in it.
 
     InvalidArgumentError if there is none, or it does not belong to the directory; ConflictError if a server
     of another version has it open.
@@ -94,6 +94,10 @@ async def open_storage(location: StorageLocation) -> AsyncIterator[SqlDatabase]:
     try:
         identity = await database.read(installation.known_identity)
         check_database(location.data_dir, location.database, identity)
+        if content:
+            from hostler.host.content_sealing import open_content
+
+            await open_content(database, location.data_dir)
         yield database
     finally:
         await database.close()

@@ -72,7 +72,7 @@ def gc(
 
         data_dir = location.data_dir
         own = Settings(data_dir=data_dir).workspace
-        async with open_storage(location) as opened:
+        async with open_storage(location, content=True) as opened:
             blobs = BlobFolder(data_dir / "blobs")
             settings = await opened.read(lambda tx: configured(tx, own))
             folders = WorkingFolders(data_dir / "workspaces", settings)

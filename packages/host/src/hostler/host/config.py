@@ -114,6 +114,8 @@ class Settings:
     admin_key: str | None = None
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks of proxies whose X-Forwarded-For is believed."""
+    erasure_key: tuple[Path, ...] = ()
+    """Files of the erasure key; none: those that HOSTLER_ERASURE_KEY names, or one in the data directory."""
     workspace: str = DEFAULT_WORKSPACE
     max_active_runs: int = 256
     """Runs executed at once by this process; others wait in the queue."""

@@ -77,6 +77,7 @@ class Host:
             parts.configurator.load,
             parts.event_router.changed,
         )
+        self.sealing, self.sealing_upkeep = parts.sealing, parts.sealing_upkeep
         self.runs, self.feed, self.gate = run_parts.reader, run_parts.reader.feed, run_parts.gate
         self.assets, self.audit_heads = run_parts.tokens, run_parts.audit_heads
         self.audit_anchors = run_parts.audit_anchors
@@ -166,6 +167,7 @@ class Host:
         self.workers.start("agent review", self.diagnosis.watch().keep)
         self.workers.start("rerouting", self.rerouter.work)
         self.workers.start("secrets", self._keep_secrets)
+        self.workers.start("sealing", self.sealing_upkeep.keep)
         self.orchestrator.accepting = True
 
     async def _follow_configuration(self, succeeded: Callable[[], None]) -> None:
@@ -310,6 +312,7 @@ class Host:
             *self.audit_anchors.problems(),
             *await self.master_key.problems(),
             *self.providers.problems(),
+            *await self.sealing_upkeep.problems(),
         ]
         return [msgspec.structs.replace(problem, problem=redact(problem.problem)) for problem in found]
 

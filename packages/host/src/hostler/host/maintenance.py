@@ -11,6 +11,7 @@ from hostler.domain.retention import Retention, RetentionPolicy
 from hostler.domain.working_folders import FolderOwner
 from hostler.host.lock import RemovalGate
 from hostler.storage.port import Database, Tx
+from hostler.storage.sealing.erasing import Eraser
 from hostler.storage.stores import blobs, deletion, working_folders
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.deletion_receipts import DeletionReceipt
@@ -29,6 +30,8 @@ class HostData:
     blobs: BlobFolder
     folders: WorkingFolders
     gate: RemovalGate
+    eraser: Callable[[], Eraser | None] = lambda: None
+    """Returns what erases where content is sealed, as of now."""
 
 
 async def collect_all(data: HostData, policy_of: Callable[[str], RetentionPolicy]) -> Collected:
@@ -67,7 +70,7 @@ async def delete_conversation(data: HostData, ws: str, conversation_id: str, *, 
 
     async with data.gate.open():
         return await deletion.delete_conversation(
-            data.db, data.blobs, ws, conversation_id, by=by, elsewhere=folders
+            data.db, data.blobs, ws, conversation_id, by=by, elsewhere=folders, eraser=data.eraser()
         )
 
 
@@ -82,7 +85,14 @@ async def delete_actor(
             await _remove_folders(data, keys)  # runs may have written messages of the person there
 
         return await deletion.delete_actor(
-            data.db, data.blobs, ws, actor_id, by=by, actor_type=actor_type, elsewhere=folders
+            data.db,
+            data.blobs,
+            ws,
+            actor_id,
+            by=by,
+            actor_type=actor_type,
+            elsewhere=folders,
+            eraser=data.eraser(),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hostler.domain.config_changes import ConfigProblem
@@ -13,12 +13,16 @@ from hostler.host.stored_config import StoredConfig
 from hostler.secrets.key_command import PREFIX, named
 from hostler.secrets.key_ring import KeyRingError, LiveKeyRing, Locked, open_key_ring
 from hostler.storage.port import Database, Tx
+from hostler.storage.sealing.tx import workspace_key_uses
 from hostler.storage.stores import secrets
 from hostler_protocol.errors import InvalidArgumentError
 
 log = logging.getLogger(__name__)
 
-KEY_USES: Mapping[str, Callable[[Tx], Mapping[str, int]]] = {"secrets": secrets.key_uses}
+KEY_USES: Mapping[str, Callable[[Tx], Mapping[str, int]]] = {
+    "secrets": secrets.key_uses,
+    "keys of content": workspace_key_uses,
+}
 """What is wrapped by master keys: its name -> how many of it are under each key, by the key's id."""
 
 
@@ -33,15 +37,33 @@ class KeyStatus:
     """How much is wrapped by it, by what it is."""
 
 
+async def _nothing() -> None:
+    """Follow no change."""
+
+
 class MasterKey:
-    """Keeps the key ring as configured."""
+    """Keeps the key ring as configured.
+
+    `on_changed` is awaited after each reading of it, and returns a problem.
+    """
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self.key_ring = LiveKeyRing()
+        self.on_changed: Callable[[], Awaitable[str | None]] = _nothing
         self._references: Sequence[str] = ()
 
     async def configure(self, stored: StoredConfig) -> list[ConfigProblem]:
+        """Read the keys anew, and return the problems with them and with what follows them."""
+        problems = await self._read(stored)
+        problem = await self.on_changed()
+        if problem is not None and not problems and self.key_ring.locked is None:
+            problems = [
+                ConfigProblem(kind="master_key", name=POLICY, problem=f"content is sealed: {problem}")
+            ]
+        return problems
+
+    async def _read(self, stored: StoredConfig) -> list[ConfigProblem]:
         """Read the keys anew, and return the problem with them.
 
         If keys that were read before cannot be read now (a key management service that does not answer), the

@@ -14,6 +14,7 @@ from hostler.host.apply_config import Configurator, LiveModels
 from hostler.host.audit_anchors import AnchorWriter
 from hostler.host.audit_heads import AuditHeads
 from hostler.host.config import Settings
+from hostler.host.content_sealing import ContentSealing, named_files
 from hostler.host.diagnosis import Diagnosis, silent_sources
 from hostler.host.host_tools import HostTools
 from hostler.host.identity_providers import IdentityProviders
@@ -27,6 +28,7 @@ from hostler.host.plugin_entries import add_shipped_runner
 from hostler.host.plugin_pins import StoredPins
 from hostler.host.run_reader import RunReader
 from hostler.host.sandbox_audit import AuditedSandboxes
+from hostler.host.sealing_upkeep import SealingUpkeep
 from hostler.host.secret_store import SecretStore
 from hostler.host.secret_users import secret_users
 from hostler.host.webhooks import WebhookSender
@@ -97,9 +99,15 @@ class Installation:
             resolve=self.secrets.own.resolve,
         )
         blobs = BlobFolder(settings.data_dir / "blobs")
-        self.data = HostData(db, blobs, tools.folders, RemovalGate(settings.data_dir))
+        self.data = HostData(
+            db, blobs, tools.folders, RemovalGate(settings.data_dir), lambda: self.sealing.eraser
+        )
         self.models = LiveModels(self.secrets.own)
         self.providers = IdentityProviders(machine.network, self.secrets.own.resolve)
+        files = settings.erasure_key or named_files()
+        self.sealing = ContentSealing(db, blobs, self.master_key.key_ring, settings.data_dir, files)
+        self.master_key.on_changed = self.sealing.follow
+        self.sealing_upkeep = SealingUpkeep(db, blobs, self.sealing)
         self.filters = machine.open_filters()
         self.event_router = EventRouter(db, self.filters)
         self.inventories = Inventories(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hostler.calls.cursors import Cursors
 from hostler.host.data_directory import check_address, own_database
 from hostler.host.run_reader import RunReader
+from hostler.storage.sealing.tx import has_sealed
 from hostler.storage.sql.read_only import NeedsHostError, ReadOnlyDatabase, open_for_reading
 from hostler.storage.stores import installation
 
@@ -29,7 +30,7 @@ class ReadOnlyHost:
 
     @classmethod
     async def open(cls, data_dir: Path) -> ReadOnlyHost | None:
-        """Open the SQLite database of a data directory. None if a host has to create or migrate it first.
+        """Open the SQLite database of a data directory. None if a host has to create, migrate or unseal it.
 
         InvalidArgumentError if the directory belongs to another database; StorageError.
         """
@@ -37,7 +38,7 @@ class ReadOnlyHost:
         db = open_for_reading(own_database(data_dir))
         if db is None:
             return None
-        key = await db.read(lambda tx: installation.find(tx, "cursors"))
+        key = await db.read(lambda tx: None if has_sealed(tx) else installation.find(tx, "cursors"))
         if key is None:
             await db.close()
             return None

@@ -215,4 +215,4 @@ class CallLog:
 def _outlined(tx: Tx, record: CallRecord, blob: Blob, whole: CallEntry) -> NewEntry:
     reference(tx, blob)
     data = _encoder.encode(record.outline(blob.size_bytes, whole))
-    return NewEntry("call", record.name.method, data, blob=blob.sha256)
+    return NewEntry("call", record.name.method, data, blob=blob.name)

@@ -30,8 +30,8 @@ class KeptState:
 
     @property
     def state_blob(self) -> str | None:
-        """Sha256 of the blob, where it lies in one."""
-        return None if self.blob is None else self.blob.sha256
+        """The name of the blob, where it lies in one."""
+        return None if self.blob is None else self.blob.name
 
     def refer(self, tx: Tx) -> None:
         """Note that the pause names the blob."""

@@ -257,7 +257,7 @@ class Preparer:
         encoded_bytes = 0 if found is None else found.size_bytes * 4 // 3
         if found is None or kind is None or encoded_bytes > INLINE_BASE64_TO_ARTIFACT_BYTES:
             return element
-        data = await self.blobs.read(found.sha256, 0, found.size_bytes)
+        data = await self.blobs.read(found.blob.name, 0, found.size_bytes)
         text = base64.b64encode(data).decode()
         if kind == "image_base64":
             return ImageBase64Element(image_base64=text, mime_type=element.mime_type)

@@ -30,7 +30,7 @@ class SimulatedDatabase(SqlDatabase):
 
     def _start(self, queues: list[JobQueue]) -> None:
         self._session = self._driver.open_writer()
-        self._reader = Reader(self._driver)
+        self._reader = Reader(self._driver, self._transactions)
 
     def _put(self, jobs: JobQueue, job: Job) -> None:
         if jobs is self._writer.queue:

@@ -74,6 +74,24 @@ class Tx(Protocol):
     def once(self, key: tuple[Any, ...], look: Callable[[], T]) -> T:
         """Return the result of `look`, which is called once per key and transaction."""
 
+    @property
+    def seals(self) -> bool:
+        """Whether content is sealed."""
+
+    def blinded(self, workspace_id: str, conversation_id: str, tokens: Iterable[str]) -> list[str] | None:
+        """Return tokens for the text index that only a key of the conversation can make; None without it."""
+
+    def adopt(self, name: str, key: object) -> None:
+        """Store the key of a blob whose bytes are sealed."""
+
+    def destroy(self, workspace_id: str, name: str) -> bool:
+        """Destroy the data key of this name; return whether there was one."""
+
+    def keyed(self, workspace_id: str, name: str, digest: str, conversation_id: str | None = None) -> str:
+        """Return a digest of content as it may be stored: where content is sealed, only the data key `name`
+        (`storage.sealing.columns`) can make it, so that nobody can try texts out against it.
+        """
+
     def at_end(self, key: tuple[str, ...], work: Callable[[Tx, list[T]], None], item: T) -> None:
         """Run `work` at the end of the transaction, ordered by `key`: for rows that groups contend for.
 

@@ -27,6 +27,7 @@ from hostler.storage.sql.session import (
     ConnectionLostError,
     ContentionError,
     Driver,
+    OpenTx,
     Session,
     SessionTx,
 )
@@ -79,6 +80,18 @@ class Job:
         del self.work, self.future, self.late, self.value, self.failed
 
 
+def open_tx(session: Session, now: int, writes: bool) -> SessionTx:
+    """Return a transaction that stores values as they are."""
+    return SessionTx(session, now)
+
+
+@dataclass(slots=True)
+class Transactions:
+    """How the transactions of a database are made, as of now."""
+
+    open: OpenTx = open_tx
+
+
 JobQueue: TypeAlias = "queue.SimpleQueue[Job | None]"
 """Jobs for one thread; None: the database closes."""
 
@@ -97,7 +110,8 @@ class SqlDatabase:
         if driver.dialect == "sqlite" and readers > 1:
             # one thread for those: several would take the interpreter from each other at each statement
             self._brief_reads = queue.SimpleQueue()
-        self._writer = Writer(driver)
+        self._transactions = Transactions()
+        self._writer = Writer(driver, self._transactions)
         self._readers: list[threading.Thread] = []
         self._start([self._brief_reads, *[self._reads] * (readers - 1)])
 
@@ -124,6 +138,10 @@ class SqlDatabase:
     def shared(self) -> bool:
         """Whether other hosts work on it too."""
         return self._driver.shared
+
+    def transact_by(self, open_tx: OpenTx) -> None:
+        """Make all transactions from now on with `open_tx`."""
+        self._transactions.open = open_tx
 
     @property
     def groups_committed(self) -> int:
@@ -202,7 +220,7 @@ class SqlDatabase:
         jobs.put(job)
 
     def _read_forever(self, jobs: JobQueue) -> None:
-        reader = Reader(self._driver)
+        reader = Reader(self._driver, self._transactions)
         while (job := jobs.get()) is not None:
             reader.work(job)
             settle([job])
@@ -213,8 +231,9 @@ class SqlDatabase:
 class Reader:
     """A session that reads, opened again when its connection is lost."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, transactions: Transactions) -> None:
         self._driver = driver
+        self._transactions = transactions
         self._session: Session | None = None
 
     def work(self, job: Job) -> None:
@@ -222,9 +241,10 @@ class Reader:
         for _ in range(MAX_READ_ATTEMPTS):
             try:
                 session = self._session = self._session or self._driver.open_reader()
-                tx = SessionTx(session, session.begin(synced=False))
+                tx = self._transactions.open(session, session.begin(synced=False), False)
                 job.value, job.failed = job.work(tx), None
                 session.commit()
+                tx.committed()
                 return
             except (ConnectionLostError, ContentionError) as error:  # a read may be done again
                 job.failed = error
@@ -245,7 +265,8 @@ class Reader:
 class Writer:
     """The writing thread."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: Driver, transactions: Transactions) -> None:
+        self._transactions = transactions
         self.queue: JobQueue = queue.SimpleQueue()
         self.groups = 0
         self.ended = False
@@ -325,7 +346,7 @@ class Writer:
     def _attempt(self, session: Session, group: list[Job], *, grow: bool) -> None:
         """Run `group` in one transaction; with `grow`, add jobs that are queued meanwhile."""
         synced = any(job.synced for job in group)
-        tx = SessionTx(session, session.begin(synced=synced))
+        tx = self._transactions.open(session, session.begin(synced=synced), True)
         for job in group:
             job.value, job.failed = job.work(tx), None
         until = time.monotonic() + MAX_GROUP_SECONDS
@@ -340,6 +361,7 @@ class Writer:
             job_or_none.value = job_or_none.work(tx)
         tx.end()
         session.commit()
+        tx.committed()
         self.groups += 1
 
     def _succeeds(self, session: Session, group: list[Job], *, grow: bool = False) -> bool:

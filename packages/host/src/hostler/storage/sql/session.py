@@ -103,10 +103,15 @@ class Driver(Protocol):
         """Close the driver. Called last, after all its sessions were closed."""
 
 
+OpenTx = Callable[[Session, int, bool], "SessionTx"]
+"""Makes the transaction of a session that has begun: its time, and whether it may write."""
+
+
 class SessionTx:
     """The `Tx` that work gets: a session inside one transaction."""
 
     __slots__ = ("_at_end", "_ending", "_looks", "_once", "_session", "dialect", "now")
+    seals = False
 
     def __init__(self, session: Session, now: int) -> None:
         self._session = session
@@ -160,6 +165,24 @@ class SessionTx:
         if self.dialect == "sqlite":
             self._looks.append(look)
         return look
+
+    def blinded(self, workspace_id: str, conversation_id: str, tokens: Iterable[str]) -> list[str] | None:
+        """Return None: nothing is sealed."""
+        return None
+
+    def keyed(self, workspace_id: str, name: str, digest: str, conversation_id: str | None = None) -> str:
+        """Return the digest as it may be stored."""
+        return digest
+
+    def adopt(self, name: str, key: object) -> None:
+        """Do nothing: the bytes of a blob are not sealed."""
+
+    def destroy(self, workspace_id: str, name: str) -> bool:
+        """Do nothing: there are no keys."""
+        return False
+
+    def committed(self) -> None:
+        """Take note of the commit."""
 
     def end(self) -> None:
         """Run the work that `at_end` and `look` collected. Called once, before the commit."""

@@ -95,11 +95,12 @@ class StoredArtifact:
     metadata: dict[str, Any]
     created_at: int
     expires_at: int | None
+    stored_as: str | None
 
     @property
     def blob(self) -> Blob:
-        """The digest and size of the bytes."""
-        return Blob(self.sha256, self.size_bytes)
+        """The digest, size and name of the bytes."""
+        return Blob(self.sha256, self.size_bytes, stored_as=self.stored_as)
 
     def record(self) -> ArtifactMetadata:
         """Return the metadata for runners and clients."""
@@ -161,6 +162,7 @@ def create(
         metadata=msgspec.json.encode(without_nul(new.metadata)).decode(),
         created_at=tx.now,
         expires_at=new.expires_at,
+        stored_as=new.blob.stored_as,
     )
     if not inserted:  # another host has taken the id since
         quotas.give_back(tx, ws, new.holder, new.amounts)
@@ -198,7 +200,7 @@ def remove(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
     if not tx.run(_q.delete, ws=ws, artifact_id=artifact_id):  # another host was faster
         return None
     if stored.registered is None:
-        blobs.release(tx, stored.sha256)
+        blobs.release(tx, stored.blob.name)
     holder = Holder(stored.agent_id, stored.run_id)
     quotas.give_back(tx, ws, holder, _amounts(stored.blob, stored.registered))
     return stored
@@ -217,7 +219,7 @@ async def read(
     StorageError if the bytes are missing, or if a file registered in place has changed.
     """
     if artifact.registered is None:
-        return await folder.read(artifact.sha256, offset, length)
+        return await folder.read(artifact.blob.name, offset, length)
     if registered is None:
         raise StorageError("the folders of registered files are not open on this host")
     return await registered.read(artifact.registered, offset, length)

@@ -3,10 +3,10 @@
 -- name: insert
 INSERT INTO artifacts (workspace_id, artifact_id, artifact_type, mime_type, name, size_bytes, sha256, source,
                        registered_path, event_id, bot_id, conversation_id, thread_id, run_id, agent_id, runner_id,
-                       metadata, created_at, expires_at)
+                       metadata, created_at, expires_at, stored_as)
 VALUES (:ws, :artifact_id, :artifact_type, :mime_type, :name, :size_bytes, :sha256, :source,
         :registered_path, :event_id, :bot_id, :conversation_id, :thread_id, :run_id, :agent_id, :runner_id,
-        :metadata, :created_at, :expires_at)
+        :metadata, :created_at, :expires_at, :stored_as)
 ON CONFLICT (workspace_id, artifact_id) DO NOTHING
 
 -- name: find

@@ -43,7 +43,7 @@ def record(tx: Tx, workspace_id: str, actor: str, action: str, target: str, body
         "body": canonical_json(body).decode(),
         "created_at": tx.now,
     }
-    row_digest = hash_chain.body_digest("audit", row)
+    row_digest = tx.keyed(workspace_id, f"audit:{workspace_id}", hash_chain.body_digest("audit", row))
     tx.run(_q.insert, **row, workspace_id=workspace_id, body_digest=row_digest)
     hash_chain.append(tx, workspace_id, "audit", audit_id, row_digest)
     return audit_id

@@ -8,9 +8,12 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from hostler.storage.sealing.envelope import DataKey
+from hostler.storage.sealing.files import FileSealer
 from hostler_protocol.errors import StorageError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import KIB
@@ -22,15 +25,17 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class BlobWriter:
-    """One file being written, hashed as it goes.
+    """One file being written, hashed as it goes, and sealed with `key` if there is one.
 
     Its steps run on threads and cannot be cancelled, so `discard` may be called during one: a lock orders
     them, and steps after `discard` do nothing.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, key: DataKey | None = None) -> None:
         self.path = folder / new_id()
         self.size = 0
+        self.key = key
+        self._sealer = None if key is None else FileSealer(key)
         self._hash = hashlib.sha256()
         self._file: int | None = None
         self._discarded = False
@@ -41,14 +46,19 @@ class BlobWriter:
         with self._turn, as_storage_error(f"cannot store {self.size + len(piece):,} bytes"):
             self._hash.update(piece)
             self.size += len(piece)
-            left = memoryview(piece)
-            while left and not self._discarded:
-                left = left[os.write(self._opened(), left) :]
+            self._append(piece if self._sealer is None else self._sealer.add(piece))
+
+    def _append(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left and not self._discarded:
+            left = left[os.write(self._opened(), left) :]
 
     def finish(self) -> str:
-        """Make the bytes durable under the temporary name and return their digest."""
+        """Make the bytes durable under the temporary name and return the digest of the content."""
         with self._turn, as_storage_error(f"cannot store {self.size:,} bytes"):
             if not self._discarded:
+                if self._sealer is not None:
+                    self._append(self._sealer.finish())
                 os.fsync(self._opened())
                 self._close()
             return self._hash.hexdigest()
@@ -79,7 +89,26 @@ def pieces(content: bytes) -> Iterator[bytes]:
 
 def read_range(path: Path, offset: int, length: int) -> bytes:
     """Return at most `length` bytes of a file from `offset` on. StorageError if the file is missing."""
+    found = read_plain(path, offset, length, lambda _: None)
+    if not isinstance(found, bytes):
+        raise TypeError("a plain file has no key")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class SealedWith:
+    """A file is sealed, with the key of this id."""
+
+    key_id: str
+
+
+def read_plain(
+    path: Path, offset: int, length: int, key_id_in: Callable[[int], str | None]
+) -> bytes | SealedWith:
+    """Return a range of a plain file, or the key of a sealed one. It is opened once: it may be sealed now."""
     with as_storage_error(f"cannot read blob {path.name}"), path.open("rb", buffering=0) as file:
+        if (key_id := key_id_in(file.fileno())) is not None:
+            return SealedWith(key_id)
         parts: list[bytes] = []
         while length > 0:
             part = os.pread(file.fileno(), length, offset)

@@ -1,4 +1,5 @@
-"""Blobs: bytes stored once under their SHA-256 in a folder, with a count of references in the database.
+"""Blobs: bytes stored once under their SHA-256 in a folder, with a count of references in the database. Where
+content is sealed, under a random name, with a key in the database.
 
 The order keeps references valid: `BlobFolder.put` makes the bytes durable, then a transaction calls
 `reference` for each row that refers to them. Deletion runs the other way: `release` in the transaction that
@@ -17,22 +18,27 @@ import fcntl
 import hashlib
 import logging
 import os
+import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 from hostler.storage.port import Database, Row, Tx
+from hostler.storage.sealing.envelope import DataKey
+from hostler.storage.sealing.files import key_id_in_file, key_id_of, plain_size, read_sealed
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.blob_files import (
     CHUNK_BYTES,
     SHA256,
     BlobWriter,
+    SealedWith,
     as_storage_error,
     old_files,
     pieces,
+    read_plain,
     read_range,
     subfolders,
     sync_folder,
@@ -58,12 +64,20 @@ REMOVED_AT_ONCE = 32
 class Blob:
     """Digest (64 hexadecimal digits) and size of stored bytes.
 
-    A Blob returned by `put` has a pin: its bytes are not removed while the object exists.
+    A Blob returned by `put` has a pin: its bytes are not removed while the object exists. Sealed bytes have a
+    random name, `stored_as`, and a key, which `reference` stores.
     """
 
     sha256: str
     size_bytes: int
     pin: Pin | None = field(default=None, compare=False, repr=False)
+    stored_as: str | None = field(default=None, compare=False)
+    key: DataKey | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the bytes in the folder and in references to them."""
+        return self.stored_as or self.sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +88,21 @@ class Removed:
     size_bytes: int
 
 
+class BlobKeys(Protocol):
+    """The keys of sealed blobs (`sealing.blob_keys`)."""
+
+    def new(self) -> DataKey | None:
+        """Return a key for new bytes, or None if nothing is sealed. SealedError if keys cannot be read."""
+
+    def known(self, key_id: str) -> DataKey | None:
+        """Return a key that was opened before."""
+
+    async def find(self, key_id: str) -> DataKey | None:
+        """Return a key; None if there is none. SealedError if it does not open."""
+
+
 class BlobFolder:
-    """Content-addressed files under `root`; several processes may share it.
+    """Files under `root`, named by content or, if they are sealed, at random; several processes may share it.
 
     `root/ab/cd/abcd...` is a blob. `root/tmp` contains files being written, `root/locks` one lock file per
     first two digits, `root/pins` the pins.
@@ -87,6 +114,8 @@ class BlobFolder:
         self._locks = root / "locks"
         for folder in (root, self._tmp, self._locks):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.keys: BlobKeys | None = None
+        """The keys of sealed blobs, once they are known."""
         self._pins = Pins(root / "pins", self._locks / "pins")
         self._removing = asyncio.Lock()
         self._removals: set[asyncio.Task[Any]] = set()
@@ -119,10 +148,11 @@ class BlobFolder:
         PayloadTooLargeError above `max_bytes`, StorageError if the disk does not accept them. Neither an
         error nor cancellation leaves a file.
         """
+        key = None if self.keys is None else self.keys.new()
         if isinstance(content, bytes):
             _check_size(len(content), max_bytes)
-            return await self._in_thread(lambda: self._put_whole(content))
-        writer = BlobWriter(self._tmp)
+            return await self._in_thread(lambda: self._put_whole(content, key))
+        writer = BlobWriter(self._tmp, key)
         try:
             async for chunk in content:
                 for piece in pieces(chunk):
@@ -132,11 +162,11 @@ class BlobFolder:
         finally:
             await asyncio.shield(self._in_thread(writer.discard))
 
-    def _put_whole(self, content: bytes) -> Blob:
+    def _put_whole(self, content: bytes, key: DataKey | None) -> Blob:
         sha256 = hashlib.sha256(content).hexdigest()
-        if (known := self._renew(sha256, len(content))) is not None:
+        if key is None and (known := self._renew(sha256, len(content))) is not None:
             return known
-        writer = BlobWriter(self._tmp)
+        writer = BlobWriter(self._tmp, key)
         try:
             for piece in pieces(content):
                 writer.write(piece)
@@ -150,55 +180,102 @@ class BlobFolder:
         with self._locked(sha256), contextlib.suppress(FileNotFoundError):
             if path.stat().st_size == size_bytes:
                 os.utime(path)
-                return self._pinned(sha256, size_bytes)
+                return self._pinned(Blob(sha256, size_bytes))
         return None
 
-    def _pinned(self, sha256: str, size_bytes: int) -> Blob:
+    def _pinned(self, blob: Blob) -> Blob:
         """Pin a blob. The caller holds its lock."""
-        with as_storage_error(f"cannot store {size_bytes:,} bytes"):
-            return Blob(sha256, size_bytes, self._pins.take(sha256))
+        with as_storage_error(f"cannot store {blob.size_bytes:,} bytes"):
+            return replace(blob, pin=self._pins.take(blob.name))
 
     def _keep(self, writer: BlobWriter) -> Blob:
         """Move a finished file to its final name, unless the blob exists."""
         sha256 = writer.finish()
-        if (known := self._renew(sha256, writer.size)) is not None:
+        if writer.key is None and (known := self._renew(sha256, writer.size)) is not None:
             return known
-        path = self._path(sha256)
-        with as_storage_error(f"cannot store {writer.size:,} bytes"), self._locked(sha256):
+        # a name that tells nothing of the content: equal bytes are stored as often as they are put
+        stored_as = None if writer.key is None else secrets.token_hex(32)
+        blob = Blob(sha256, writer.size, stored_as=stored_as, key=writer.key)
+        path = self._path(blob.name)
+        with as_storage_error(f"cannot store {writer.size:,} bytes"), self._locked(blob.name):
             for folder in (path.parent.parent, path.parent):
                 if not folder.exists():
                     folder.mkdir(mode=0o700, exist_ok=True)
                     sync_folder(folder.parent)
-            pinned = self._pinned(sha256, writer.size)
+            pinned = self._pinned(blob)
             writer.path.replace(path)
             sync_folder(path.parent)
             return pinned
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    async def read(self, sha256: str, offset: int = 0, length: int = CHUNK_BYTES) -> bytes:
+    async def read(self, name: str, offset: int = 0, length: int = CHUNK_BYTES) -> bytes:
         """Return at most `length` bytes from `offset` on; fewer only at the end of the blob.
 
         StorageError if the blob is missing.
         """
         check_range(offset, length)
-        path = self._path(sha256)
-        return await self._in_thread(lambda: read_range(path, offset, length))
+        path = self._path(name)
+        if self.keys is None:
+            return await self._in_thread(lambda: read_range(path, offset, length))
+        found = await self._in_thread(lambda: self._read_known(path, offset, length))
+        if isinstance(found, bytes):
+            return found
+        key = await self.keys.find(found.key_id)
+        if key is None:  # the content of a plain file may look like a sealed one
+            return await self._in_thread(lambda: read_range(path, offset, length))
+        return await self._in_thread(lambda: _read_sealed(path, key, offset, length))
+
+    def _read_known(self, path: Path, offset: int, length: int) -> bytes | SealedWith:
+        """Read a plain file, or a sealed one whose key was opened before."""
+        found = read_plain(path, offset, length, key_id_in_file)
+        if isinstance(found, bytes) or self.keys is None:
+            return found
+        key = self.keys.known(found.key_id)
+        return found if key is None else _read_sealed(path, key, offset, length)
+
+    async def seal(self, name: str, key: DataKey) -> None:
+        """Seal a plain blob in its place; readers see the one or the other."""
+        path = self._path(name)
+
+        def seal() -> None:
+            writer = BlobWriter(self._tmp, key)
+            try:
+                with self._locked(name), as_storage_error(f"cannot seal blob {name}"):
+                    if not path.exists():
+                        return
+                    with path.open("rb") as file:
+                        while piece := file.read(CHUNK_BYTES):
+                            writer.write(piece)
+                    writer.finish()
+                    writer.path.replace(path)
+                    sync_folder(path.parent)
+            finally:
+                writer.discard()
+
+        await self._in_thread(seal)
+
+    async def key_id(self, name: str) -> str | None:
+        """Return the key that sealed a blob; None if it is plain. StorageError if it is missing."""
+        path = self._path(name)
+        return await self._in_thread(lambda: _key_id_of(path))
 
     async def stream(
-        self, sha256: str, offset: int = 0, length: int | None = None, *, verify: bool = False
+        self, name: str, offset: int = 0, length: int | None = None, *, verify: bool = False
     ) -> AsyncIterator[bytes]:
         """Yield the bytes of a range (None: to the end), holding one chunk in memory.
 
-        `verify`, for whole blobs only: raise StorageError at the end if the bytes do not match the digest.
+        `verify`, for whole blobs only: raise StorageError at the end if the bytes do not match the digest
+        that names them. Sealed bytes are verified in any case.
         """
         if verify and (offset or length is not None):
             raise InvalidArgumentError("only a whole blob can be verified")
         check_range(offset, 0 if length is None else length)
+        verify = verify and not await self._is_sealed(name)
         digest = hashlib.sha256()
         while length is None or length > 0:
             size = CHUNK_BYTES if length is None else min(CHUNK_BYTES, length)
-            chunk = await self.read(sha256, offset, size)
+            chunk = await self.read(name, offset, size)
             if verify:
                 digest.update(chunk)
             if chunk:
@@ -207,18 +284,25 @@ class BlobFolder:
                 break
             offset += len(chunk)
             length = None if length is None else length - len(chunk)
-        if verify and digest.hexdigest() != sha256:
-            raise StorageError(f"blob {sha256} is damaged: its bytes have digest {digest.hexdigest()}")
+        if verify and digest.hexdigest() != name:
+            raise StorageError(f"blob {name} is damaged: its bytes have digest {digest.hexdigest()}")
 
-    async def size(self, sha256: str) -> int:
+    async def size(self, name: str) -> int:
         """Return the number of bytes of a blob. StorageError if it is missing."""
-        path = self._path(sha256)
+        path = self._path(name)
 
         def stat() -> int:
-            with as_storage_error(f"cannot read blob {sha256}"):
+            with as_storage_error(f"cannot read blob {name}"):
                 return path.stat().st_size
 
-        return await self._in_thread(stat)
+        stored = await self._in_thread(stat)
+        return plain_size(stored) if await self._is_sealed(name) else stored
+
+    async def _is_sealed(self, name: str) -> bool:
+        if self.keys is None:
+            return False
+        key_id = await self.key_id(name)
+        return key_id is not None and await self.keys.find(key_id) is not None
 
     # -- removing -------------------------------------------------------------------------------------------
 
@@ -253,7 +337,7 @@ class BlobFolder:
                 locks = await asyncio.to_thread(self._lock_all, blobs)
                 try:
                     held = await asyncio.to_thread(self._pins.held)
-                    doomed = await confirm([blob for blob in blobs if blob.sha256 not in held])
+                    doomed = await confirm([blob for blob in blobs if blob.name not in held])
                     if doomed:
                         await asyncio.to_thread(self._unlink, doomed)
                         await forget(doomed)
@@ -270,7 +354,7 @@ class BlobFolder:
     def _lock_all(self, blobs: Sequence[Blob]) -> list[IO[bytes]]:
         """Take the locks of the blobs, always in the same order."""
         locks: list[IO[bytes]] = []
-        for first in sorted({blob.sha256[:2] for blob in blobs}):
+        for first in sorted({blob.name[:2] for blob in blobs}):
             lock = (self._locks / first).open("wb")
             locks.append(lock)
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -278,7 +362,7 @@ class BlobFolder:
 
     def _unlink(self, blobs: Sequence[Blob]) -> None:
         """Remove files durably."""
-        paths = [self._path(blob.sha256) for blob in blobs]
+        paths = [self._path(blob.name) for blob in blobs]
         with as_storage_error("cannot remove the files of deleted data"):
             for path in paths:
                 path.unlink(missing_ok=True)
@@ -309,10 +393,10 @@ class BlobFolder:
 
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _path(self, sha256: str) -> Path:
-        if not SHA256.fullmatch(sha256):
-            raise ValueError(f"{sha256!r} is not a SHA-256 in lower-case hexadecimal digits")
-        return self._root / sha256[:2] / sha256[2:4] / sha256
+    def _path(self, name: str) -> Path:
+        if not SHA256.fullmatch(name):
+            raise ValueError(f"{name!r} is not a SHA-256 in lower-case hexadecimal digits")
+        return self._root / name[:2] / name[2:4] / name
 
     @contextlib.contextmanager
     def _locked(self, sha256: str) -> Iterator[None]:
@@ -325,17 +409,34 @@ class BlobFolder:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
+def _key_id_of(path: Path) -> str | None:
+    with as_storage_error(f"cannot read blob {path.name}"):
+        return key_id_of(path)
+
+
+def _read_sealed(path: Path, key: DataKey, offset: int, length: int) -> bytes:
+    with as_storage_error(f"cannot read blob {path.name}"):
+        return read_sealed(path, key, offset, length)
+
+
 # -- references -------------------------------------------------------------------------------------------
 
 
 def reference(tx: Tx, blob: Blob) -> None:
     """Count one more reference to the blob."""
-    tx.run(_q.reference, sha256=blob.sha256, size_bytes=blob.size_bytes, now=tx.now)
+    if blob.stored_as is not None:
+        tx.adopt(key_name(blob.name), blob.key)
+    tx.run(_q.reference, sha256=blob.name, size_bytes=blob.size_bytes, now=tx.now)
 
 
 def release(tx: Tx, sha256: str) -> None:
     """Count one reference less; `collect` removes the blob after the last one."""
     tx.run(_q.release, sha256=sha256, now=tx.now)
+
+
+def next_names(tx: Tx, after: str, limit: int) -> list[str]:
+    """Return the names of the next blobs."""
+    return [row["sha256"] for row in tx.all(_q.names, after=after, limit=limit)]
 
 
 def references(tx: Tx, sha256: str) -> int:
@@ -373,11 +474,13 @@ async def remove(database: Database, folder: BlobFolder, candidates: Sequence[Bl
         return [
             blob
             for blob in blobs
-            if tx.run(_q.doom, sha256=blob.sha256, now=tx.now) or tx.one(_q.known, sha256=blob.sha256) is None
+            if tx.run(_q.doom, sha256=blob.name, now=tx.now) or tx.one(_q.known, sha256=blob.name) is None
         ]
 
     def forget(tx: Tx, blobs: list[Blob]) -> int:
-        return sum(tx.run(_q.forget, sha256=blob.sha256) for blob in blobs)
+        for blob in blobs:
+            tx.destroy("", key_name(blob.name))
+        return sum(tx.run(_q.forget, sha256=blob.name) for blob in blobs)
 
     gone = await folder.remove_confirmed(
         candidates,
@@ -415,6 +518,11 @@ async def sweep(database: Database, folder: BlobFolder, *, grace_seconds: float 
 
 def _unknown(tx: Tx, digests: Iterable[str]) -> list[str]:
     return [sha256 for sha256 in digests if tx.one(_q.known, sha256=sha256) is None]
+
+
+def key_name(name: str) -> str:
+    """Return the name of the key of a sealed blob."""
+    return f"blob:{name}"
 
 
 # -- bytes ------------------------------------------------------------------------------------------------

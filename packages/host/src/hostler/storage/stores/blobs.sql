@@ -29,3 +29,6 @@ DELETE FROM blobs WHERE sha256 = :sha256 AND refs = 0
 
 -- name: known
 SELECT 1 AS found FROM blobs WHERE sha256 = :sha256
+
+-- name: names
+SELECT sha256 FROM blobs WHERE sha256 > :after ORDER BY sha256 LIMIT :limit

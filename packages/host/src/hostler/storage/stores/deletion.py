@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from hostler.domain.seq_set import SeqSet
 from hostler.storage.port import Database, Row, Tx
+from hostler.storage.sealing.erasing import Eraser
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import (
     artifacts,
@@ -57,15 +58,19 @@ async def delete_conversation(
     *,
     by: str,
     elsewhere: Callable[[], Awaitable[object]] = _nothing,
+    eraser: Eraser | None = None,
 ) -> DeletionReceipt:
     """Delete all data of a conversation, with all its threads. `by`: who asked, for the audit.
 
-    Its bytes in `folder` are gone on return, unless other rows refer to them. `elsewhere` deletes data
+    Its bytes in `folder` are gone on return, unless other rows refer to them. With `eraser`, where content
+    is sealed, copies of the database and folder from before cannot be opened either. `elsewhere` deletes data
     outside of database and folder; it is awaited before the receipt is written, once or more. ConflictError
     while a run of the conversation is active, or if one began meanwhile: cancel it first. StorageError if
     bytes cannot be removed: ask again.
     """
     erasure = await _begin(database, ws, _target("conversation", conversation_id), by)
+    erasure.eraser = eraser
+    erasure.conversations.add(conversation_id)
     await erasure.refuse_active(conversation_id)
     await erasure.contents_of_runs(conversation_id)
     await erasure.conversation_items(conversation_id)
@@ -93,15 +98,17 @@ async def delete_actor(
     by: str,
     actor_type: str | None = None,
     elsewhere: Callable[[], Awaitable[object]] = _nothing,
+    eraser: Eraser | None = None,
 ) -> DeletionReceipt:
     """Delete a person's data: their messages, the answers, and the state kept for and about them.
 
     Journals of the conversations they took part in are deleted too, since runs read their messages there.
     Walks the event log in small steps. `actor_type` None means any type. ConflictError if a run of theirs is
-    still active, or a run that began meanwhile: cancel it and ask again. `folder` and `elsewhere` as in
-    `delete_conversation`.
+    still active, or a run that began meanwhile: cancel it and ask again. `folder`, `elsewhere` and `eraser`
+    as in `delete_conversation`.
     """
     erasure = await _begin(database, ws, _target("actor", actor_id), by)
+    erasure.eraser = eraser
     await elsewhere()  # before the events are emptied through which it is found, and again at the end
     await erasure.actor_events(actor_id, actor_type)
     await erasure.step(
@@ -147,6 +154,9 @@ class _Erasure:
         self._now, self._last_item, self._last_event = bounds
         self._emptied = SeqSet(self._last_event)
         self._counts: dict[str, int] = {}
+        self.eraser: Eraser | None = None
+        self.conversations: set[str] = set()
+        """Conversations that data was deleted in."""
 
     async def step(self, kind: str, step: Callable[[Tx], int]) -> None:
         """Repeat a bounded step until it returns 0, and count its results under `kind`."""
@@ -244,7 +254,7 @@ class _Erasure:
 
     async def actor_events(self, actor_id: str, actor_type: str | None) -> None:
         """Walk the event log: delete what the person's events led to, then empty those events."""
-        seen: set[str] = set()
+        seen = self.conversations
         async for rows in self._events(0, self._last_event):
             theirs = [row for row in rows if _is_about(row, actor_id, actor_type)]
             run_ids: list[str] = []
@@ -269,13 +279,23 @@ class _Erasure:
             after = int(rows[-1]["seq"])
 
     async def finish(self) -> DeletionReceipt:
-        """Purge the text index, and write the receipt into the audit chain."""
+        """Purge the text index, destroy keys, and write the receipt into the audit chain."""
         if self._database.dialect == "sqlite" and self._counts.get("transcripts"):
             await search_index.purge(self._database)
+        erasure_key = None
+        if self.eraser is not None:
+            self._count("keys", await self.eraser.destroy_unused(self._ws, sorted(self.conversations)))
+            erasure_key = await self.eraser.erase()
         counts = {one: count for one, count in sorted(self._counts.items()) if count}
         return await self._database.write(
             lambda tx: deletion_receipts.write(
-                tx, self._ws, by=self._by, target=self._target, requested_at=self._now, deleted=counts
+                tx,
+                self._ws,
+                by=self._by,
+                target=self._target,
+                requested_at=self._now,
+                deleted=counts,
+                erasure_key=erasure_key,
             )
         )
 

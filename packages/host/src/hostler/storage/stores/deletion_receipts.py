@@ -15,7 +15,9 @@ class DeletionReceipt(Strict):
 
     `target` is `conversation:` or `actor:` and the SHA-256 of the id, since the receipt outlives the id. At
     that moment the event chain ended at `chain_seq` with `chain_digest`; `events` of its rows were emptied
-    and keep their digests. Times are UTC epoch seconds.
+    and keep their digests. `erasure_key`: where content is sealed, the id of the erasure key since then; the
+    one before was destroyed, and with it what copies of the database hold of the deleted data. Times are UTC
+    epoch seconds.
     """
 
     audit_id: str
@@ -26,14 +28,24 @@ class DeletionReceipt(Strict):
     deleted: dict[str, int]
     chain_seq: int
     chain_digest: str
+    erasure_key: str | None = None
 
 
 def write(
-    tx: Tx, ws: str, *, by: str, target: str, requested_at: int, deleted: dict[str, int]
+    tx: Tx,
+    ws: str,
+    *,
+    by: str,
+    target: str,
+    requested_at: int,
+    deleted: dict[str, int],
+    erasure_key: str | None = None,
 ) -> DeletionReceipt:
     """Write the receipt of a deletion into the audit chain. `requested_at`: milliseconds."""
     head = chain.head(tx, ws, "events")
     body: dict[str, Any] = {"deleted": deleted, "chain_seq": head.seq, "chain_digest": head.digest}
+    if erasure_key is not None:
+        body["erasure_key"] = erasure_key
     audit_id = audit.record(tx, ws, by, "data.deleted", target, body)
     return DeletionReceipt(
         audit_id=audit_id,
@@ -44,4 +56,5 @@ def write(
         deleted=deleted,
         chain_seq=head.seq,
         chain_digest=head.digest,
+        erasure_key=erasure_key,
     )

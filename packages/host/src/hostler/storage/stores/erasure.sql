@@ -1,8 +1,11 @@
 -- Statements of retention and deletion on request. Rows of events and runs stay, without content.
 
 -- name: empty_event
--- Id, position in the chain and digests stay, so a second delivery is still recognised.
-UPDATE events SET body = NULL, input_summary = '', conversation_id = NULL, thread_id = NULL, actor_type = NULL,
+-- Id, position in the chain and digests stay, so a second delivery is still recognised. A sealed digest of the request
+-- goes with its key.
+UPDATE events SET body = NULL,
+    request_digest = CASE WHEN length(request_digest) > 64 THEN '' ELSE request_digest END,
+    input_summary = '', conversation_id = NULL, thread_id = NULL, actor_type = NULL,
     actor_id = NULL, actor_name = NULL, subject_type = NULL, subject_id = NULL, requester = NULL, routing = '{}',
     steering = NULL
 WHERE workspace_id = :ws AND seq = :seq AND body IS NOT NULL
@@ -38,7 +41,7 @@ SELECT artifact_id FROM artifacts WHERE workspace_id = :ws AND run_id = :run_id 
 
 -- name: answers_naming
 -- Stored HTTP answers that contain the id of a run, and so perhaps its output.
-DELETE FROM idempotency WHERE workspace_id = :ws AND instr(answer, :run_id) > 0
+DELETE FROM idempotency WHERE workspace_id = :ws AND instr(coalesce(ids, answer), :run_id) > 0
 
 -- name: answers_naming (postgres)
-DELETE FROM idempotency WHERE workspace_id = :ws AND strpos(answer, :run_id) > 0
+DELETE FROM idempotency WHERE workspace_id = :ws AND strpos(coalesce(ids, answer), :run_id) > 0

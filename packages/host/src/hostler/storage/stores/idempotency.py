@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hostler.storage.port import Tx
@@ -10,6 +11,8 @@ from hostler.storage.sql.statements import load
 ABANDONED_MS = 10 * 60 * 1000
 """A request without an answer after this time is abandoned: its host was killed. No request takes that
 long."""
+
+_ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 
 _q = load(__file__)
 
@@ -57,7 +60,10 @@ def begin(
 
 def finish(tx: Tx, workspace_id: str, caller: str, key: str, *, status: int, answer: str) -> None:
     """Store the answer (HTTP status, body) for repeated requests."""
-    tx.run(_q.finish, workspace_id=workspace_id, caller=caller, key=key, status=status, answer=answer)
+    ids = " ".join(sorted(set(_ID.findall(answer)))) if tx.seals else None
+    tx.run(
+        _q.finish, workspace_id=workspace_id, caller=caller, key=key, status=status, answer=answer, ids=ids
+    )
 
 
 def forget(tx: Tx, workspace_id: str, caller: str, key: str) -> None:

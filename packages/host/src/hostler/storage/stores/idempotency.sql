@@ -16,7 +16,7 @@ SELECT body_digest, status, answer FROM idempotency
 WHERE workspace_id = :workspace_id AND caller = :caller AND key = :key
 
 -- name: finish
-UPDATE idempotency SET status = :status, answer = :answer
+UPDATE idempotency SET status = :status, answer = :answer, ids = :ids
 WHERE workspace_id = :workspace_id AND caller = :caller AND key = :key AND status = 0
 
 -- name: forget

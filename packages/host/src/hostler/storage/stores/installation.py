@@ -74,6 +74,16 @@ def find(tx: Tx, name: str) -> bytes | None:
     return None if row is None else bytes(row["value"])
 
 
+def add(tx: Tx, name: str, value: bytes) -> None:
+    """Store a value under this name, unless there is one."""
+    tx.run(_q.add, name=name, value=value)
+
+
+def put(tx: Tx, name: str, value: bytes) -> None:
+    """Store a value under this name."""
+    tx.run(_q.put, name=name, value=value)
+
+
 def remove(tx: Tx, name: str) -> None:
     """Remove the value of this name."""
     tx.run(_q.remove, name=name)

@@ -115,6 +115,9 @@ def search(
     if before is not None:
         high = min(high, _first_seq_at(tx, ws, before + _CLOCK_SLACK_MS))
     between = (low, high)
+    if tx.seals and not isinstance(conversation_id, str):
+        found, complete = _verified(iter((_newest(tx, ws, between),)), fits, asked, limit, MAX_COUNTED)
+        return Hits(transcripts.items(tx, ws, found[:limit]), len(found), complete)
     if tx.dialect == "postgres":
         phases = _phases_postgres(tx, ws, fits, asked, between)
         found, complete = _verified(phases, fits, asked, limit, MAX_COUNTED)
@@ -147,6 +150,13 @@ def _verified(
     return found, True
 
 
+def _newest(tx: Tx, ws: str, between: tuple[int, int]) -> Iterator[Row]:
+    """Yield the newest items of a workspace: where texts are sealed, each conversation has tokens of its own,
+    so that none finds an item of all.
+    """
+    return _batches(tx, _q.newest, between, ws=ws, conversation_id=None)
+
+
 def _waiting_sqlite(
     tx: Tx, ws: str, fits: _Filter, asked: ParsedQuery, between: tuple[int, int]
 ) -> list[Row]:
@@ -168,7 +178,7 @@ class _Proposals:
     def __init__(self, tx: Tx, ws: str, fits: _Filter, asked: ParsedQuery, between: tuple[int, int]) -> None:
         self._tx, self._ws, self._fits = tx, ws, fits
         self._between = between
-        self._match = _match_sqlite(ws, fits, asked)
+        self._match = _match_sqlite(tx, ws, fits, asked)
 
     @cached_property
     def newest(self) -> list[int]:
@@ -184,7 +194,7 @@ class _Proposals:
             if len(numbers) < more:
                 return
             if self._fits.has_thread and batch == _BATCHES_OF_ANY_THREAD:
-                match += f' "{_thread_of(self._ws, self._fits)}"'
+                match += f' AND "{_thread_of(self._ws, self._fits)}"'
             numbers, more = self._numbers(match, numbers[-1], _BATCH), _BATCH
             yield from self._items(numbers)
 
@@ -198,9 +208,21 @@ class _Proposals:
         return self._tx.all(_q.proposed, ws=self._ws, docs=json.dumps(numbers)) if numbers else []
 
 
-def _match_sqlite(ws: str, fits: _Filter, asked: ParsedQuery) -> str:
+def _match_sqlite(tx: Tx, ws: str, fits: _Filter, asked: ParsedQuery) -> str:
     tokens = wanted_tokens("sqlite", ws, fits.conversation_id, fits.bot_id, asked.tokens)
-    return " ".join(f'"{token}"' for token in tokens)
+    match = _all_of(tokens)
+    blinded = _blinded(tx, ws, fits, asked)
+    return match if blinded is None else f"(({match}) OR ({_all_of(blinded)}))"
+
+
+def _all_of(tokens: list[str]) -> str:
+    return " AND ".join(f'"{token}"' for token in tokens)
+
+
+def _blinded(tx: Tx, ws: str, fits: _Filter, asked: ParsedQuery) -> list[str] | None:
+    """Return the tokens under which items are indexed whose texts are sealed; None if there are none."""
+    is_one = tx.seals and isinstance(fits.conversation_id, str)
+    return tx.blinded(ws, str(fits.conversation_id), asked.tokens) if is_one else None
 
 
 def _thread_of(ws: str, fits: _Filter) -> str:
@@ -225,12 +247,20 @@ def _phases_postgres(
         return
     floor = int(row["seq"])
     words = set(asked.tokens)
-    rows = _batches(tx, recent, (floor - 1, high), **scope, term=max(asked.terms, key=len))
+    if tx.seals:  # the database cannot compare the texts
+        rows = _batches(tx, _q.newest, (floor - 1, high), ws=ws, conversation_id=scope.get("conversation_id"))
+        rows = (row for row in rows if asked.matches(row["search_text"]))
+    else:
+        rows = _batches(tx, recent, (floor - 1, high), **scope, term=max(asked.terms, key=len))
     yield (row for row in rows if words.issubset(tokens_of(row["search_text"])))
     tokens = wanted_tokens("postgres", ws, fits.conversation_id, fits.bot_id, asked.tokens)
-    if fits.has_thread:
-        tokens.append(_thread_of(ws, fits))
     match = " & ".join(f"'{token}'" for token in tokens)
+    blinded = _blinded(tx, ws, fits, asked)
+    if blinded is not None:
+        either = " & ".join(f"'{token}'" for token in blinded)
+        match = f"(({match}) | ({either}))"
+    if fits.has_thread:
+        match += f" & '{_thread_of(ws, fits)}'"
     yield _batches(tx, _q.proposed, (low, floor), ws=ws, match=match)
 
 

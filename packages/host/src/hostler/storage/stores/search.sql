@@ -60,6 +60,13 @@ SELECT seq, conversation_id, thread_id, bot_id, role, created_at, search_text FR
 WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq AND strpos(search_text, :term) > 0
 ORDER BY seq DESC LIMIT :limit
 
+-- name: newest
+-- Items of a conversation or (NULL) of all, newest first: where the text is sealed, and no index says what is in it.
+SELECT seq, conversation_id, thread_id, bot_id, role, created_at, search_text FROM transcripts
+WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq
+  AND (CAST(:conversation_id AS text) IS NULL OR conversation_id = :conversation_id)
+ORDER BY seq DESC LIMIT :limit
+
 -- name: floor (postgres)
 -- The oldest of the newest :window items of a conversation.
 SELECT MIN(seq) AS seq FROM (

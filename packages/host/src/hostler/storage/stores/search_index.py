@@ -13,9 +13,10 @@ import msgspec
 
 from hostler.domain.place import HasPlace, Place
 from hostler.storage.port import Database, Row, Tx
+from hostler.storage.sealing.envelope import MARK
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.filters import NEWEST
-from hostler.storage.stores.search_tokens import indexed_tokens, tokens_of
+from hostler.storage.stores.search_tokens import blinded_tokens, indexed_tokens, tokens_of
 
 INDEX_EVERY = 32
 """SQLite: messages of a workspace that are indexed together, in the transaction of the last of them, as one
@@ -54,7 +55,10 @@ _columns = itemgetter(*_Message.__struct_fields__)
 def add(tx: Tx, ws: str, written: Sequence[tuple[int, Searchable]]) -> None:
     """Index new messages, given with their sequences, now or together with later ones."""
     if tx.dialect == "postgres":  # its index collects new entries by itself
-        rows = ({"ws": ws, "seq": seq, "tokens": _tokens(tx, ws, item)} for seq, item in written)
+        rows = [
+            {"ws": ws, "seq": seq, "tokens": _tokens(tx, ws, item, is_sealed=tx.seals)}
+            for seq, item in written
+        ]
         tx.run_many(_q.insert, rows)
         return
     first, last = written[0][0], written[-1][0]
@@ -77,19 +81,28 @@ def index_waiting(tx: Tx, ws: str, written: Sequence[tuple[int, Searchable]] = (
         rows = tx.all(_q.waiting, ws=ws, after=after, before=before, limit=_MAX_WAITING)
         if not rows:
             break
-        _insert(tx, ws, [(row["seq"], _Message(*_columns(row))) for row in rows], next_doc)
+        _insert(tx, ws, [(row["seq"], _Message(*_columns(row)), is_sealed(row)) for row in rows], next_doc)
         next_doc += len(rows)
         after = rows[-1]["seq"]
-    _insert(tx, ws, written, next_doc)
+    _insert(tx, ws, [(seq, item, tx.seals) for seq, item in written], next_doc)
 
 
 def remove(tx: Tx, ws: str, row: Row) -> None:
     """Remove a message, given as its row, from the index."""
     if tx.dialect == "sqlite":  # an index without content needs the tokens again to delete them
-        tx.run(_q.delete, ws=ws, seq=row["seq"], tokens=_tokens(tx, ws, _Message(*_columns(row))))
+        tokens = _tokens(tx, ws, _Message(*_columns(row)), is_sealed=is_sealed(row))
+        tx.run(_q.delete, ws=ws, seq=row["seq"], tokens=tokens)
         tx.run(_q.delete_doc, ws=ws, seq=row["seq"])
     else:
         tx.run(_q.delete, ws=ws, seq=row["seq"])
+
+
+def seal(tx: Tx, ws: str, row: Row) -> None:
+    """Index a message, given as its row, as one whose text is sealed; it was indexed as a plain one."""
+    message = _Message(*_columns(row))
+    plain, blinded = (_tokens(tx, ws, message, is_sealed=sealed) for sealed in (False, True))
+    tx.run(_q.delete, ws=ws, seq=row["seq"], **({"tokens": plain} if tx.dialect == "sqlite" else {}))
+    tx.run(_q.insert_again if tx.dialect == "sqlite" else _q.insert, ws=ws, seq=row["seq"], tokens=blinded)
 
 
 def merge(tx: Tx, pages: int, *, begin: bool) -> bool:
@@ -112,11 +125,24 @@ async def purge(database: Database) -> None:
             return
 
 
-def _insert(tx: Tx, ws: str, items: Sequence[tuple[int, Searchable]], first_doc: int) -> None:
-    tx.run_rows(_q.insert_doc, [(doc, ws, seq) for doc, (seq, _) in enumerate(items, start=first_doc)])
-    entries = [(doc, _tokens(tx, ws, item)) for doc, (_, item) in enumerate(items, start=first_doc)]
+def is_sealed(row: Row) -> bool:
+    """Whether the text of a message is stored sealed, given its first character as `head`."""
+    return bool(row["head"] == MARK)
+
+
+def _insert(tx: Tx, ws: str, items: Sequence[tuple[int, Searchable, bool]], first_doc: int) -> None:
+    tx.run_rows(_q.insert_doc, [(doc, ws, seq) for doc, (seq, _, _) in enumerate(items, start=first_doc)])
+    entries = [
+        (doc, _tokens(tx, ws, item, is_sealed=is_sealed))
+        for doc, (_, item, is_sealed) in enumerate(items, start=first_doc)
+    ]
     tx.run_rows(_q.insert, entries)
 
 
-def _tokens(tx: Tx, ws: str, item: Searchable) -> str:
-    return " ".join(indexed_tokens(tx.dialect, ws, Place.of(item), tokens_of(item.search_text)))
+def _tokens(tx: Tx, ws: str, item: Searchable, *, is_sealed: bool) -> str:
+    place, words = Place.of(item), tokens_of(item.search_text)
+    if not is_sealed:
+        return " ".join(indexed_tokens(tx.dialect, ws, place, words))
+    # what is in no conversation is in no history, and found by a scan of the newest messages
+    blinded = None if place.conversation_id is None else tx.blinded(ws, place.conversation_id, words)
+    return " ".join(blinded_tokens(ws, place, blinded or ()))

@@ -7,6 +7,11 @@ INSERT INTO transcript_search (rowid, tokens) VALUES (:doc, :tokens)
 INSERT INTO transcript_search (workspace_id, seq, tokens)
 VALUES (:ws, :seq, array_to_tsvector(string_to_array(CAST(:tokens AS text), ' ')))
 
+-- name: insert_again (sqlite)
+-- Under the document number that the message has; nothing, if it was not indexed yet.
+INSERT INTO transcript_search (rowid, tokens)
+SELECT doc, :tokens FROM transcript_docs WHERE workspace_id = :ws AND seq = :seq
+
 -- name: insert_doc (sqlite)
 INSERT INTO transcript_docs (doc, workspace_id, seq) VALUES (:doc, :ws, :seq)
 
@@ -19,7 +24,7 @@ SELECT seq FROM transcript_docs WHERE workspace_id = :ws ORDER BY seq DESC LIMIT
 
 -- name: waiting (sqlite)
 -- Messages that are not indexed yet.
-SELECT seq, bot_id, conversation_id, thread_id, search_text FROM transcripts
+SELECT seq, bot_id, conversation_id, thread_id, search_text, substr(search_text, 1, 1) AS head FROM transcripts
 WHERE workspace_id = :ws AND seq > :after AND seq < :before
 ORDER BY seq LIMIT :limit
 

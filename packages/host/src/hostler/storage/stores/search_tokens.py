@@ -130,6 +130,18 @@ def indexed_tokens(dialect: Dialect, ws: str, place: Place, words: Iterable[str]
     return tokens
 
 
+def blinded_tokens(ws: str, place: Place, words: Iterable[str]) -> list[str]:
+    """Return the tokens of an item whose text is sealed: those of its place, and `words`, which are blinded.
+
+    Blinded words are of one conversation alone, so none is indexed a second time for it.
+    """
+    tokens = [_token("workspace", ws), _token("bot", ws, place.bot_id)]
+    if place.conversation_id is not None:
+        tokens.append(thread_token(ws, place.conversation_id, place.thread_id))
+        tokens.append(_token("conversation", ws, place.conversation_id))
+    return [*tokens, *words]
+
+
 def wanted_tokens(
     dialect: Dialect, ws: str, conversation_id: AnyOr, bot_id: AnyOr, words: Iterable[str]
 ) -> list[str]:

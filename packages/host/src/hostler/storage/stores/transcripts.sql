@@ -72,7 +72,7 @@ WHERE workspace_id = :ws AND seq IN [numbers :seqs]
 
 -- name: search_columns
 -- The columns that are needed to remove an item from the index.
-SELECT seq, bot_id, conversation_id, thread_id, search_text FROM transcripts
+SELECT seq, bot_id, conversation_id, thread_id, search_text, substr(search_text, 1, 1) AS head FROM transcripts
 WHERE workspace_id = :ws AND seq = :seq
 
 -- name: delete

@@ -167,7 +167,8 @@ def _continue(tx: Tx, ws: str, prepared: PreparedPart, allotment: Allotment) -> 
         tx.run(_q.begin, **where, run_id=run_id, agent_id=agent_id, size_bytes=blob.size_bytes, now=tx.now)
     else:
         tx.run(_q.advance, **where, run_id=run_id, part=part, size_bytes=blob.size_bytes)
-    tx.run(_q.add_part, **where, part=part, sha256=blob.sha256, size_bytes=blob.size_bytes)
+    kept = {"sha256": blob.sha256, "size_bytes": blob.size_bytes, "stored_as": blob.stored_as}
+    tx.run(_q.add_part, **where, part=part, **kept)
     blobs.reference(tx, blob)
     return ReceivedPart(upload_id, None)
 
@@ -247,19 +248,23 @@ def _check_order(tx: Tx, ws: str, run_id: str, part: Part) -> _Before | None:
     if expected >= MAX_PARTS and not part.last:
         raise InvalidArgumentError(f"an upload has at most {MAX_PARTS:,} parts: send larger ones")
     parts = tx.all(_q.parts, ws=ws, upload_id=part.upload_id) if part.last else []
-    return _Before(row["size_bytes"], [Blob(row["sha256"], row["size_bytes"]) for row in parts], None)
+    return _Before(row["size_bytes"], [_blob_of(row) for row in parts], None)
 
 
 async def _joined(folder: BlobFolder, parts: list[Blob], last: bytes) -> AsyncIterator[bytes]:
     for part in parts:
-        async for chunk in folder.stream(part.sha256):
+        async for chunk in folder.stream(part.name):
             yield chunk
     yield last
 
 
+def _blob_of(row: Row) -> Blob:
+    return Blob(row["sha256"], row["size_bytes"], stored_as=row["stored_as"])
+
+
 def _release_parts(tx: Tx, ws: str, upload_id: str) -> list[Blob]:
-    parts = [Blob(row["sha256"], row["size_bytes"]) for row in tx.all(_q.parts, ws=ws, upload_id=upload_id)]
+    parts = [_blob_of(row) for row in tx.all(_q.parts, ws=ws, upload_id=upload_id)]
     for part in parts:
-        blobs.release(tx, part.sha256)
+        blobs.release(tx, part.name)
     tx.run(_q.delete_parts, ws=ws, upload_id=upload_id)
     return parts

@@ -16,11 +16,11 @@ UPDATE uploads SET next_part = :part + 1, size_bytes = size_bytes + :size_bytes
 WHERE workspace_id = :ws AND upload_id = :upload_id AND run_id = :run_id AND next_part = :part
 
 -- name: add_part
-INSERT INTO upload_parts (workspace_id, upload_id, part, sha256, size_bytes)
-VALUES (:ws, :upload_id, :part, :sha256, :size_bytes)
+INSERT INTO upload_parts (workspace_id, upload_id, part, sha256, size_bytes, stored_as)
+VALUES (:ws, :upload_id, :part, :sha256, :size_bytes, :stored_as)
 
 -- name: parts
-SELECT part, sha256, size_bytes FROM upload_parts WHERE workspace_id = :ws AND upload_id = :upload_id ORDER BY part
+SELECT part, sha256, size_bytes, stored_as FROM upload_parts WHERE workspace_id = :ws AND upload_id = :upload_id ORDER BY part
 
 -- name: part
 SELECT sha256 FROM upload_parts WHERE workspace_id = :ws AND upload_id = :upload_id AND part = :part

@@ -1,0 +1,142 @@
+"""The erasure key: 32 bytes outside of the database and of its backups, which each erasure replaces.
+
+It wraps the keys of all workspaces, under the master key. What an erasure destroys is still in old copies
+of the database, wrapped by keys that only the old erasure key opens; once that is gone they are noise. The
+key is in one file, or in copies of it on several disks. While an erasure replaces it, a file has two lines:
+the new key first.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from hostler.secrets.key_ring import KeyRing, new_key
+from hostler_protocol.errors import StorageError
+
+FILE_NAME = "erasure.key"
+KEY_BYTES = 32
+MAX_FILE_BYTES = 4096
+_HINT = "it opens all content of this installation: put it back from its copy"
+
+
+class ErasureKeyError(StorageError):
+    """The erasure key cannot be read or written."""
+
+    retryable = False
+
+
+class ErasureKey:
+    """The file of the erasure key, with its copies. All are written before the database refers to a key."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        if not paths:
+            raise ValueError("an erasure key needs at least one file")
+        self.paths = tuple(paths)
+        self._ring: KeyRing | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether any of the files is there."""
+        return any(path.exists() for path in self.paths)
+
+    def ring(self) -> KeyRing:
+        """Return the keys. ErasureKeyError if no file can be read."""
+        if self._ring is None:
+            self._ring = KeyRing(self._read())
+        return self._ring
+
+    def reread(self) -> KeyRing:
+        """Read the files again: another host may have replaced the key."""
+        self._ring = None
+        return self.ring()
+
+    def create(self) -> None:
+        """Make the first key, unless there is one."""
+        if not self.exists:
+            self._write([new_key()])
+
+    def begin(self) -> None:
+        """Put a new key before the present one; both open. A key that was begun before is used again."""
+        keys = self._read()
+        if len(keys) == 1:
+            self._write([new_key(), *keys])
+        self._ring = None
+
+    def finish(self) -> None:
+        """Destroy all keys but the current one."""
+        keys = self._read()
+        if len(keys) > 1:
+            self._write(keys[:1])
+        self._ring = None
+
+    def copy(self) -> None:
+        """Write the key into files that do not have it: a path that was added."""
+        keys = self._read()
+        if any(_keys_in(path) != keys for path in self.paths):
+            self._write(keys)
+
+    def _read(self) -> list[bytes]:
+        """Return the keys of the file that has most: a crash may have left some files behind."""
+        found = [keys for path in self.paths if (keys := _keys_in(path)) is not None]
+        if not found:
+            names = ", ".join(str(path) for path in self.paths)
+            raise ErasureKeyError(f"the erasure key {names} is not there or cannot be read: {_HINT}")
+        return max(found, key=len)
+
+    def _write(self, keys: Sequence[bytes]) -> None:
+        for path in self.paths:
+            try:
+                _replace(path, "".join(f"{key.hex()}\n" for key in keys).encode("ascii"))
+            except OSError as error:
+                raise ErasureKeyError(
+                    f"the erasure key {path} cannot be written: {error.strerror}"
+                ) from error
+        self._ring = None
+
+
+def _keys_in(path: Path) -> list[bytes] | None:
+    try:
+        with path.open("rb") as file:
+            lines = file.read(MAX_FILE_BYTES).decode("ascii").split()
+        keys = [bytes.fromhex(line) for line in lines]
+    except (OSError, ValueError):
+        return None
+    return keys if keys and all(len(key) == KEY_BYTES for key in keys) else None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace a file durably, and write over the bytes of the one that it replaces."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            old: int | None = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            old = None
+        try:
+            temporary.replace(path)
+            _sync_folder(path.parent)
+            if old is not None:
+                os.pwrite(old, b"\0" * os.fstat(old).st_size, 0)
+                os.fsync(old)
+        finally:
+            if old is not None:
+                os.close(old)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,119 @@
+"""The file of the erasure key: replaced durably, with its copies, and what a crash leaves behind."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from hostler.storage.sealing import erasure_key as module
+from hostler.storage.sealing.erasure_key import ErasureKey, ErasureKeyError
+
+pytestmark = pytest.mark.gate("erased-copies")
+
+
+def test_a_key_is_made_once_and_is_its_owners_alone(tmp_path: Path) -> None:
+    key = ErasureKey([tmp_path / "keys" / "erasure.key"])
+    assert not key.exists
+    key.create()
+    first = key.ring().ids
+    key.create()
+    assert key.reread().ids == first
+    assert stat.S_IMODE(key.paths[0].stat().st_mode) == 0o600
+    assert ErasureKey(key.paths).ring().ids == first
+
+
+def test_it_is_replaced_in_two_steps_and_both_open_in_between(tmp_path: Path) -> None:
+    key = ErasureKey([tmp_path / "a", tmp_path / "b"])
+    key.create()
+    (old,) = key.ring().ids
+    old_bytes = key.paths[0].read_bytes().strip()
+    key.begin()
+    new, second = key.ring().ids
+    assert second == old
+    key.begin()
+    assert key.ring().ids == [new, old], "a step that was begun is gone on with"
+    key.finish()
+    assert key.ring().ids == [new]
+    for path in key.paths:
+        assert old_bytes not in path.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"], "nothing else is left"
+
+
+def test_the_bytes_of_the_old_file_are_written_over(tmp_path: Path) -> None:
+    key = ErasureKey([tmp_path / "a"])
+    key.create()
+    old = os.open(key.paths[0], os.O_RDONLY)
+    key.begin()
+    key.finish()
+    assert os.pread(old, 1000, 0).strip(b"\0") == b""
+    os.close(old)
+
+
+@pytest.mark.parametrize("crash_at", range(4))
+def test_a_crash_between_the_copies_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int
+) -> None:
+    key = ErasureKey([tmp_path / "a", tmp_path / "b"])
+    key.create()
+    (old,) = key.ring().ids
+    writes = iter(range(100))
+    replace = module._replace
+
+    def crashing(path: Path, content: bytes) -> None:
+        if next(writes) == crash_at:
+            raise OSError(5, "crash")
+        replace(path, content)
+
+    monkeypatch.setattr(module, "_replace", crashing)
+    with pytest.raises(ErasureKeyError):
+        _replaced(key)
+    monkeypatch.undo()
+    later = ErasureKey(key.paths)
+    known = later.ring().ids
+    assert old in known or crash_at == 3, "what is wrapped by the old one opens, until it is no longer needed"
+    later.copy()
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    later.begin()
+    later.finish()
+    assert len(later.ring().ids) == 1
+
+
+def _replaced(key: ErasureKey) -> None:
+    key.begin()
+    key.finish()
+
+
+def test_one_file_that_is_lost_is_written_again(tmp_path: Path) -> None:
+    key = ErasureKey([tmp_path / "a", tmp_path / "b"])
+    key.create()
+    ids = key.ring().ids
+    (tmp_path / "a").unlink()
+    again = ErasureKey(key.paths)
+    assert again.ring().ids == ids
+    again.copy()
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no key", b"12" * 31, b"\xff" * 64])
+def test_without_a_readable_file_it_says_what_to_do(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "erasure.key"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ErasureKeyError, match=r"erasure\.key.*put it back from its copy"):
+        ErasureKey([path]).ring()
+
+
+def test_a_link_is_not_followed_to_what_it_would_write_over(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    key = ErasureKey([tmp_path / "key"])
+    key.create()
+    content = key.paths[0].read_bytes()
+    key.paths[0].unlink()
+    key.paths[0].symlink_to(victim)
+    with pytest.raises(ErasureKeyError):
+        key._write([bytes.fromhex(content.decode().strip())])
+    assert victim.read_text() == "precious"
