@@ -129,6 +129,9 @@ async def test_everything_of_a_member_ends_and_each_change_is_a_fact(database: S
         assert found is not None
         assert not found.is_valid(tx.now)
         assert api_keys.find_by_token(tx, secret) is None
+        left = members.find(tx, "main", member.member_id)
+        assert left is not None
+        assert (left.name, left.email, left.groups) == ("Ada", None, frozenset())
         assert members.names(tx, "main", [member.subject or "", "admin"]) == {member.subject: "Ada"}
 
     await database.write(work)

@@ -264,6 +264,20 @@ async def test_what_a_provider_says_of_itself_leads_nowhere_else(tmp_path: Path,
         assert [(one["kind"], one["name"]) for one in problems] == [("sign_in", "corp")]
 
 
+async def test_a_provider_that_fails_is_not_asked_again_at_once(tmp_path: Path) -> None:
+    async with desk(tmp_path) as made:
+        made.provider.answers["/.well-known/openid-configuration"] = (500, b"")
+        for _ in range(10):
+            refused = await made.browser().get("/v1/auth/sign-in")
+            assert refused.headers["location"] == "/sign-in?problem=provider"
+        assert len(made.provider.asked) == 1
+        made.provider.answers.clear()
+        provider = made.served.host.providers.find("corp")
+        assert provider is not None
+        provider._failed_at -= identity_providers.FAILURE_SECONDS
+        await made.signed_in()
+
+
 async def test_an_https_issuer_names_no_http_endpoints() -> None:
     from hostler.egress import Egress, EgressPolicy
     from hostler.host.identity_providers import IdentityProvider, ProviderError

@@ -34,6 +34,8 @@ MAX_TOKEN_BYTES = 64 * KIB
 """An ID token; one with hundreds of groups has 20 KiB."""
 METADATA_SECONDS = 3_600.0
 """How long a provider's description of itself is used."""
+FAILURE_SECONDS = 5.0
+"""How long a provider that failed is not asked again: strangers who open the page cause no more requests."""
 KEYS_SECONDS = 3_600.0
 """How long its keys are used: one that was withdrawn is refused after this time."""
 KEYS_AGAIN_SECONDS = 30.0
@@ -79,6 +81,9 @@ class IdentityProvider:
     clock: Callable[[], float] = monotonic_clock
     _metadata: ProviderMetadata | None = None
     _metadata_at: float = 0.0
+    _failure: ProviderError | None = None
+    """Why it could not be asked the last time."""
+    _failed_at: float = 0.0
     _keys: Sequence[KeyChoice] = ()
     _keys_at: float | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -87,7 +92,13 @@ class IdentityProvider:
         """Return what the provider says of itself. ProviderError."""
         async with self._lock:
             if self._metadata is None or self.clock() - self._metadata_at > METADATA_SECONDS:
-                self._metadata = await self._discover()
+                if self._failure is not None and self.clock() - self._failed_at < FAILURE_SECONDS:
+                    raise self._failure
+                try:
+                    self._metadata = await self._discover()
+                except ProviderError as error:
+                    self._failure, self._failed_at = error, self.clock()
+                    raise
                 self._metadata_at = self.clock()
             return self._metadata
 

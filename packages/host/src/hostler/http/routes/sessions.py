@@ -22,7 +22,7 @@ from hostler.storage.stores.sessions import Session
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError, UnauthorizedError
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("hostler.http")
 
 
 class Membership(Strict):

@@ -26,7 +26,7 @@ from hostler_protocol._base import Lenient, Strict
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.ids import new_id
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("hostler.http")
 PAGE = "/sign-in"
 DEFAULT_NEXT = "/docs"
 _PRIVATE: Headers = [(b"referrer-policy", b"no-referrer")]

@@ -175,7 +175,7 @@ def remove(tx: Tx, member: Member, *, by: str, cause: str = "removed") -> list[s
     tx.run(_q.remove, workspace_id=member.workspace_id, member_id=member.member_id, now=tx.now)
     ended = [*map(session_credential, sessions.revoke_all(tx, member.workspace_id, member.member_id))]
     ended += api_keys.revoke_of_member(tx, member.workspace_id, member.member_id)
-    body = {"subject": member.subject, "email": member.email, "role": member.role, "cause": cause}
+    body = {"subject": member.subject, "role": member.role, "cause": cause}
     audit.record(tx, member.workspace_id, by, "member.removed", member.member_id, body)
     return ended
 
@@ -186,7 +186,7 @@ def _signed_in(tx: Tx, member: Member, person: Person, roles: Mapping[str, Membe
         body = {"from": member.role, "to": role, "subject": person.subject, "cause": "claims"}
         audit.record(tx, member.workspace_id, person.subject, "member.role_changed", member.member_id, body)
     if member.subject is None:
-        joined = {"subject": person.subject, "email": person.email, "role": role}
+        joined = {"subject": person.subject, "role": role}
         audit.record(tx, member.workspace_id, person.subject, "member.joined", member.member_id, joined)
     tx.run(
         _q.sign_in,

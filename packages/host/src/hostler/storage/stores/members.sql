@@ -50,5 +50,6 @@ UPDATE members SET role = :role, source = 'invited'
 WHERE workspace_id = :workspace_id AND member_id = :member_id AND removed_at IS NULL
 
 -- name: remove
-UPDATE members SET removed_at = :now
+-- The row stays, since facts name its subject; of the person it keeps the name alone.
+UPDATE members SET removed_at = :now, email = NULL, groups = '[]'
 WHERE workspace_id = :workspace_id AND member_id = :member_id AND removed_at IS NULL
