@@ -91,6 +91,8 @@ async def test_each_sign_in_has_a_token_of_its_own_and_ends_the_one_before(tmp_p
         assert browser.cookies["hostler-session"] != first
         old = Browser(made.served.url, {"hostler-session": first})
         assert (await old.get("/v1/auth/session")).status_code == 401
+        (ended,) = await made.facts("session.ended")
+        assert (ended["actor_name"], ended["body"]["cause"]) == ("Ada", "signed in again")
 
 
 async def test_claims_that_the_token_lacks_come_from_the_userinfo(tmp_path: Path) -> None:

@@ -224,6 +224,10 @@ async def _leave(request: ApiRequest) -> None:
         old = sessions.find_by_token(tx, token)
         if old is None or not sessions.revoke(tx, old.workspace_id, old.session_id):
             return []
+        member = members.find(tx, old.workspace_id, old.member_id)
+        subject = "" if member is None else member.subject or ""
+        body = {"member_id": old.member_id, "cause": "signed in again"}
+        audit.record(tx, old.workspace_id, subject, "session.ended", old.session_id, body)
         return [old.session_id]
 
     end_access(request.state, map(session_credential, await request.state.host.db.write(end)))
