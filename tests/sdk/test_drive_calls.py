@@ -318,6 +318,8 @@ def test_every_other_call_has_its_name() -> None:
         assert [item.content for item in passages.items] == ["a red apple"]
         ranked = await ctx.models.rerank("main", "red", ["blue", "red"])
         assert ranked.items[0].index == 1
+        vectors = (await ctx.models.embed("main", ["red", "red", [7]], dimensions=4)).embeddings
+        assert vectors[0] == vectors[1] != vectors[2] == [0.0, 0.0, 0.0, 1.0]
         assert (
             await ctx.models.count_tokens("main", [{"role": "user", "content": "a b c"}])
         ).input_tokens == 3

@@ -14,6 +14,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "model.invoke": {"model_id": "gpt", "messages": MESSAGES},
     "model.stream": {"model_id": "gpt", "messages": MESSAGES},
     "model.rerank": {"model_id": "judge", "query": "q", "documents": ["a", "b"]},
+    "model.embed": {"model_id": "vectors", "inputs": ["a", "b"]},
     "model.count_tokens": {"model_id": "gpt", "messages": MESSAGES},
     "tool.detail": {"tool_name": "search"},
     "tool.call": {"tool_name": "search", "parameters": {"q": "x"}},

@@ -47,6 +47,7 @@ from support.grants import ResourcePolicy, StatePolicy, agent_of, catalog_of, ev
 MODELS = [
     ModelEntry(id="gpt", base_url="http://127.0.0.1:9/v1", api_key="k", price=Price(input=1.0, output=2.0)),
     ModelEntry(id="judge", base_url="http://127.0.0.1:9/v1", api_key="k", type="rerank"),
+    ModelEntry(id="vectors", base_url="http://127.0.0.1:9/v1", api_key="k", type="embedding"),
 ]
 
 
@@ -199,7 +200,11 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 def _agents(tx: Tx, *, world: World, ws: str) -> None:
-    policy = ResourcePolicy(allow_workspace_storage=True, allowed_agents=["helper"])
+    policy = ResourcePolicy(
+        allow_workspace_storage=True,
+        allowed_agents=["helper"],
+        allowed_model_ids=["gpt", "judge", "vectors"],
+    )
     for name in ("helper", "stranger"):
         spec = agent_of(
             name,

@@ -21,7 +21,7 @@ from hostler_protocol.manifest import AgentRunnerManifest, Capabilities, FormIte
 
 RUNNER = "plugin:acme/echo/default"
 ALL_PERMISSIONS = Permissions(
-    models=["invoke", "stream", "rerank", "count_tokens"],
+    models=["invoke", "stream", "rerank", "embed", "count_tokens"],
     tools=["detail", "call"],
     knowledge_bases=["list", "retrieve"],
     history=["page", "search"],
@@ -104,7 +104,8 @@ def catalog_of(
             name: ModelResource(model_id=name, operations=["invoke", "stream", "count_tokens"])
             for name in models or []
         }
-        | {"judge": ModelResource(model_id="judge", model_type="rerank", operations=["rerank"])},
+        | {"judge": ModelResource(model_id="judge", model_type="rerank", operations=["rerank"])}
+        | {"vectors": ModelResource(model_id="vectors", model_type="embedding", operations=["embed"])},
         tools={
             name: ToolResource(
                 tool_name=name,

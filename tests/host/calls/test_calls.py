@@ -199,6 +199,13 @@ async def test_models_answer_are_streamed_counted_and_paid_for(database: SqlData
                     id="gpt", base_url=server.base_url, api_key="k", price=Price(input=1.0, output=2.0)
                 ),
                 ModelEntry(id="judge", base_url=server.base_url, api_key="k", type="rerank"),
+                ModelEntry(
+                    id="vectors",
+                    base_url=server.base_url,
+                    api_key="k",
+                    type="embedding",
+                    price=Price(input=3.0),
+                ),
             ]
         )
         async with world_of(database, tmp_path, models) as world:
@@ -218,6 +225,10 @@ async def test_models_answer_are_streamed_counted_and_paid_for(database: SqlData
             server.raw(b'{"results":[{"index":1,"relevance_score":0.9},{"index":0,"relevance_score":0.1}]}')
             ranked = await caller.call("model.rerank")
             assert [item.index for item in ranked.items] == [1, 0]
+            before = caller.meter.cost
+            server.raw(b'{"data":[{"embedding":[1]},{"embedding":[2]}],"usage":{"prompt_tokens":5}}')
+            assert (await caller.call("model.embed")).embeddings == [[1.0], [2.0]]
+            assert float(caller.meter.cost - before) == pytest.approx(5 * 3 / 1_000_000)
 
 
 async def test_errors_of_arguments_name_the_parameter(world: World) -> None:

@@ -48,7 +48,13 @@ def full_grant(**policy: Any) -> Grant:
     manifest = manifest_of(
         capabilities=Capabilities(steering=True), form=[*FORM, FormItem(name="files", type="array[file]")]
     )
-    policy = {"allow_workspace_storage": True, "allowed_agents": ["helper"], **policy}
+    models = ["gpt", "judge", "vectors"]
+    policy = {
+        "allow_workspace_storage": True,
+        "allowed_agents": ["helper"],
+        "allowed_model_ids": models,
+        **policy,
+    }
     return grant_of(
         manifest=manifest,
         agent=agent_of(
@@ -238,6 +244,15 @@ def nested(depth: int) -> Any:
         ("model.rerank", {"documents": ["x"] * 65}, "invalid_argument"),
         ("model.rerank", {"documents": ["x"] * 64}, "ok"),
         ("model.rerank", {"query": ""}, "invalid_argument"),
+        ("model.embed", {"inputs": []}, "invalid_argument"),
+        ("model.embed", {"inputs": ["x"] * 65}, "invalid_argument"),
+        ("model.embed", {"inputs": ["x"] * 64}, "ok"),
+        ("model.embed", {"inputs": [[1, 2], [3]]}, "ok"),
+        ("model.embed", {"inputs": ["a", ""]}, "invalid_argument"),
+        ("model.embed", {"inputs": [[]]}, "invalid_argument"),
+        ("model.embed", {"dimensions": 0}, "invalid_argument"),
+        ("model.embed", {"dimensions": 4097}, "invalid_argument"),
+        ("model.embed", {"model_id": "gpt"}, "unauthorized"),
         ("knowledge.retrieve", {"top_k": 0}, "invalid_argument"),
         ("knowledge.retrieve", {"query_text": " "}, "invalid_argument"),
         ("history.page", {"before_cursor": "x", "after_cursor": "y"}, "invalid_argument"),

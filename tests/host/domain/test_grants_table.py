@@ -345,3 +345,20 @@ def test_what_was_not_granted_is_noted_once() -> None:
         "tool 'lost.*' is not known to this host",
         "no knowledge base is granted: the policy allows some, but the configuration selects none",
     ]
+
+
+def test_embedding_models_are_granted_by_the_policy_alone() -> None:
+    vectors = ModelResource(model_id="vectors", model_type="embedding", operations=["embed"])
+    catalog = ResourceCatalog(models={**CATALOG.models, "vectors": vectors})
+    form = [*SELECTORS["models"][:1], *SELECTORS["rerank_models"]]
+    form = [msgspec.structs.replace(item, name=f"chosen{n}") for n, item in enumerate(form)]
+    manifest = manifest_of(Permissions(models=["invoke", "embed"]), form=form)
+    for config in ({"chosen0": "large"}, {"chosen0": "large", "chosen1": "judge"}):
+        for allowed, granted in (
+            (None, ["large"]),
+            (["large"], ["large"]),
+            (["large", "vectors"], ["large", "vectors"]),
+        ):
+            agent = agent_of(resource_policy=policy_of(allowed_model_ids=allowed))
+            grant = grant_of(manifest=manifest, agent=agent, config=config, catalog=catalog)
+            assert [name for name in grant.models if name != "judge"] == granted

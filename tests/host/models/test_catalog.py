@@ -12,7 +12,7 @@ import pytest
 
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.models.catalog import build_catalog, cost_of, usable_catalog
-from hostler.models.port import ModelRequest, RerankRequest
+from hostler.models.port import EmbedRequest, ModelRequest, RerankRequest
 from hostler.models.token_counts import count_tokens, estimate_text
 from hostler_protocol.content import FunctionSpec, ImageUrl, ImageUrlElement, ModelMessage, TextElement, Usage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
@@ -143,6 +143,7 @@ async def test_litellm_says_how_to_install_it() -> None:
         provider.invoke(ASK),
         provider.stream(ASK).__anext__(),
         provider.rerank(RerankRequest("q", ["a"])),
+        provider.embed(EmbedRequest(["a"])),
     ):
         with pytest.raises(HostlerError, match=r"hostler\[litellm\]"):
             await call

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from hostler.models import errors
@@ -108,7 +109,9 @@ async def test_tool_calls_go_both_ways() -> None:
             assert {d.index for c in chunks for d in c.delta.tool_calls} == {0, 1}
             answered = ModelMessage(role="tool", content="3", tool_call_id="a")
             await model.invoke(ModelRequest([*ask().messages, whole.message, answered]))
-        sent = server.requests[-1].json["messages"]
+            server.say("strictly")
+            await model.invoke(ask(tools=[tool, msgspec.structs.replace(tool, strict=True)]))
+        sent = server.requests[2].json["messages"]
         assert sent[1]["content"] is None
         assert sent[1]["tool_calls"][0] == {
             "id": "a",
@@ -117,6 +120,8 @@ async def test_tool_calls_go_both_ways() -> None:
         }
         assert sent[2] == {"role": "tool", "content": "3", "tool_call_id": "a"}
         assert server.requests[0].json["tools"][0]["function"]["name"] == "add"
+        strict = [tool["function"].get("strict") for tool in server.requests[3].json["tools"]]
+        assert strict == [None, True]
 
 
 async def test_pictures_and_files_reach_the_service() -> None:

@@ -123,11 +123,15 @@ class ToolCall(Sparse):
 
 
 class FunctionSpec(Sparse):
-    """Description of a tool for a model; `parameters` is JSON Schema."""
+    """Description of a tool for a model; `parameters` is JSON Schema.
+
+    `strict`: whether the service shall keep the model to the schema; absent: as the service does by default.
+    """
 
     name: str
     description: str = ""
     parameters: dict[str, Any] = {}
+    strict: bool | None = None
 
 
 class ModelMessage(Sparse):

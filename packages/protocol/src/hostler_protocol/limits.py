@@ -79,6 +79,10 @@ MAX_UPLOAD_BYTES = 1024 * MIB
 """One uploaded artifact, all parts together."""
 MAX_RERANK_DOCUMENTS = 64
 """Documents of one `model.rerank`: as many as common rerank services accept."""
+MAX_EMBED_INPUTS = 64
+"""Inputs of one `model.embed`: their vectors of up to 4,096 numbers fit into one message as JSON."""
+MAX_EMBED_DIMENSIONS = 4_096
+"""The length of one vector of `model.embed`: embedding models give 384 to 4,096 numbers."""
 MAX_INPUT_TEXT_BYTES = 1 * MIB
 """The text of one event, all its text elements together."""
 MAX_INLINE_BASE64_BYTES = 1 * MIB

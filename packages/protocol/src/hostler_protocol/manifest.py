@@ -70,7 +70,7 @@ class Capabilities(Strict):
 class Permissions(Strict):
     """The most that a run of this runner can be granted."""
 
-    models: list[Literal["invoke", "stream", "rerank", "count_tokens"]] = []
+    models: list[Literal["invoke", "stream", "rerank", "embed", "count_tokens"]] = []
     tools: list[Literal["detail", "call"]] = []
     knowledge_bases: list[Literal["list", "retrieve"]] = []
     history: list[Literal["page", "search"]] = []

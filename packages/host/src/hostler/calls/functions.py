@@ -21,6 +21,7 @@ from hostler.calls.scope import CallFunction, StreamFunction
 CALL_FUNCTIONS: dict[str, CallFunction] = {
     "model.invoke": models.invoke,
     "model.rerank": models.rerank,
+    "model.embed": models.embed,
     "model.count_tokens": models.count_tokens,
     "tool.detail": tools.detail,
     "knowledge.retrieve": knowledge.retrieve,

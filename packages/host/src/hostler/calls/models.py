@@ -7,10 +7,12 @@ from contextlib import aclosing
 
 from hostler.calls.artifacts import attachment_reader
 from hostler.calls.scope import CallScope, Charged, PricedModel
-from hostler.models.port import ModelRequest, RerankRequest
+from hostler.models.port import EmbedRequest, ModelRequest, RerankRequest
 from hostler_protocol.calls import (
     CountTokensParams,
     CountTokensReply,
+    EmbedParams,
+    EmbedReply,
     ModelChunk,
     ModelParams,
     ModelReply,
@@ -39,7 +41,14 @@ async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelC
     raise HostError(f"model {params.model_id!r} ended its stream without a reply")
 
 
-async def _charged(scope: CallScope, model: PricedModel, reply: ModelReply) -> Charged:
+async def embed(scope: CallScope, params: EmbedParams) -> Charged:
+    """`model.embed`: one vector per input."""
+    model = scope.services.models.get(params.model_id)
+    request = EmbedRequest(params.inputs, params.dimensions, scope.deadline_at)
+    return await _charged(scope, model, await model.provider.embed(request))
+
+
+async def _charged(scope: CallScope, model: PricedModel, reply: ModelReply | EmbedReply) -> Charged:
     cost = model.cost(reply.usage)
     await scope.meter.add(reply.usage, cost)
     return Charged(reply, cost)

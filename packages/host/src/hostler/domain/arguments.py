@@ -16,6 +16,7 @@ from hostler_protocol.calls import (
     ArtifactUploadParams,
     CallParams,
     CountTokensParams,
+    EmbedParams,
     EventPageParams,
     HistoryPageParams,
     HistorySearchParams,
@@ -40,6 +41,8 @@ from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.grants import STATE_SCOPES
 from hostler_protocol.limits import (
     KIB,
+    MAX_EMBED_DIMENSIONS,
+    MAX_EMBED_INPUTS,
     MAX_KEY_CHARS,
     MAX_REASON_CHARS,
     MAX_RERANK_DOCUMENTS,
@@ -156,6 +159,16 @@ def _rerank(params: RerankParams) -> None:
     _at_least_one("top_k", params.top_k)
 
 
+def _embed(params: EmbedParams) -> None:
+    if not 1 <= len(params.inputs) <= MAX_EMBED_INPUTS:
+        raise InvalidArgumentError(f"inputs has {len(params.inputs)} entries; 1 to {MAX_EMBED_INPUTS} may be")
+    for place, one in enumerate(params.inputs):
+        if not one:
+            raise InvalidArgumentError(f"inputs[{place}] is empty")
+    if params.dimensions is not None and not 1 <= params.dimensions <= MAX_EMBED_DIMENSIONS:
+        raise InvalidArgumentError(f"dimensions is {params.dimensions}; 1 to {MAX_EMBED_DIMENSIONS:,} may be")
+
+
 def _tool_call(params: ToolCallParams) -> None:
     check_depth("parameters", params.parameters)
 
@@ -265,6 +278,7 @@ _CHECKS: dict[type[CallParams], Callable[[Any], None]] = {
     ModelParams: _model,
     CountTokensParams: _model,
     RerankParams: _rerank,
+    EmbedParams: _embed,
     RetrieveParams: _retrieve,
     ToolCallParams: _tool_call,
     HistoryPageParams: _history_page,

@@ -154,7 +154,7 @@ def _runtime_metadata(resources: Resources, primary_model: str | None) -> dict[s
     windows = {
         model.model_id: model.context_window_tokens
         for model in resources.models
-        if model.model_type != "rerank" and model.context_window_tokens
+        if model.model_type == "llm" and model.context_window_tokens
     }
     window = min(windows.values(), default=None) if primary_model is None else windows.get(primary_model)
     return {} if window is None else {"model_context_window_tokens": window}

@@ -113,9 +113,14 @@ def models_of(
 
 
 def _is_decided(selected: Selection, model: ModelResource | None) -> bool:
-    """Whether the configuration makes a choice for this model's type; for None: for both types."""
+    """Whether the configuration makes a choice for this model's type; for None: for both types.
+
+    No form has a selector of embedding models: the policy alone decides.
+    """
     kinds: set[ResourceKind] = {"models", "rerank_models"}
     if model is not None:
+        if model.model_type == "embedding":
+            return False
         kinds = {"rerank_models"} if model.model_type == "rerank" else {"models"}
     return kinds <= selected.decided
 

@@ -13,7 +13,7 @@ from hostler.domain.name_patterns import matches
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
 
-_WORDS: dict[ModelType, str] = {"llm": "model", "rerank": "rerank model"}
+_WORDS: dict[ModelType, str] = {"llm": "model", "rerank": "rerank model", "embedding": "embedding model"}
 
 
 @dataclass(frozen=True, slots=True)

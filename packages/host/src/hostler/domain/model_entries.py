@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from hostler_protocol._base import Strict
 
-ModelType = Literal["llm", "rerank"]
+ModelType = Literal["llm", "rerank", "embedding"]
 
 
 class Price(Strict):

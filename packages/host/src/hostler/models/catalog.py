@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # see openai_model
 
 OPENAI_URL = "https://api.openai.com/v1"
 _MILLION = Decimal(1_000_000)
-_OPERATIONS = {"llm": ("invoke", "stream", "count_tokens"), "rerank": ("rerank",)}
+_OPERATIONS = {"llm": ("invoke", "stream", "count_tokens"), "rerank": ("rerank",), "embedding": ("embed",)}
 
 Resolve = Callable[[str | None], str | None]
 Built = tuple[ModelProvider, int | None]

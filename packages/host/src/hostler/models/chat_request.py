@@ -57,6 +57,8 @@ def _tool(tool: FunctionSpec) -> dict[str, Any]:
     function: dict[str, Any] = {"name": tool.name, "parameters": parameters}
     if tool.description:
         function["description"] = tool.description
+    if tool.strict is not None:
+        function["strict"] = tool.strict
     return {"type": "function", "function": function}
 
 

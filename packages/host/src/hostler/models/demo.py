@@ -21,10 +21,10 @@ import msgspec
 from hostler.models.errors import ModelEndpoint, ModelUnsupportedError
 from hostler.models.limits import DEMO_START_SECONDS, DEMO_STOP_SECONDS, MAX_ERROR_BODY_BYTES
 from hostler.models.openai import OpenAIModel
-from hostler.models.port import ModelRequest, RerankRequest, TokenCount
+from hostler.models.port import EmbedRequest, ModelRequest, RerankRequest, TokenCount
 from hostler.models.token_counts import count_tokens
 from hostler_protocol._base import Lenient
-from hostler_protocol.calls import ModelChunk, ModelReply, RerankReply
+from hostler_protocol.calls import EmbedReply, ModelChunk, ModelReply, RerankReply
 from hostler_protocol.content import FunctionSpec, ModelMessage
 from hostler_protocol.errors import HostError, UnavailableError
 
@@ -78,6 +78,10 @@ class DemoModel:
     async def rerank(self, request: RerankRequest) -> RerankReply:
         """See ModelProvider."""
         raise ModelUnsupportedError(f"model {self._model_id!r}: the demo model cannot rerank")
+
+    async def embed(self, request: EmbedRequest) -> EmbedReply:
+        """See ModelProvider."""
+        raise ModelUnsupportedError(f"model {self._model_id!r}: the demo model has no embeddings")
 
     async def count_tokens(
         self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]

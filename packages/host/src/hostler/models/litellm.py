@@ -20,15 +20,16 @@ from hostler.models.call_timeouts import CallClock
 from hostler.models.chat_request import request_body
 from hostler.models.chat_response import ChatStream, read_answer
 from hostler.models.dialect import Dialect
+from hostler.models.embeddings import embed_body, embed_reply
 from hostler.models.errors import ModelEndpoint
 from hostler.models.limits import CHUNK_SECONDS
-from hostler.models.port import ModelRequest, RerankRequest, TokenCount
+from hostler.models.port import EmbedRequest, ModelRequest, RerankRequest, TokenCount
 from hostler.models.provider_data import for_source
 from hostler.models.rerank import rerank_body, rerank_reply
 from hostler.models.retry import RetryLater, with_retries
 from hostler.models.retry_policy import RETRIED_STATUSES, RetryPolicy
 from hostler.models.token_counts import count_tokens
-from hostler_protocol.calls import ModelChunk, ModelReply, RerankReply
+from hostler_protocol.calls import EmbedReply, ModelChunk, ModelReply, RerankReply
 from hostler_protocol.content import FunctionSpec, ModelMessage
 from hostler_protocol.errors import HostError, HostlerError, InvalidArgumentError
 
@@ -98,6 +99,13 @@ class LiteLLMModel:
         answer = await self._call("arerank", arguments, clock)
         body = answer.model_dump_json().encode()
         return rerank_reply(body, len(request.documents), request.top_k, self._endpoint)
+
+    async def embed(self, request: EmbedRequest) -> EmbedReply:
+        """See ModelProvider."""
+        clock = CallClock(request.deadline)
+        arguments = {**embed_body(self._endpoint.model, request, self._defaults), **self._service}
+        answer = await self._call("aembedding", arguments, clock)
+        return embed_reply(answer.model_dump_json().encode(), len(request.inputs), self._endpoint)
 
     async def count_tokens(
         self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]

@@ -1,4 +1,4 @@
-"""Models of OpenAI-compatible services: `POST /chat/completions`, streamed or not, and `POST /rerank`."""
+"""Models of OpenAI-compatible services: `POST /chat/completions`, `/rerank` and `/embeddings`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from hostler.models.call_timeouts import CallClock
 from hostler.models.chat_request import request_body
 from hostler.models.chat_response import ChatStream, read_answer
 from hostler.models.dialect import Dialect
+from hostler.models.embeddings import embed_body, embed_reply
 from hostler.models.errors import ModelEndpoint, ModelUnsupportedError
 from hostler.models.http_exchange import ExchangeTask
 from hostler.models.limits import (
@@ -30,17 +31,26 @@ from hostler.models.limits import (
     MAX_CONNECTIONS,
     MAX_ERROR_BODY_BYTES,
 )
-from hostler.models.port import ModelRequest, RerankRequest, TokenCount
+from hostler.models.port import EmbedRequest, ModelRequest, RerankRequest, TokenCount
 from hostler.models.provider_data import for_source
 from hostler.models.rerank import rerank_body, rerank_reply
 from hostler.models.retry import RetryLater, with_retries
 from hostler.models.retry_policy import RETRIED_STATUSES, RetryPolicy, retry_after
 from hostler.models.token_counts import count_tokens
-from hostler_protocol.calls import ModelChunk, ModelDelta, ModelReply, RerankReply, ToolCallDelta
+from hostler_protocol.calls import (
+    EmbedReply,
+    ModelChunk,
+    ModelDelta,
+    ModelReply,
+    RerankReply,
+    ToolCallDelta,
+)
 from hostler_protocol.content import FunctionSpec, ModelMessage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
 
-_NO_RERANK = frozenset({404, 405, 501})
+_OPTIONAL = ("rerank", "embeddings")
+"""Paths that not all services have."""
+_NO_PATH = frozenset({404, 405, 501})
 
 
 class OpenAIModel:
@@ -128,6 +138,14 @@ class OpenAIModel:
             data = await self._whole(exchange, clock)
         return rerank_reply(data, len(request.documents), request.top_k, self._endpoint)
 
+    async def embed(self, request: EmbedRequest) -> EmbedReply:
+        """See ModelProvider."""
+        clock = CallClock(request.deadline)
+        body = embed_body(self._endpoint.model, request, self._defaults)
+        async with self._answer("embeddings", body, clock) as (_, exchange):
+            data = await self._whole(exchange, clock)
+        return embed_reply(data, len(request.inputs), self._endpoint)
+
     async def count_tokens(
         self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]
     ) -> TokenCount:
@@ -206,10 +224,11 @@ class OpenAIModel:
     def _refused(self, response: httpx.Response, text: str, url: httpx.URL) -> RetryLater:
         """Return RetryLater for a temporary refusal; raise the error of another one."""
         status = response.status_code
-        if url.path.endswith("/rerank") and status in _NO_RERANK:
+        path = url.path.rpartition("/")[2]
+        if path in _OPTIONAL and status in _NO_PATH:
             raise ModelUnsupportedError(
-                f"model {self._endpoint.model_id!r}: {self._endpoint.url} has no rerank for "
-                f"{self._endpoint.model!r} ({status}); use a service that offers POST /rerank"
+                f"model {self._endpoint.model_id!r}: {self._endpoint.url} has no {path} for "
+                f"{self._endpoint.model!r} ({status}); use a service that offers POST /{path}"
             )
         pause = retry_after(response.headers, time.time())
         refusal = self._endpoint.refused(status, text, pause)

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hostler_protocol.calls import ModelChunk, ModelReply, RerankReply
+from hostler_protocol.calls import EmbedReply, ModelChunk, ModelReply, RerankReply
 from hostler_protocol.content import ArtifactElement, FunctionSpec, ModelMessage
 
 
@@ -45,6 +45,15 @@ class RerankRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbedRequest:
+    """Texts, or tokens of texts, whose vectors are wanted."""
+
+    inputs: Sequence[str | list[int]]
+    dimensions: int | None = None
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TokenCount:
     """The tokens of a request, and how they were counted: a tokenizer's name, or `estimate`."""
 
@@ -72,6 +81,10 @@ class ModelProvider(Protocol):
 
     async def rerank(self, request: RerankRequest) -> RerankReply:
         """Return the indexes and scores of the documents, best first."""
+        ...
+
+    async def embed(self, request: EmbedRequest) -> EmbedReply:
+        """Return the vector of each input, in the order of the inputs."""
         ...
 
     async def count_tokens(

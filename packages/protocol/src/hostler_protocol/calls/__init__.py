@@ -34,6 +34,8 @@ from hostler_protocol.calls.artifacts import (
 from hostler_protocol.calls.models import (
     CountTokensParams,
     CountTokensReply,
+    EmbedParams,
+    EmbedReply,
     ModelChunk,
     ModelDelta,
     ModelParams,
@@ -129,6 +131,7 @@ CALLS: dict[str, Call] = {
             spends=True,
         ),
         Call("model.rerank", RerankParams, RerankReply, ("models", "rerank"), "model_id", spends=True),
+        Call("model.embed", EmbedParams, EmbedReply, ("models", "embed"), "model_id", spends=True),
         Call(
             "model.count_tokens", CountTokensParams, CountTokensReply, ("models", "count_tokens"), "model_id"
         ),
@@ -179,6 +182,8 @@ __all__ = [
     "CountTokensParams",
     "CountTokensReply",
     "DeletedReply",
+    "EmbedParams",
+    "EmbedReply",
     "EventGetParams",
     "EventPageParams",
     "FileGetParams",

@@ -72,6 +72,24 @@ class RerankReply(Strict):
     items: list[RerankItem]
 
 
+class EmbedParams(CallParams):
+    """`model.embed`: the vectors of `inputs` (1 to 64), each a text or the tokens of one.
+
+    `dimensions`: the length of the vectors, for models that let the caller choose it.
+    """
+
+    model_id: str
+    inputs: list[str | list[Count]]
+    dimensions: Count | None = None
+
+
+class EmbedReply(Strict):
+    """One vector per input, in the order of the inputs."""
+
+    embeddings: list[list[float]]
+    usage: Usage | None = None
+
+
 class CountTokensParams(CallParams):
     """`model.count_tokens`."""
 

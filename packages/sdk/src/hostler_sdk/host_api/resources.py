@@ -10,6 +10,7 @@ import msgspec
 
 from hostler_protocol.calls import (
     CountTokensReply,
+    EmbedReply,
     ModelChunk,
     ModelReply,
     RerankReply,
@@ -84,6 +85,19 @@ class Models(Group):
         """Rank up to 64 documents by relevance to `query`, best first: `.items` with `index` and `score`."""
         reply: RerankReply = await self._host.call(
             "model.rerank", stated(model_id=model_id, query=query, documents=documents, top_k=top_k)
+        )
+        return reply
+
+    async def embed(
+        self, model_id: str, inputs: Sequence[str | Sequence[int]], dimensions: int | None = None
+    ) -> EmbedReply:
+        """Return the vectors of 1 to 64 texts, in `.embeddings`. Needs a model of the type `embedding`.
+
+        An input may also be the tokens of a text, as numbers. `dimensions`: length of the vectors.
+        """
+        given = [one if isinstance(one, str) else list(one) for one in inputs]
+        reply: EmbedReply = await self._host.call(
+            "model.embed", stated(model_id=model_id, inputs=given, dimensions=dimensions)
         )
         return reply
 

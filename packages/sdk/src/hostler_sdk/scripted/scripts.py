@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from hostler_protocol.calls import (
+    EmbedParams,
+    EmbedReply,
     KnowledgeItem,
     ModelChunk,
     ModelDelta,
@@ -23,6 +26,8 @@ from hostler_protocol.grants import ToolResource
 from hostler_sdk.errors import NotFound, RuntimeFailure
 from hostler_sdk.tools import Tool, ToolContext
 
+EMBED_DIMENSIONS = 8
+"""Length of the vectors of a scripted model, unless the call names one."""
 ModelAnswer = str | ModelReply | ModelMessage | Exception
 ModelScript = ModelAnswer | Sequence[ModelAnswer] | Callable[[list[ModelMessage]], ModelAnswer]
 """One answer for every call, a list of successive answers, or a function of the messages."""
@@ -76,6 +81,22 @@ def _reply_of(answer: str | ModelReply | ModelMessage, params: ModelParams) -> M
 def count_tokens(messages: Sequence[ModelMessage]) -> int:
     """Count the words of messages: a scripted model takes each for one token."""
     return sum(len(text_of(message.content).split()) for message in messages)
+
+
+def embed(params: EmbedParams) -> EmbedReply:
+    """Return a vector of each input that is the same for the same input: shares of its bytes, by value."""
+    size = params.dimensions or EMBED_DIMENSIONS
+    spent = sum(len(one.split()) if isinstance(one, str) else len(one) for one in params.inputs)
+    return EmbedReply(
+        embeddings=[_vector(one, size) for one in params.inputs],
+        usage=Usage(input_tokens=spent, output_tokens=0, total_tokens=spent),
+    )
+
+
+def _vector(given: str | list[int], size: int) -> list[float]:
+    numbers = list(given.encode()) if isinstance(given, str) else given
+    counts = Counter(number % size for number in numbers)
+    return [counts[place] / max(1, len(numbers)) for place in range(size)]
 
 
 def chunks_of(reply: ModelReply) -> Iterator[ModelChunk]:

@@ -38,6 +38,7 @@ from hostler_sdk.scripted.scripts import (
     ModelScripts,
     ToolScripts,
     count_tokens,
+    embed,
     knowledge_items,
     rank,
     tool_context,
@@ -49,6 +50,9 @@ HistoryEntry = tuple[str, str] | str | Mapping[str, Any]
 """(role, text), or an object with role and content, or a text: of user and assistant in turn."""
 Arrival = str | Input | Mapping[str, Any]
 """A message to an active run: a text, an Input, or an object like `{"text": "a", "contents": []}`."""
+
+
+_MODEL_OPERATIONS = ("invoke", "stream", "rerank", "embed", "count_tokens")
 
 
 class World:
@@ -123,8 +127,7 @@ class World:
         """The scripted models, tools and knowledge bases, as a run sees them."""
         return Resources(
             models=[
-                ModelResource(model_id=id_, operations=["invoke", "stream", "rerank", "count_tokens"])
-                for id_ in self.models.ids
+                ModelResource(model_id=id_, operations=list(_MODEL_OPERATIONS)) for id_ in self.models.ids
             ],
             tools=self.tools.resources,
             knowledge_bases=[
@@ -169,7 +172,7 @@ class World:
     async def answer(self, params: calls.CallParams, given: AgentRunContext, call_id: str) -> Any:
         """Answer one call. Raises HostError to refuse it."""
         match params:
-            case calls.ModelParams() | calls.RerankParams() | calls.CountTokensParams():
+            case calls.ModelParams() | calls.RerankParams() | calls.EmbedParams() | calls.CountTokensParams():
                 return self._model(params)
             case calls.ToolDetailParams(tool_name=name):
                 return self.tools.detail(name)
@@ -200,6 +203,8 @@ class World:
             case calls.RerankParams():
                 ranked = rank(params.query, params.documents)[: params.top_k]
                 return calls.RerankReply(items=[calls.RerankItem(index=i, score=s) for i, s in ranked])
+            case calls.EmbedParams():
+                return embed(params)
             case _:
                 return calls.CountTokensReply(input_tokens=count_tokens(params.messages))
 

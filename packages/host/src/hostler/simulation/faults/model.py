@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hostler.models.port import ModelRequest, RerankRequest, TokenCount
-from hostler_protocol.calls import ModelChunk, ModelReply, RerankItem, RerankReply
+from hostler.models.port import EmbedRequest, ModelRequest, RerankRequest, TokenCount
+from hostler_protocol.calls import EmbedReply, ModelChunk, ModelReply, RerankItem, RerankReply
 from hostler_protocol.calls.models import ModelDelta
 from hostler_protocol.content import FunctionCall, FunctionSpec, ModelMessage, ToolCall, Usage
 
@@ -57,6 +57,11 @@ class ScriptedModel:
         count = len(request.documents) if request.top_k is None else request.top_k
         items = [RerankItem(index=index, score=1 / (index + 1)) for index in range(count)]
         return RerankReply(items=items)
+
+    async def embed(self, request: EmbedRequest) -> EmbedReply:
+        """See ModelProvider; the vector of an input is its length."""
+        vectors = [[float(len(one))] for one in request.inputs]
+        return EmbedReply(embeddings=vectors, usage=Usage(input_tokens=len(vectors), output_tokens=0))
 
     async def count_tokens(
         self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]
