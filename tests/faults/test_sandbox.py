@@ -54,6 +54,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "archive with a hard link": {"try": "unpack", "how": "hard link", "path": "{database}"},
     "archive with a device": {"try": "unpack", "how": "device", "path": ""},
     "tcp": {"try": "tcp", "port": "{tcp!}"},
+    "tcp elsewhere": {"try": "tcp", "port": 9, "host": "192.0.2.1"},
     "udp": {"try": "udp", "port": "{udp!}"},
     "unix": {"try": "unix", "path": "{socket}"},
     "abstract unix": {"try": "unix", "path": "@{folder}"},
@@ -110,6 +111,7 @@ TOLD = {
     "disk": "MiB in its folders; 8.0 MiB are allowed",
     "files": "limit: over 300 files and folders; ",
     "tcp": "refused: socket: TCP sockets",
+    "tcp elsewhere": "refused: connecting to 192.0.2.1:9: ",
     "udp": "refused: socket: UDP sockets",
     "unix": "refused: socket: Unix sockets",
     "raw": "refused: socket: IPv4 raw sockets",
@@ -123,10 +125,11 @@ TOLD = {
     "programs in the kernel": "refused: the system call bpf",
 }
 """What stands in its log; each thing once in the life of a process."""
-UNTOLD = {"bubblewrap": {"unix"}, "landlock": set[str]()}
-"""With namespaces a socket may be made, and nothing of the machine is found by it."""
+UNTOLD = {"bubblewrap": {"unix", "tcp"}, "landlock": {"tcp elsewhere"}}
+"""With namespaces a socket may be made, and nothing of the machine is found by it; without, none is made."""
 HARMLESS: dict[str, dict[str, Any]] = {
     "own socket": {"try": "own_socket"},
+    "own port": {"try": "own_port"},
     "environment": {"try": "environment", "pid": "{pid!}"},
     "descriptors": {"try": "descriptors"},
     "own temporary file": {"try": "write", "path": OUTSIDE},
@@ -188,8 +191,11 @@ def test_a_limit_that_it_reaches_ends_it_and_is_named(mechanism: str, user: str,
 
 
 @pytest.mark.parametrize(("mechanism", "user"), PLACES)
-def test_its_processes_talk_over_unix_sockets_where_it_has_namespaces(mechanism: str, user: str) -> None:
-    answer = found(mechanism, user).of("own socket")
+@pytest.mark.parametrize("how", ["own socket", "own port"])
+def test_its_processes_talk_to_each_other_where_it_has_namespaces(
+    mechanism: str, user: str, how: str
+) -> None:
+    answer = found(mechanism, user).of(how)
     if mechanism == "bubblewrap":
         assert answer["got"] == "connected"
     else:

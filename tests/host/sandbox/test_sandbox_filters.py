@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 
 import pytest
 
 from hostler.sandbox.allowed_syscalls import ALLOWED
 from hostler.sandbox.bpf import ALLOW, ERRNO, KILL, NOTIFY
+from hostler.sandbox.refusals import out_of_reach
 from hostler.sandbox.syscall_filter import FilterOptions, filter_program, traced_calls
 from hostler.sandbox.syscalls import MACHINES, names, number
 
@@ -53,11 +55,24 @@ on_each = pytest.mark.parametrize("machine", MACHINES)
 
 @on_each
 def test_calls_that_name_files_are_asked_about_where_somebody_listens(machine: str) -> None:
-    for name, call in traced_calls(machine).items():
+    for name, call in traced_calls(OPTIONS, machine).items():
         if name not in ("mmap", "mremap"):
             assert decide(machine, call) == NOTIFY, name
             assert decide(machine, call, notify=False) == ALLOW, name
-    assert {"openat", "openat2", "unlinkat", "execve"} <= set(traced_calls(machine))
+    assert {"openat", "openat2", "unlinkat", "execve"} <= set(traced_calls(OPTIONS, machine))
+    assert traced_calls(FilterOptions(), machine) == {}
+
+
+@on_each
+def test_connections_are_asked_about_only_where_the_network_is_its_own(machine: str) -> None:
+    # what is traced goes on: without namespaces a connection has to stay refused
+    own = FilterOptions(tcp=True, traces=True)
+    assert traced_calls(own, machine)["connect"] == number("connect", machine)
+    assert decide(machine, "connect", options=own) == NOTIFY
+    assert decide(machine, "connect", options=own, notify=False) == ALLOW
+    for options in (OPTIONS, FilterOptions(namespaces=False, traces=True)):
+        assert "connect" not in traced_calls(options, machine)
+    assert decide(machine, "connect", options=FilterOptions(namespaces=False), notify=False) == ERRNO | EPERM
 
 
 @on_each
@@ -106,8 +121,8 @@ def test_refusals_are_said_by_who_listens_or_by_the_kernel(machine: str) -> None
     assert decide(machine, "ptrace") == NOTIFY
     assert decide(machine, "ptrace", notify=False) == ERRNO | EPERM
     assert decide(machine, "socket", 2, 2, 0) == NOTIFY
-    assert decide(machine, "socket", 2, 1, 6, options=FilterOptions(network=True)) == ALLOW
-    assert decide(machine, "socket", 2, 3, 1, options=FilterOptions(network=True)) == NOTIFY
+    assert decide(machine, "socket", 2, 1, 6, options=FilterOptions(tcp=True)) == ALLOW
+    assert decide(machine, "socket", 2, 3, 1, options=FilterOptions(tcp=True)) == NOTIFY
     assert decide(machine, "io_uring_setup") == ERRNO | ENOSYS
     assert decide(machine, "clone", 0x10000000) == NOTIFY
     assert decide(machine, "clone", 0x00010F00) == ALLOW
@@ -165,3 +180,31 @@ def test_calls_of_another_processor_mode_end_the_process() -> None:
     assert expected == NUMBERS["x86_64"]
     assert struct.unpack_from("=HBBI", code, 16)[3] == KILL
     assert decide("x86_64", 0x40000000 + 2) == ERRNO | ENOSYS
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        (("2", "192.0.2.1", 80), "192.0.2.1:80"),
+        (("2", "127.0.0.2", 80), None),
+        (("2", "0.0.0.0", 80), None),
+        (("10", "2001:db8::1", 443), "[2001:db8::1]:443"),
+        (("10", "::1", 80), None),
+        (("10", "::ffff:127.0.0.1", 80), None),
+        (("10", "::ffff:192.0.2.1", 80), "[::ffff:192.0.2.1]:80"),
+    ],
+)
+def test_an_address_that_is_out_of_reach_is_named(address: tuple[str, str, int], place: str | None) -> None:
+    family, host, port = int(address[0]), address[1], address[2]
+    start = struct.pack("=H", family) + struct.pack(">H", port)
+    raw = start + (b"" if family == 2 else bytes(4)) + socket.inet_pton(family, host)
+    for padded in (raw, raw.ljust(28, b"\0")):
+        found = out_of_reach(padded)
+        assert (None if found is None else found.text.split()[2].rstrip(":")) == place
+    for cut in range(len(raw)):
+        assert out_of_reach(raw[:cut]) is None
+
+
+def test_an_address_of_another_kind_is_not_named() -> None:
+    assert out_of_reach(struct.pack("=H", 1) + b"/tmp/socket") is None
+    assert out_of_reach(b"") is None

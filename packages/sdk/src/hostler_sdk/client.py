@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hostler_protocol.errors import HostlerError, NotFoundError
 from hostler_protocol.frames import MessageId, raw
@@ -44,6 +44,9 @@ from hostler_sdk.execution import RunExecution
 from hostler_sdk.host_calls import CallTable
 from hostler_sdk.plugin import Plugin
 from hostler_sdk.tool_calls import ServedToolCalls
+
+if TYPE_CHECKING:
+    from hostler_sdk.model_door.door import ModelDoor
 
 TURNS_TOGETHER = 32
 """Messages that nobody waits for are sent together with those of as many further turns, as long as one comes
@@ -92,6 +95,7 @@ class HostConnection:
         self._turns = 0
         """Turns of the loop in which only messages were written that nobody waits for."""
         self._in_no_hurry = False
+        self._door: ModelDoor | None = None
 
     # -- bytes in and out ------------------------------------------------------------------------
 
@@ -164,6 +168,15 @@ class HostConnection:
         """Let other tasks run, and wait while the host does not read."""
         await asyncio.sleep(0)
         await self._transport.drain()
+
+    @property
+    def model_door(self) -> ModelDoor:
+        """The model door of this connection's runs; made when it is first asked for."""
+        if self._door is None:
+            from hostler_sdk.model_door.door import ModelDoor  # noqa: PLC0415 - few plugins use it
+
+            self._door = ModelDoor()
+        return self._door
 
     def spend_credit(self, run_id: str) -> bool:
         """Use the credit of one result. Return False if there is none."""
@@ -305,6 +318,8 @@ class HostConnection:
         self._runs.clear()
         self._tools.close()
         self.calls.lost()
+        if self._door is not None:
+            self._door.close()
         self.flush()
         self.closed.set()
 

@@ -14,6 +14,7 @@ from hostler_sdk.host_api import (
     HostCalls,
     Knowledge,
     Models,
+    OpenDoor,
     Runs,
     States,
     Steering,
@@ -51,7 +52,9 @@ class RunContext:
     `runs`, `ask`, `log`, and `call` for any other call.
     """
 
-    def __init__(self, given: AgentRunContext, host: HostCalls, results: Emitter) -> None:
+    def __init__(
+        self, given: AgentRunContext, host: HostCalls, results: Emitter, door: OpenDoor | None = None
+    ) -> None:
         self.given = given
         """The AgentRunContext, as the host sent it."""
         self.run_id = given.run_id
@@ -72,7 +75,7 @@ class RunContext:
         self.adapter = given.adapter
         self.metadata = given.metadata
 
-        self.models = Models(host)
+        self.models = Models(host, door)
         self.tools = Tools(host)
         self.knowledge = Knowledge(host)
         self.history = History(host)

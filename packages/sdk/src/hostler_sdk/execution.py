@@ -6,7 +6,7 @@ import asyncio
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Generator
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hostler_protocol.json_values import fields_problem
 from hostler_protocol.limits import MAX_LOG_CHARS
@@ -17,6 +17,10 @@ from hostler_sdk.host_calls import CallInFlight, CallTable, RunCalls
 from hostler_sdk.outflow import Outflow, Wire
 from hostler_sdk.results import Result, failed, log, message
 from hostler_sdk.runner import Runner
+
+if TYPE_CHECKING:  # few runs ask for it
+    from hostler_sdk.model_door.door import ModelDoor
+    from hostler_sdk.model_door.run_door import RunDoor
 
 MAX_ERROR_CHARS = 4_000
 """Text of an exception in `run.failed`; the log entry before it has the whole text."""
@@ -34,6 +38,11 @@ class Connection(Wire, Protocol):
 
     async def turn(self) -> None:
         """Let other tasks run, and wait while the host does not read."""
+        ...
+
+    @property
+    def model_door(self) -> ModelDoor:
+        """The model door of this connection."""
         ...
 
 
@@ -64,6 +73,7 @@ class RunExecution:
         self._outflow = Outflow(self.run_id, connection)
         self._calls = RunCalls()
         self._since_turn = 0
+        self._door: tuple[ModelDoor, RunDoor] | None = None
         self.task: asyncio.Task[None] | None = None
 
     # -- called by the connection ----------------------------------------------------------------
@@ -86,6 +96,9 @@ class RunExecution:
     def close(self) -> None:
         """Send neither results nor calls any more."""
         self.fenced = True
+        if self._door is not None:
+            door, own = self._door
+            door.shut(own)
         self._outflow.close()
         self._calls.ahead.clear()
         for call in list(self._calls.open):
@@ -126,6 +139,15 @@ class RunExecution:
         """Make a streaming Host API call in the name of this run."""
         return self._connection.calls.stream(method, self._named(method, params), self._calls)
 
+    def open_door(self) -> tuple[ModelDoor, RunDoor]:
+        """Return the model door, and that of this run; it is opened when it is first asked for."""
+        if self.fenced:
+            raise Cancelled("this attempt of the run is over, and its model door is shut")
+        if self._door is None:
+            door = self._connection.model_door
+            self._door = door, door.open(self._given, self)
+        return self._door
+
     def _named(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if self.fenced:
             raise Cancelled(f"{method}: this attempt of the run is over")
@@ -139,7 +161,7 @@ class RunExecution:
     async def run(self) -> None:
         """Run the runner to its end. Never raises: an exception becomes `run.failed`."""
         try:
-            await self._drive(RunContext(self._given, self, self))
+            await self._drive(RunContext(self._given, self, self, self.open_door))
         except asyncio.CancelledError:
             if not self.cancelled:
                 self._end_with([failed("cancelled", "the runner cancelled itself")])

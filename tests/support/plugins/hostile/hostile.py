@@ -115,8 +115,8 @@ ENTRIES = {
 }
 
 
-def tcp(port):
-    with socket.create_connection(("127.0.0.1", port), 5) as made:
+def tcp(port, host="127.0.0.1"):
+    with socket.create_connection((host, port), 5) as made:
         made.sendall(b"hello")
     return "connected"
 
@@ -143,10 +143,18 @@ def unix_pair(path):
 
 def own_socket():
     """A socket of its own, and a connection to it from another process."""
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind("/tmp/own-socket")
+    return connected_to(socket.AF_UNIX, "/tmp/own-socket")
+
+
+def own_port():
+    return connected_to(socket.AF_INET, ("127.0.0.2", 8765))
+
+
+def connected_to(family, address):
+    with socket.socket(family) as listening:
+        listening.bind(address)
         listening.listen()
-        code = "import socket; socket.socket(socket.AF_UNIX).connect('/tmp/own-socket')"
+        code = f"import socket; socket.socket({int(family)}).connect({address!r})"
         subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
         listening.accept()
     return "connected"

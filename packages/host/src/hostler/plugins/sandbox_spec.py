@@ -61,6 +61,7 @@ def spec_of(source: Folder, launch: Launch, python: str, workspace: Path, data_d
         read_only=(launch.cwd, *python_paths(python, _own_packages(python)), *certificates),
         writable=(workspace,),
         network=allowed_network(source, launch),
+        loopback=True,
         unix_sockets=True,
         limits=source.limits,
     )

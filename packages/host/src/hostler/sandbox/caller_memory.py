@@ -42,6 +42,10 @@ class CallerMemory:
         folder = self._folder(pid, at)
         return b"" if folder is None else os.fsencode(f"{folder}/") + raw
 
+    def read_bytes(self, pid: int, address: int, size: int) -> bytes:
+        """Read bytes at an address; empty if unreadable."""
+        return self._read_memory(pid, address, size)[:size]
+
     def read_number(self, pid: int, address: int) -> int:
         """Read 64 bits at an address as a number; 0 if unreadable."""
         return int.from_bytes(self._read_memory(pid, address, 8)[:8], sys.byteorder)

@@ -31,6 +31,8 @@ CONFINE = Path(__file__).with_name("confine.py")
 CONFINE_INSIDE = "/run/confine.py"
 PROXY_PORT = 3128
 """The proxy's port inside the sandbox, whose network is private."""
+MODEL_DOOR_ADDRESS = "127.0.0.2"
+"""Where plugins that use hostler_sdk serve their model door, which no proxy reaches."""
 MIN_CONTINUE_LINUX = (5, 5)
 """The first Linux whose seccomp listener can let a call continue."""
 SPARE_MEMORY_BYTES = 256 * MIB
@@ -116,6 +118,7 @@ def _bubblewrap(
     # a read-only /proc: no process opens the memory of another for writing (/proc/PID/mem)
     argv += ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
     argv += ["--chdir", "/", "--", _interpreter(), "-I", "-S", CONFINE_INSIDE]
+    options = FilterOptions(tcp=bool(spec.network) or spec.loopback, unix_sockets=spec.unix_sockets)
     options = FilterOptions(
         network=bool(spec.network), unix_sockets=spec.unix_sockets, counts_memory=counts_memory
     )
@@ -193,7 +196,8 @@ class _Mounts:
 def _proxy_variables() -> dict[str, str]:
     address = f"http://127.0.0.1:{PROXY_PORT}"
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
-    return {**dict.fromkeys(names, address), "no_proxy": "", "NO_PROXY": ""}
+    # the address of the SDK's model door; `localhost` and 127.0.0.1 may be endpoints behind the proxy
+    return {**dict.fromkeys(names, address), **dict.fromkeys(("no_proxy", "NO_PROXY"), MODEL_DOOR_ADDRESS)}
 
 
 # -- without namespaces ---------------------------------------------------------------------------
@@ -295,7 +299,7 @@ def _launch_spec(
             "is_first": False,
         },
         "audit": {
-            "calls": traced_calls(processor) if options.traces else {},
+            "calls": traced_calls(options, processor),
             "ignored": [path for path in sys.path if path],
             "data_bytes": rlimits["DATA"],
             "open_files": limits.open_files,

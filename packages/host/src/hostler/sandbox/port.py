@@ -71,6 +71,9 @@ class SandboxSpec:
     """Folders it may change. They exist, and nothing else uses them while the sandbox runs."""
     network: Sequence[str] = ()
     """The `name:port` endpoints it may reach through its proxy."""
+    loopback: bool = False
+    """Its processes may use TCP among themselves if it has a network namespace, where nothing else is
+    reached. Endpoints of `network` need no such permission."""
     unix_sockets: bool = False
     """It may use Unix sockets if it has a network namespace. False where it sees folders that other programs
     use: no namespace keeps it from connecting to a socket in one of these."""

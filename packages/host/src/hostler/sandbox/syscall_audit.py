@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 from hostler.sandbox.caller_memory import CallerMemory
 from hostler.sandbox.path_visibility import PathAccess, VisiblePaths, check_access
-from hostler.sandbox.refusals import Refusal
+from hostler.sandbox.refusals import SOCKET_ADDRESS_BYTES, Refusal, out_of_reach
 from hostler.sandbox.report_budget import MAX_PER_GROUP, PERIOD_SECONDS
 from hostler.sandbox.traced_syscalls import (
+    CONNECT,
     CREATING_CALLS,
     MEMORY_CALLS,
     O_PATH,
@@ -110,6 +111,11 @@ class SyscallAudit:
         name = self.calls[call]
         if name in MEMORY_CALLS:
             self._record_memory(pid, name, arguments)
+            return
+        if name == CONNECT:
+            refusal = out_of_reach(self._callers.read_bytes(pid, arguments[1], SOCKET_ADDRESS_BYTES))
+            if refusal is not None:
+                self._report("refused", refusal.subject, refusal.text)
             return
         traced = PATH_CALLS[name]
         verb, follows = traced.verb, traced.follows

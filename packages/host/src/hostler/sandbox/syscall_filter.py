@@ -15,7 +15,7 @@ from functools import cache
 from hostler.sandbox.allowed_syscalls import ALLOWED
 from hostler.sandbox.bpf import ALLOW, ENOSYS, EPERM, NOTIFY, Case, Check, Rule, assemble, refuse
 from hostler.sandbox.syscalls import MACHINES, number
-from hostler.sandbox.traced_syscalls import MEMORY_CALLS, PATH_CALLS
+from hostler.sandbox.traced_syscalls import CONNECT, MEMORY_CALLS, PATH_CALLS
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 EAFNOSUPPORT = 97
@@ -88,8 +88,8 @@ OWNERSHIP_CALLS = (
 class FilterOptions:
     """Properties of a sandbox that its filter depends on."""
 
-    network: bool = False
-    """TCP is allowed: the sandbox has a private network with only the proxy in it."""
+    tcp: bool = False
+    """TCP is allowed: the sandbox has a private network, with its own processes and perhaps the proxy."""
     unix_sockets: bool = False
     """Unix sockets are allowed: the sandbox has a private network, and sees no socket of another program."""
     namespaces: bool = True
@@ -165,7 +165,7 @@ def _sockets(options: FilterOptions) -> tuple[Case, ...]:
     cases = [Case((Check(0, AF_NETLINK),), refuse(EAFNOSUPPORT))]
     if options.unix_sockets:
         cases.append(Case((Check(0, AF_UNIX),), ALLOW))
-    if options.network:
+    if options.tcp:
         for family in (AF_INET, AF_INET6):
             for protocol in (0, IPPROTO_TCP):
                 checks = (Check(0, family), Check(1, SOCK_STREAM, TYPE_MASK), Check(2, protocol))
@@ -186,6 +186,20 @@ def _without_namespaces(options: FilterOptions, processor: str, refused: int) ->
     return rules
 
 
+def _traced(options: FilterOptions, processor: str) -> list[Rule | None]:
+    rules = [_rule(name, processor, NOTIFY) for name in PATH_CALLS]
+    if options.tcp:
+        rules.append(_rule(CONNECT, processor, NOTIFY))
+    for name, argument in zip(MEMORY_CALLS, (1, 2), strict=True):
+        sizes = (
+            Check(argument, 1, high=True, least=True),
+            Check(argument, min(options.large_bytes, UNSIGNED_MAX), least=True),
+        )
+        kinds = (
+            () if name == "mremap" else (Check(2, PROT_WRITE, PROT_WRITE), Check(3, MAP_PRIVATE, MAP_KIND))
+        )
+        rules.append(_rule(name, processor, ALLOW, tuple(Case((*kinds, size), NOTIFY) for size in sizes)))
+    return rules
 def _memory_rules(options: FilterOptions, processor: str, *, traces: bool) -> list[Rule | None]:
     # pages of the machine's reserve, which are for the programs that it was made for
     huge = (Case((Check(3, MAP_HUGETLB, MAP_HUGETLB),), refuse(ENOMEM)),)
@@ -210,9 +224,12 @@ def _large(argument: int, options: FilterOptions) -> tuple[Check, Check]:
     )
 
 
-def traced_calls(processor: str) -> dict[str, int]:
-    """Return the numbers of the traced calls by name."""
-    numbers = {name: number(name, processor) for name in (*PATH_CALLS, *MEMORY_CALLS)}
+def traced_calls(options: FilterOptions, processor: str) -> dict[str, int]:
+    """Return the numbers of the traced calls by name: those that the shim lets continue."""
+    if not options.traces:
+        return {}
+    traced = (*PATH_CALLS, *MEMORY_CALLS, *((CONNECT,) if options.tcp else ()))
+    numbers = {name: number(name, processor) for name in traced}
     return {name: call for name, call in numbers.items() if call is not None}
 
 

@@ -17,6 +17,9 @@ WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 MEMORY_CALLS = ("mmap", "mremap")
 """Reported only for requests above a share of the memory limit, and for shared mappings where they count."""
 
+CONNECT = "connect"
+"""Reported where TCP is allowed, to say which address is out of reach."""
+
 
 class TracedCall(NamedTuple):
     """The paths in the arguments of a call, and what the call does with them. `paths` has a pair per path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hostler_sdk.host_api.artifacts import Artifacts
 from hostler_sdk.host_api.facts import Events, History, Steering
 from hostler_sdk.host_api.port import HostCalls, StreamingAnswer
-from hostler_sdk.host_api.resources import Knowledge, Models, ModelStream, Tools
+from hostler_sdk.host_api.resources import Knowledge, Models, ModelStream, OpenDoor, Tools
 from hostler_sdk.host_api.runs import Runs
 from hostler_sdk.host_api.states import States, Storage
 
@@ -21,6 +21,7 @@ __all__ = [
     "Knowledge",
     "ModelStream",
     "Models",
+    "OpenDoor",
     "Runs",
     "States",
     "Steering",

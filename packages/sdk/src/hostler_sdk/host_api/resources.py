@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,14 @@ from hostler_protocol.calls import (
     ToolDetail,
 )
 from hostler_protocol.content import FunctionSpec, ModelMessage
-from hostler_sdk.host_api.port import Group, StreamingAnswer, stated
+from hostler_sdk.errors import RuntimeFailure
+from hostler_sdk.host_api.port import Group, HostCalls, StreamingAnswer, stated
+
+if TYPE_CHECKING:  # of plugins that use them
+    from openai import AsyncOpenAI  # type: ignore[import-not-found,unused-ignore]
+
+    from hostler_sdk.model_door.door import ModelDoor
+    from hostler_sdk.model_door.run_door import RunDoor
 
 Messages = Sequence[ModelMessage | Mapping[str, Any]]
 FunctionSpecs = Sequence[FunctionSpec | ToolDetail | Mapping[str, Any]]
@@ -44,6 +51,10 @@ class ModelStream:
             self.reply = answer.reply
 
 
+OpenDoor = Callable[[], "tuple[ModelDoor, RunDoor]"]
+"""Returns the model door of a connection, and that of a run."""
+
+
 class Models(Group):
     """`ctx.models`: the models that this run may call, by id, as listed in `ctx.resources.models`.
 
@@ -52,7 +63,16 @@ class Models(Group):
 
         reply = await ctx.models.invoke("main", [{"role": "user", "content": ctx.input.text}])
         yield message(reply.message.content, usage=reply.usage)
+
+    Programs that speak to OpenAI reach the same models by the model door: `openai_client()` in this process,
+    `openai_url` and `openai_key` for any other one. Its requests are calls of this run.
     """
+
+    __slots__ = ("_door",)
+
+    def __init__(self, host: HostCalls, door: OpenDoor | None = None) -> None:
+        super().__init__(host)
+        self._door = door
 
     async def invoke(
         self, model_id: str, messages: Messages, tools: FunctionSpecs | None = None, **extra: Any
@@ -109,6 +129,77 @@ class Models(Group):
             "model.count_tokens", stated(model_id=model_id, messages=messages, tools=tools)
         )
         return reply
+
+    # -- the model door ---------------------------------------------------------------------------
+
+    @property
+    def openai_url(self) -> str:
+        """Base address of an OpenAI-compatible endpoint for this run, like `http://127.0.0.2:40123/v1`.
+
+        It needs no network and answers while the run's event loop is free: call blocking clients in a thread
+        (`asyncio.to_thread`). Raises RuntimeFailure where the plugin's process may not listen.
+        """
+        return self._opened()[0].url
+
+    @property
+    def openai_key(self) -> str:
+        """Key of this run at its endpoint. It ends with the attempt, and is of no use elsewhere."""
+        return self._opened()[1].key
+
+    @property
+    def openai_variables(self) -> dict[str, str]:
+        """`OPENAI_BASE_URL` and `OPENAI_API_KEY` for a child process, with `NO_PROXY` if there is a proxy.
+
+        env = {**os.environ, **ctx.models.openai_variables}
+        child = await asyncio.create_subprocess_exec("node", "agent.mjs", env=env)
+        """
+        door, own = self._opened()
+        return door.variables(own)
+
+    def openai_environment(self) -> AbstractAsyncContextManager[dict[str, str]]:
+        """Set these variables in this process within a block; other runs wait at theirs until it ends.
+
+        async with ctx.models.openai_environment():
+            answer = await asyncio.to_thread(crew.kickoff)
+        """
+        door, own = self._opened()
+        return door.environment(own)
+
+    def openai_client(self, **options: Any) -> AsyncOpenAI:
+        """Return an `openai.AsyncOpenAI` for this run; `options` are further ones of its own.
+
+        It works in every sandbox, since it uses no socket. Raises RuntimeFailure if the plugin's `requires`
+        have no `openai`.
+        """
+        door, own = self._opened()
+        client: AsyncOpenAI = _in_memory("openai", "openai_client", door, own, options)
+        return client
+
+    def openai_http_client(self, **options: Any) -> Any:
+        """Return an HTTP client whose requests this run's endpoint answers, for frameworks that take one.
+
+        An `AsyncClient` of httpx or httpx2, whichever `openai` uses; `options` are further ones of its own.
+        Works in every sandbox, too. Raises RuntimeFailure if neither is installed.
+        """
+        door, own = self._opened()
+        return _in_memory("httpx", "http_client", door, own, options)
+
+    def _opened(self) -> tuple[ModelDoor, RunDoor]:
+        if self._door is None:
+            raise RuntimeFailure("this context has no model door: it was not made by a connection to a host")
+        return self._door()
+
+
+def _in_memory(package: str, kind: str, door: ModelDoor, own: RunDoor, options: dict[str, Any]) -> Any:
+    from hostler_sdk.model_door import memory_transport  # noqa: PLC0415 - few runs ask for it
+
+    try:
+        return getattr(memory_transport, kind)(door, own, **options)
+    except ModuleNotFoundError as error:
+        raise RuntimeFailure(
+            f"the package {package} is not installed here: add it to `requires` in hostler.yaml, or use "
+            "openai_url and openai_key"
+        ) from error
 
 
 class Tools(Group):
