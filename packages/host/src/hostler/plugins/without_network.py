@@ -1,21 +1,27 @@
 """Execute a command without any network: `python without_network.py COMMAND ARGUMENTS...`.
 
 Run by path with the host's interpreter and only the standard library. The command gets its own network
-namespace, in which no address can be reached, not even this machine's. Without a command it only checks
+namespace, in which no address can be reached, not even this machine's: its loopback leads only to itself,
+which the model door of a run needs. Without a command it only checks
 whether that is possible here, and reports it by its exit status.
 """
 
 from __future__ import annotations
 
+import _socket
 import ctypes
+import fcntl
 import os
 import signal
+import struct
 import sys
+from contextlib import suppress
 from typing import Any
 
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
+SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 IMPOSSIBLE = 4
 """Exit status: this system offers this user no network namespace."""
 
@@ -30,6 +36,7 @@ def leave_network() -> str | None:
         return f"{sys.platform} has no network namespaces"
     uid, gid = os.geteuid(), os.getegid()
     if _libc.unshare(CLONE_NEWNET) == 0:
+        start_loopback()
         return None
     if _libc.unshare(CLONE_NEWNET | CLONE_NEWUSER) != 0:
         return os.strerror(ctypes.get_errno())
@@ -37,7 +44,19 @@ def leave_network() -> str | None:
         with open(f"/proc/self/{path}", "w") as file:  # noqa: PTH123 - pathlib would double the start-up time
             file.write(text)
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a change of user clears what the shim has set
+    start_loopback()
     return None
+
+
+def start_loopback() -> None:
+    """Start the loopback of the new namespace. Where that is not allowed, nothing at all is reached."""
+    request = struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING)
+    with suppress(OSError):
+        asking = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+        try:
+            fcntl.ioctl(asking.fileno(), SIOCSIFFLAGS, request)
+        finally:
+            asking.close()
 
 
 def main(command: list[str]) -> int:

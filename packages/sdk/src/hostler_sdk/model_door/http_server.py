@@ -143,6 +143,8 @@ class _Connection:
                 early = await self._reader.read(1)
             if not early:
                 return None
+        if early == b"\r":
+            raise DoorError(400, "the request begins with an empty line", "bad_request")
         try:
             async with asyncio.timeout(HEAD_SECONDS):
                 rest = await self._reader.readuntil(b"\r\n\r\n")
