@@ -187,45 +187,38 @@ async def test_over_budget_and_with_another_run_s_key_it_is_refused(
         assert wrong.entries("call") == []
 
 
-def test_a_host_that_is_killed_asks_no_one_twice_and_replays_offline(tmp_path: Path) -> None:
-    asyncio.run(need_clients(node=True))
+@pytest.mark.parametrize("client", ["openai", "langchain", "litellm", "node"])
+def test_a_host_that_is_killed_asks_no_one_twice_and_replays_offline(tmp_path: Path, client: str) -> None:
+    asyncio.run(need_clients(node=client == "node"))
     hostler = CommandLine(tmp_path / "data", tmp_path / "work")
     hostler.cwd.mkdir()
     lend_environments(hostler.data)
-    plugin = plugin_in(tmp_path)
-    runs: dict[str, str] = {}
+    gate = Gate()
     with ModelServer(api_key="k") as server:
+        answer_as_asked(server, gate)
         config = {
-            "plugins": [{"path": str(plugin)}],
+            "plugins": [{"path": str(plugin_in(tmp_path))}],
             "models": msgspec.to_builtins(models_of(server)),
             "agents": [agent_of()],
         }
         (hostler.cwd / "hostler.yaml").write_text(yaml.safe_dump(config))
-        for client in ("openai", "langchain", "litellm", "node"):
-            gate = Gate()
-            answer_as_asked(server, gate)
-            before = len(server.requests)
-            with hostler.serving("--config", "hostler.yaml") as host, host.client() as http:
-                event: dict[str, Any] = {"event_type": "message.received", "agent": "clients"}
-                event["input"] = {"text": json.dumps({"client": client})}
-                runs[client] = http.post("/v1/events", json=event).json()["run"]["run_id"]
-                server.wait_asked(before + 2)  # the first answer is given, the second has begun
-                host.stop(signal.SIGKILL)
-            gate.open()
-            with hostler.serving("--config", "hostler.yaml") as host, host.client() as http:
-                until(lambda: ended(http, runs[client]), "the run did not end")  # noqa: B023 - called here
-                record = http.get(f"/v1/runs/{runs[client]}").json()
-            assert (record["status"], record["attempt"]) == ("completed", 2), record
-            asked = [
-                request.json["messages"] for request in server.requests[before:] if "messages" in request.json
-            ]
-            firsts = [messages for messages in asked if len(messages) == 1 and "lamp" in str(messages)]
-            assert len(firsts) == 1, asked
-    for client, run_id in runs.items():  # the service is gone
-        replayed = hostler("replay", run_id)
-        assert replayed.status == 0, (client, replayed.out)
-        assert "identical" in replayed.out
+        with hostler.serving("--config", "hostler.yaml") as host, host.client() as http:
+            event: dict[str, Any] = {"event_type": "message.received", "agent": "clients"}
+            event["input"] = {"text": json.dumps({"client": client})}
+            run_id = http.post("/v1/events", json=event).json()["run"]["run_id"]
+            server.wait_asked(2)  # the first answer is given, the second has begun
+            host.stop(signal.SIGKILL)
+        gate.open()
+        with hostler.serving("--config", "hostler.yaml") as host, host.client() as http:
+            until(lambda: _has_ended(http, run_id), "the run did not end")
+            record = http.get(f"/v1/runs/{run_id}").json()
+        assert (record["status"], record["attempt"]) == ("completed", 2), record
+        asked = [request.json.get("messages", []) for request in server.requests]
+        assert [len(messages) for messages in asked[:3]] == [1, 3, 3]  # the first one only once
+    replayed = hostler("replay", run_id)  # the service is gone
+    assert replayed.status == 0, replayed.out
+    assert "identical" in replayed.out
 
 
-def ended(http: httpx.Client, run_id: str) -> bool:
+def _has_ended(http: httpx.Client, run_id: str) -> bool:
     return http.get(f"/v1/runs/{run_id}").json()["status"] in ("completed", "failed")
