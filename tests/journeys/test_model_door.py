@@ -60,7 +60,7 @@ def made(ended: Ended) -> list[str]:
 
 
 ABUSE: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
-    "a guessed key": ({"key": "hostler-door-guess", "body": ASK}, {"status": 401}, []),
+    "a guessed key": ({"key": "hostler_door_guess", "body": ASK}, {"status": 401}, []),
     "no key": ({"key": "", "body": ASK}, {"status": 401}, []),
     "a model that is not granted": (
         {"body": ASK | {"model": "other"}},

@@ -180,7 +180,7 @@ async def test_over_budget_and_with_another_run_s_key_it_is_refused(
         assert "PermissionDeniedError" in spent.last["error"]
         assert "budget of 0.5 in cost of this run is used up" in spent.last["error"]
         assert answers(server) == ["main"]
-        wrong = await ask(host, "openai", key="hostler-door-of-another-run")
+        wrong = await ask(host, "openai", key="hostler_door_of-another-run")
         assert (wrong.told["error"], wrong.told["status"]) == ("AuthenticationError", 401)
         assert wrong.told["code"] == "invalid_api_key"
         assert answers(server) == ["main"]

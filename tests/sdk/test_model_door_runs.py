@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
+import threading
 from typing import Any
 
 import httpx
@@ -96,7 +98,7 @@ async def test_each_run_has_a_key_of_its_own_which_ends_with_it() -> None:
                     if status == 401:
                         break
             assert "the run of this key is over" in said
-            for wrong in ("x", "hostler-door-x", places["run-1"][1][:-1], "ключ"):
+            for wrong in ("x", "hostler_door_x", places["run-1"][1][:-1], "ключ"):
                 status, said = await ask(url, wrong)
                 assert (status, "no key of this door" in said) == (401, True)
             assert (await ask(url, places["run-1"][1], "api-key"))[0] == 200
@@ -265,3 +267,29 @@ def test_a_client_s_timeout_holds_in_memory(monkeypatch: pytest.MonkeyPatch) -> 
     driven = host.drive_sync(Impatient, "x", models="yes")
     assert driven.text == "ok"
     assert driven.calls[0].given_up
+
+
+def test_a_client_that_blocks_the_loop_is_told_of_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("hostler_sdk.model_door.loop_watch.WATCH_SECONDS", 0.05)
+    told = threading.Event()
+
+    class Told(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.set()
+
+    class Blocking(Runner):
+        async def run(self, ctx: RunContext) -> str:
+            assert ctx.models.openai_url
+            handler = Told()
+            logging.getLogger("hostler_sdk").addHandler(handler)
+            try:
+                return "told" if told.wait(20) else "not told"
+            finally:
+                logging.getLogger("hostler_sdk").removeHandler(handler)
+
+    assert ScriptedHost().drive_sync(Blocking, "x", models="yes").text == "told"
+    (said,) = [record.getMessage() for record in caplog.records if "stood still" in record.getMessage()]
+    assert "asyncio.to_thread" in said
+    assert "test_model_door_runs.py" in said

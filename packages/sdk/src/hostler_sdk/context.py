@@ -76,7 +76,7 @@ class RunContext:
         self.metadata = given.metadata
 
         self.models = Models(host, door)
-        self.tools = Tools(host)
+        self.tools = Tools(host, door)
         self.knowledge = Knowledge(host)
         self.history = History(host)
         self.events = Events(host)

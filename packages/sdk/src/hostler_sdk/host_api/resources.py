@@ -139,12 +139,12 @@ class Models(Group):
         It needs no network and answers while the run's event loop is free: call blocking clients in a thread
         (`asyncio.to_thread`). Raises RuntimeFailure where the plugin's process may not listen.
         """
-        return self._opened()[0].url
+        return _opened(self._door)[0].url
 
     @property
     def openai_key(self) -> str:
         """Key of this run at its endpoint. It ends with the attempt, and is of no use elsewhere."""
-        return self._opened()[1].key
+        return _opened(self._door)[1].key
 
     @property
     def openai_variables(self) -> dict[str, str]:
@@ -153,7 +153,7 @@ class Models(Group):
         env = {**os.environ, **ctx.models.openai_variables}
         child = await asyncio.create_subprocess_exec("node", "agent.mjs", env=env)
         """
-        door, own = self._opened()
+        door, own = _opened(self._door)
         return door.variables(own)
 
     def openai_environment(self) -> AbstractAsyncContextManager[dict[str, str]]:
@@ -162,7 +162,7 @@ class Models(Group):
         async with ctx.models.openai_environment():
             answer = await asyncio.to_thread(crew.kickoff)
         """
-        door, own = self._opened()
+        door, own = _opened(self._door)
         return door.environment(own)
 
     def openai_client(self, **options: Any) -> AsyncOpenAI:
@@ -171,7 +171,7 @@ class Models(Group):
         It works in every sandbox, since it uses no socket. Raises RuntimeFailure if the plugin's `requires`
         have no `openai`.
         """
-        door, own = self._opened()
+        door, own = _opened(self._door)
         client: AsyncOpenAI = _in_memory("openai", "openai_client", door, own, options)
         return client
 
@@ -181,13 +181,14 @@ class Models(Group):
         An `AsyncClient` of httpx or httpx2, whichever `openai` uses; `options` are further ones of its own.
         Works in every sandbox, too. Raises RuntimeFailure if neither is installed.
         """
-        door, own = self._opened()
+        door, own = _opened(self._door)
         return _in_memory("httpx", "http_client", door, own, options)
 
-    def _opened(self) -> tuple[ModelDoor, RunDoor]:
-        if self._door is None:
-            raise RuntimeFailure("this context has no model door: it was not made by a connection to a host")
-        return self._door()
+
+def _opened(door: OpenDoor | None) -> tuple[ModelDoor, RunDoor]:
+    if door is None:
+        raise RuntimeFailure("this context has no model door: it was not made by a connection to a host")
+    return door()
 
 
 def _in_memory(package: str, kind: str, door: ModelDoor, own: RunDoor, options: dict[str, Any]) -> Any:
@@ -203,7 +204,16 @@ def _in_memory(package: str, kind: str, door: ModelDoor, own: RunDoor, options: 
 
 
 class Tools(Group):
-    """`ctx.tools`: the tools that this run may call, by name, as listed in `ctx.resources.tools`."""
+    """`ctx.tools`: the tools that this run may call, by name, as listed in `ctx.resources.tools`.
+
+    Programs that take tools from MCP servers get these from `mcp_url`, with the headers of `mcp_headers`.
+    """
+
+    __slots__ = ("_door",)
+
+    def __init__(self, host: HostCalls, door: OpenDoor | None = None) -> None:
+        super().__init__(host)
+        self._door = door
 
     async def detail(self, name: str) -> ToolDetail:
         """Return description and parameters (JSON Schema) of a tool. It can be passed to a model as it is."""
@@ -221,6 +231,16 @@ class Tools(Group):
         """
         params = stated(tool_name=name, parameters=parameters or {}, tool_call_id=tool_call_id)
         return (await self._host.call("tool.call", params)).result
+
+    @property
+    def mcp_url(self) -> str:
+        """Address of the run's own MCP server (streamable HTTP), on the loopback like `openai_url`."""
+        return _opened(self._door)[0].mcp_url
+
+    @property
+    def mcp_headers(self) -> dict[str, str]:
+        """The headers that its clients send: the key of this run."""
+        return {"authorization": f"Bearer {_opened(self._door)[1].key}"}
 
 
 class Knowledge(Group):

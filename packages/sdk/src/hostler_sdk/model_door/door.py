@@ -15,10 +15,12 @@ from hostler_sdk.host_api.port import HostCalls
 from hostler_sdk.model_door.exchange import DoorAnswer, DoorRequest, error_answer
 from hostler_sdk.model_door.http_server import ADDRESS, HttpServer
 from hostler_sdk.model_door.limits import MAX_ENDED_KEYS
+from hostler_sdk.model_door.mcp import PATH as MCP_PATH
 from hostler_sdk.model_door.problems import DoorError
-from hostler_sdk.model_door.run_door import RunDoor
+from hostler_sdk.model_door.run_door import PREFIX, RunDoor
 
-KEY_PREFIX = "hostler-door-"
+KEY_PREFIX = "hostler_door_"
+"""Begins like the other keys of Hostler, which are kept out of logs by their form."""
 _KEY_BYTES = 32
 _PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 _NO_PROXY = ("NO_PROXY", "no_proxy")
@@ -40,11 +42,21 @@ class ModelDoor:
         self._environment = asyncio.Lock()
 
     @property
-    def url(self) -> str:
-        """The base address, for clients. RuntimeFailure where this process may not listen."""
+    def address(self) -> str:
+        """Where it listens. RuntimeFailure where this process may not."""
         if self._server is None:
             self._server = HttpServer(self.answer)
         return self._server.url
+
+    @property
+    def url(self) -> str:
+        """The base address of the models."""
+        return self.address + PREFIX
+
+    @property
+    def mcp_url(self) -> str:
+        """The address of the tools."""
+        return self.address + MCP_PATH
 
     def open(self, given: AgentRunContext, host: HostCalls) -> RunDoor:
         """Open the door of a run."""

@@ -28,6 +28,7 @@ from hostler_sdk.model_door.limits import (
     MAX_HEAD_BYTES,
     WRITE_SECONDS,
 )
+from hostler_sdk.model_door.loop_watch import LoopWatch
 from hostler_sdk.model_door.problems import DoorError
 
 ADDRESS = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
@@ -67,16 +68,18 @@ class HttpServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._listener = _listen()
         self._connections = 0
+        self._watch = LoopWatch()
         self.port: int = self._listener.getsockname()[1]
         self._keep(asyncio.get_running_loop().create_task(self._accept(), name="model door"))
 
     @property
     def url(self) -> str:
-        """The base address of the interface."""
-        return f"http://{ADDRESS}:{self.port}/v1"
+        """Where it listens."""
+        return f"http://{ADDRESS}:{self.port}"
 
     def close(self) -> None:
         """Close the port and all connections."""
+        self._watch.stop()
         for task in list(self._tasks):
             task.cancel()
         self._listener.close()

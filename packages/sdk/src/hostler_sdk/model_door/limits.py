@@ -40,3 +40,9 @@ MAX_EMBEDDINGS = 2_048
 """Inputs of one request to `/embeddings`, as at OpenAI; the host takes 64 at a time."""
 LONG_RETRY_SECONDS = 60.0
 """Clients do not wait longer for another try: they are told not to try again."""
+MAX_RPC_ID_CHARS = 256
+"""The id of an MCP request, which is repeated in its answer."""
+QUICK_SECONDS = 2.0
+"""A tool call that is over by then is answered as JSON, a longer one as a stream that shows it goes on."""
+COMMENT_SECONDS = 15.0
+"""Between two signs of life; clients give up after 30 s or more."""

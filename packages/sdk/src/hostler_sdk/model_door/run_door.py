@@ -22,6 +22,8 @@ from hostler_sdk.model_door.chat_request import read_chat
 from hostler_sdk.model_door.embeddings import embedding_list, read_embeddings
 from hostler_sdk.model_door.exchange import STREAM_TYPE, DoorAnswer, DoorRequest, error_answer, json_answer
 from hostler_sdk.model_door.limits import MAX_REQUESTS
+from hostler_sdk.model_door.mcp import PATH as MCP_PATH
+from hostler_sdk.model_door.mcp import RunTools
 from hostler_sdk.model_door.models import GrantedModels
 from hostler_sdk.model_door.problems import DoorError, refused
 from hostler_sdk.model_door.reading import Json, decode_body
@@ -62,6 +64,7 @@ class RunDoor:
         self._host = host
         self._models = GrantedModels(given.resources.models, given.config)
         self._created = int(given.trigger.timestamp or 0)
+        self._tools = RunTools(given.resources.tools, host)
         self._memory = AnswerMemory()
         self._responses = ResponseStore()
         self._asked: Counter[str] = Counter()
@@ -105,6 +108,9 @@ class RunDoor:
 
     async def _route(self, request: DoorRequest) -> DoorAnswer:
         path = request.path.partition("?")[0].rstrip("/")
+        if path == MCP_PATH:
+            _check_method(request, "POST")
+            return await self._tools.answer(request)
         path = path.removeprefix(PREFIX)
         posts = {
             "/chat/completions": self._chat,
@@ -122,6 +128,7 @@ class RunDoor:
             _check_method(request, "GET")
             return json_answer(self._responses.get(name))
         known = ", ".join(f"{PREFIX}{one}" for one in (*posts, "/models"))
+        known += f", {MCP_PATH}"
         raise DoorError(404, f"there is no {request.path!r:.100} here; there are {known}", "unknown_url")
 
     def _found(self, name: str) -> Json | None:
