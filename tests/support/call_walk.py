@@ -25,6 +25,7 @@ from hostler_protocol.grants import FileResource
 from hostler_protocol.incoming import Called
 from hostler_protocol.limits import (
     KIB,
+    MAX_EMBED_INPUTS,
     MAX_RERANK_DOCUMENTS,
     MAX_STORAGE_VALUE_BYTES,
     MAX_UPLOAD_PART_BYTES,
@@ -60,7 +61,12 @@ def full_grant(workspace: str = "main", **policy: Any) -> Grant:
         agent=agent_of(
             workspace_id=workspace,
             resource_policy=ResourcePolicy(
-                **{"allow_workspace_storage": True, "allowed_agents": ["helper"], **policy}
+                **{
+                    "allow_workspace_storage": True,
+                    "allowed_agents": ["helper"],
+                    "allowed_model_ids": ["gpt", "judge", "vectors"],
+                    **policy,
+                }
             ),
             state_policy=StatePolicy(state_scopes=["conversation", "actor"]),
         ),
@@ -133,6 +139,7 @@ OVERSIZE: dict[str, dict[str, Any]] = {
     "run.cancel": {"reason": LONG},
     "run.create": {"data": {"x": LONG * 100}},
     "model.rerank": {"documents": ["x"] * (MAX_RERANK_DOCUMENTS + 1)},
+    "model.embed": {"inputs": ["x"] * (MAX_EMBED_INPUTS + 1)},
 }
 """Calls with a limit of their own, and what is over it. The others have that of the wire."""
 WIRE_BYTES = 64 * KIB

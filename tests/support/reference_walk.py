@@ -103,7 +103,7 @@ CALL_TEXT = frozenset(
         *(f"input.attachments[].{name}" for name in ("artifact_type", "mime_type", "name")),
         *("input.text", "actor.actor_name", "actor.metadata{}", "data{}", "result", "status", "statuses[]"),
         *("tools[].name", "tools[].description", "tools[].parameters{}", "extra_args{}"),
-        *("query", "documents[]", "query_text", "filters{}", "filters.role", "event_types[]"),
+        *("query", "documents[]", "inputs[]", "query_text", "filters{}", "filters.role", "event_types[]"),
         *("tool_call_id", "parameters{}", "key", "prefix", "value", "content_base64"),
         *("artifact_type", "mime_type", "name", "sha256", "metadata{}", "reason"),
         *("title", "description", "fallback_text"),

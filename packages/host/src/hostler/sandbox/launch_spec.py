@@ -118,9 +118,10 @@ def _bubblewrap(
     # a read-only /proc: no process opens the memory of another for writing (/proc/PID/mem)
     argv += ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
     argv += ["--chdir", "/", "--", _interpreter(), "-I", "-S", CONFINE_INSIDE]
-    options = FilterOptions(tcp=bool(spec.network) or spec.loopback, unix_sockets=spec.unix_sockets)
     options = FilterOptions(
-        network=bool(spec.network), unix_sockets=spec.unix_sockets, counts_memory=counts_memory
+        tcp=bool(spec.network) or spec.loopback,
+        unix_sockets=spec.unix_sockets,
+        counts_memory=counts_memory,
     )
     launch = _launch_spec(spec, argv, environment, options, uid=uid)
     everything = [

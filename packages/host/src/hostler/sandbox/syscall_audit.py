@@ -111,12 +111,19 @@ class SyscallAudit:
         name = self.calls[call]
         if name in MEMORY_CALLS:
             self._record_memory(pid, name, arguments)
-            return
-        if name == CONNECT:
-            refusal = out_of_reach(self._callers.read_bytes(pid, arguments[1], SOCKET_ADDRESS_BYTES))
-            if refusal is not None:
-                self._report("refused", refusal.subject, refusal.text)
-            return
+        elif name == CONNECT:
+            self._record_connection(pid, arguments)
+        else:
+            self._record_paths(pid, name, arguments, is_waiting)
+
+    def _record_connection(self, pid: int, arguments: Sequence[int]) -> None:
+        refusal = out_of_reach(self._callers.read_bytes(pid, arguments[1], SOCKET_ADDRESS_BYTES))
+        if refusal is not None:
+            self._report("refused", refusal.subject, refusal.text)
+
+    def _record_paths(
+        self, pid: int, name: str, arguments: Sequence[int], is_waiting: Callable[[], bool]
+    ) -> None:
         traced = PATH_CALLS[name]
         verb, follows = traced.verb, traced.follows
         if traced.flags is not None:

@@ -128,6 +128,8 @@ def filter_program(options: FilterOptions, processor: str, *, notify: bool) -> b
         rules += _without_namespaces(options, processor, refused)
     if options.traces and notify:
         rules += [_rule(name, processor, NOTIFY) for name in PATH_CALLS]
+        if options.tcp:
+            rules.append(_rule(CONNECT, processor, NOTIFY))
     allowed = [found for name in ALLOWED if (found := number(name, processor)) is not None]
     return assemble(processor, [rule for rule in rules if rule is not None], allowed)
 
@@ -186,20 +188,6 @@ def _without_namespaces(options: FilterOptions, processor: str, refused: int) ->
     return rules
 
 
-def _traced(options: FilterOptions, processor: str) -> list[Rule | None]:
-    rules = [_rule(name, processor, NOTIFY) for name in PATH_CALLS]
-    if options.tcp:
-        rules.append(_rule(CONNECT, processor, NOTIFY))
-    for name, argument in zip(MEMORY_CALLS, (1, 2), strict=True):
-        sizes = (
-            Check(argument, 1, high=True, least=True),
-            Check(argument, min(options.large_bytes, UNSIGNED_MAX), least=True),
-        )
-        kinds = (
-            () if name == "mremap" else (Check(2, PROT_WRITE, PROT_WRITE), Check(3, MAP_PRIVATE, MAP_KIND))
-        )
-        rules.append(_rule(name, processor, ALLOW, tuple(Case((*kinds, size), NOTIFY) for size in sizes)))
-    return rules
 def _memory_rules(options: FilterOptions, processor: str, *, traces: bool) -> list[Rule | None]:
     # pages of the machine's reserve, which are for the programs that it was made for
     huge = (Case((Check(3, MAP_HUGETLB, MAP_HUGETLB),), refuse(ENOMEM)),)
