@@ -21,7 +21,10 @@ from support.model_answers import Answer
 from support.model_server import ModelServer
 from support.stepping import Ended, Stage, stage, within
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux")
+pytestmark = [
+    pytest.mark.gate("model-door"),
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux"),
+]
 PLUGIN = Path(__file__).parents[1] / "support" / "plugins" / "door_user"
 ASK: dict[str, Any] = {"model": "default", "messages": [{"role": "user", "content": "hi"}]}
 PLACE: dict[str, Any] = {"actor": {"actor_id": "ada"}}

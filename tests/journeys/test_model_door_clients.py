@@ -35,6 +35,7 @@ from support.model_server import ModelServer
 from support.stepping import Ended, Stage, stage, within
 
 pytestmark = [
+    pytest.mark.gate("model-door"),
     pytest.mark.timeout(600),  # clients are installed, and LiteLLM is imported for 10 s
     pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux"),
 ]

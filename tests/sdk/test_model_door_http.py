@@ -16,6 +16,7 @@ from hostler_sdk.model_door.http_server import ADDRESS
 from hostler_sdk.testing import Driven, ScriptedHost
 from support.doors import ASK
 
+pytestmark = pytest.mark.gate("model-door")
 BODY = json.dumps(ASK).encode()
 Dial = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 

@@ -75,6 +75,7 @@ async def together(runner: Runner, count: int, **scripts: Any) -> list[ObservedR
     return runs
 
 
+@pytest.mark.gate("model-door")
 async def test_each_run_has_a_key_of_its_own_which_ends_with_it() -> None:
     places: dict[str, tuple[str, str]] = {}
     both = asyncio.Barrier(2)

@@ -32,6 +32,7 @@ def fails() -> None:
     raise Denied("a person said no")
 
 
+pytestmark = pytest.mark.gate("model-door")
 TOOLS = {"add": add, "fails": fails, "greet": lambda name: f"Grüß dich, {name}"}
 
 
