@@ -175,14 +175,12 @@ def test_a_proxy_is_told_to_leave_the_door_alone(monkeypatch: pytest.MonkeyPatch
     class Reading(Runner):
         async def run(self, ctx: RunContext) -> str:
             found.append(ctx.models.openai_variables)
-            os.environ["HTTP_PROXY"] = "http://127.0.0.1:3128"
-            os.environ["NO_PROXY"] = "example.com"
+            monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:3128")
+            monkeypatch.setenv("NO_PROXY", "example.com")
             found.append(ctx.models.openai_variables)
             return "ok"
 
     assert ScriptedHost().drive_sync(Reading, "x", models="yes").text == "ok"
-    monkeypatch.delenv("HTTP_PROXY")
-    monkeypatch.delenv("NO_PROXY")
     plain, proxied = found
     assert set(plain) == {"OPENAI_BASE_URL", "OPENAI_API_KEY"}
     assert proxied == plain | {"NO_PROXY": f"example.com,{ADDRESS}", "no_proxy": ADDRESS}
