@@ -345,3 +345,39 @@ def test_files_in_memory_count(mechanism: str, user: str, how: str, way: str, fo
 def test_disk_counts_however_it_is_held(mechanism: str, user: str, how: str, way: str, folder: Path) -> None:
     program, limit = DISK_WAYS[way]
     assert tried(mechanism, user, how, folder, program) in limit.split(" or ")
+
+
+HONEST = {
+    "sparse files": "[os.truncate(os.open(f'{n}', os.O_CREAT | os.O_RDWR), FILE - 1) for n in range(20)]",
+    "hard links": "os.close(filled('file'))\n[os.link('file', f'{n}') for n in range(20)]",
+    "processes that nobody reaps": (
+        "for n in range(5):\n    kept.append(filled(f'{n}', MIB))\n    os.unlink(f'{n}')\n"
+        "    if os.fork() == 0: os._exit(0)"
+    ),
+    "shared memory that comes and goes": (
+        "small = shared(4096)\nfor n in range(200):\n    place = shared(8 * MIB)\n"
+        "    ctypes.memset(place, 1, 8 * MIB)\n"
+        "    libc.munmap(ctypes.c_void_p(place), ctypes.c_size_t(8 * MIB))"
+    ),
+    "memory that a child shares until it executes": (
+        "kept.append(bytearray(b'x') * (80 * MIB))\n"
+        "for n in range(30): subprocess.run(['/bin/true'], check=True)"
+    ),
+    "files that come and go": (
+        "for n in range(30):\n    file = filled('file', 4 * MIB)\n    os.unlink('file')\n    os.close(file)"
+    ),
+    "many sockets that hold nothing": "kept += [socket.socketpair() for n in range(400)]",
+    "descriptors that are received": (
+        "ours, theirs = socket.socketpair()\nfor n in range(300):\n"
+        "    socket.send_fds(ours, [b'x'], [0])\n    os.close(socket.recv_fds(theirs, 1, 1)[1][0])"
+    ),
+}
+
+
+@on_each
+@pytest.mark.parametrize("work", HONEST)
+def test_what_stays_within_its_limits_is_not_stopped(
+    mechanism: str, user: str, how: str, work: str, folder: Path
+) -> None:
+    program = f"{HONEST[work]}\ntime.sleep(1)\nprint('done')"
+    assert tried(mechanism, user, how, folder, program) == "done"

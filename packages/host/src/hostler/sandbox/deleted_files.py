@@ -10,7 +10,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 
-from hostler.sandbox.usage import BLOCK_BYTES, OpenFolder
+from hostler.sandbox.usage import BLOCK_BYTES, OpenFolder, has_ended
 
 DELETED = " (deleted)"
 Place = tuple[int, int]
@@ -41,7 +41,8 @@ class DeletedFiles:
                 self._add_open(pid, found)
                 self._add_mapped(pid, mapped)
             except PermissionError:
-                unreadable.append(pid)
+                if not has_ended(pid):
+                    unreadable.append(pid)
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended
         self.unreadable = tuple(unreadable)

@@ -70,7 +70,6 @@ class LimitsGuard:
         self._after_start = b""
         self._next_check = 0.0
         self._memory = MemoryLooks()
-        self._over_memory = 0
         self._unreadable: frozenset[int] = frozenset()
         self._disk = DiskLimits(self.watch, self._on_file_limit, self._pids, self._memory.sockets.in_flight)
         self._traces = bool(spec["audit"]["calls"])
@@ -291,9 +290,7 @@ class LimitsGuard:
         most: int = self.watch["memory"]
         rough = self._memory.rough(found)
         exact = self._memory.exact(found) if rough > most else 0
-        # Twice: a process that is about to execute a program shares the memory of its parent.
-        self._over_memory = self._over_memory + 1 if exact > most else 0
-        if self._over_memory > 1:
+        if self._memory.is_over(found, exact, most):
             self._stop_at(("memory", f"{format_mib(exact)} of memory; {format_mib(most)} are allowed"))
         return rough * 2 > most
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from hostler.sandbox.socket_memory import SocketMemory
-from hostler.sandbox.usage import ProcessUsage, status_of
+from hostler.sandbox.usage import ProcessUsage, has_ended, status_of
 
 INODE_BYTES = 1024
 """What the kernel needs for a file in memory besides its content."""
@@ -25,6 +25,8 @@ PIPES_BYTES = 64 << 20
 """These pages, by default (pipe-user-pages-soft)."""
 MAX_GRANTS = 4096
 """The largest mappings that are remembered one by one; the others count like the smallest of these."""
+LOOKS_OVER, LOOKS_OVER_BY_NEW = 2, 20
+"""Looks in a row that find too much, by processes that the look before saw, or by new ones."""
 GRANT_SECONDS = 5.0
 """From a call that is answered until it has been carried out, with room for a busy machine."""
 _UNNAMED = b"/dev/zero (deleted)\n"
@@ -72,7 +74,7 @@ class SharedMappings:
         asked = len(self._sizes) + self._others
         known = [_unnamed(pid) for pid in pids]
         if None in known:
-            live = asked  # it has ended, or cannot be read: another one may map the same
+            live = asked  # what it maps is unknown
         else:
             live = len({inode for one in known if one is not None for inode in one})
             if time.monotonic() - self._latest < GRANT_SECONDS:
@@ -93,6 +95,9 @@ class MemoryLooks:
         self.sockets = SocketMemory()
         self.tmp = TmpUsage()
         self._files_before: int | None = None
+        self._before: frozenset[int] = frozenset()
+        self._over = 0
+        self._over_by_old = 0
 
     def look_at_tmp(self, root: int) -> None:
         """Measure the files in memory below the root folder of the sandbox, a descriptor. The first time
@@ -128,6 +133,22 @@ class MemoryLooks:
         shared = self.shared.bound(usage.pids, usage.processes) + self.tmp.size
         return private + max(mapped, shared) + self._kernel(usage)
 
+    def is_over(self, usage: ProcessUsage, exact: int, most: int) -> bool:
+        """Whether a sandbox is over its limit, now that `exact` bytes were found in it.
+
+        A process that is about to execute a program shares the memory of its parent, and both count with it:
+        so what is over only with processes that are new has to be so again and again.
+        """
+        old = [pid for pid in usage.pids if pid in self._before]
+        self._before = frozenset(usage.pids)
+        if exact <= most:
+            self._over = self._over_by_old = 0
+            return False
+        self._over += 1
+        by_old = exact - sum(sum(_proportional(pid)) for pid in usage.pids if pid not in old)
+        self._over_by_old = self._over_by_old + 1 if by_old > most else 0
+        return self._over_by_old >= LOOKS_OVER or self._over >= LOOKS_OVER_BY_NEW
+
     def _kernel(self, usage: ProcessUsage) -> int:
         pipes = usage.all_descriptors
         buffers = min(pipes * PIPE_BYTES, PIPES_BYTES + pipes * FEW_PIPE_BYTES)
@@ -161,6 +182,8 @@ def _unnamed(pid: int) -> set[bytes] | None:
             for line in file:
                 if line.endswith(_UNNAMED):
                     found.add(line.split()[4])
+    except PermissionError:
+        return set() if has_ended(pid) else None
     except OSError:
         return None
     return found

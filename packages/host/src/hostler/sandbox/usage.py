@@ -91,6 +91,13 @@ def session_of(pid: int) -> int:
     return 0
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended or is about to: it has no memory any more, and nobody may look into it."""
+    with suppress(OSError):
+        return b"VmSize" not in status_of(pid)
+    return True
+
+
 def descendants(root: int) -> list[int]:
     """Return all descendants of `root`, parents first."""
     found: list[int] = []
