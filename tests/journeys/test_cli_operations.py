@@ -307,6 +307,8 @@ def test_doctor_tells_what_is_wrong_and_what_to_do(hostler: CommandLine) -> None
     verdicts = {finding["what"]: finding["verdict"] for finding in fresh.json}
     assert fresh.status == 0, fresh.out
     assert verdicts["plugins"] in ("ok", "note")
+    for limit in ("memory", "processes", "processor time", "disk", "temporary files", "open files"):
+        assert verdicts[f"limit: {limit}"] in ("ok", "note")
     with hostler.serving() as server:
         (hostler.data / "admin.key").chmod(0o644)
         found = hostler("doctor")

@@ -101,11 +101,6 @@ class ControlGroups:
         self.versions = {name: tree.hierarchy.version for tree in trees for name in tree.controllers}
         """The version that each controller in use has."""
 
-    @property
-    def kills(self) -> bool:
-        """Whether the kernel kills all processes of a group at once."""
-        return any((tree.host / "cgroup.kill").exists() for tree in self._trees)
-
     def make(self, name: str, limits: GroupLimits) -> SandboxGroup:
         """Make the groups of one sandbox. Blocks. Raises OSError."""
         group, label = SandboxGroup(), f"{next(self._numbers)}-{slug(name)}"
