@@ -11,21 +11,13 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.model_entries import ModelEntry, Price
+from support.budgeted import ASK, COST, INPUT, PLACE, READ, SET, TOKENS, codes, model
 from support.model_server import ModelServer
 from support.postgres import PostgresServer
-from support.stepping import Ended, Stage, Steps, stage, within
+from support.stepping import Stage, Steps, stage, within
 
 pytestmark = pytest.mark.gate("child-runs")
 
-PLACE: dict[str, Any] = {"actor": {"actor_id": "u"}}
-READ = ["call", "state.get", {"scope": "actor", "key": "k"}]
-SET = ["call", "state.set", {"scope": "actor", "key": "k", "value": 1}]
-ASK = ["call", "model.invoke", {"model_id": "m", "messages": [{"role": "user", "content": "hi"}]}]
-TOKENS = 18
-"""What the model server says that one answer took: 11 in, 7 out."""
-COST = 11.0
-"""At the price below."""
 
 
 def budget(**limits: float) -> dict[str, Any]:
@@ -40,17 +32,6 @@ def above(**limits: float) -> dict[str, Any]:
 def spending(**limits: float) -> dict[str, Any]:
     """The same for an agent that may ask the model."""
     return {"resource_policy": {"budget": limits, "allowed_model_ids": ["m"]}}
-
-
-async def model(host: Stage, server: ModelServer) -> None:
-    server.always("ok")
-    price = Price(input=1_000_000.0, output=0.0)
-    await host.models(ModelEntry(id="m", base_url=server.base_url, model="x", price=price))
-
-
-def codes(ended: Ended) -> list[str]:
-    """Of each call: ok, or what it was refused with."""
-    return [answer["error"]["code"] if "error" in answer else "ok" for answer in ended.told]
 
 
 def reads(count: int) -> list[list[Any]]:
@@ -118,7 +99,9 @@ async def test_two_hosts_share_the_calls_of_a_day(tmp_path: Path, shared: str) -
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("limit", [{"max_tokens_per_day": 2 * TOKENS}, {"max_cost_per_day": 2 * COST}])
+@pytest.mark.parametrize(
+    "limit", [{"max_tokens_per_day": TOKENS + INPUT + 7}, {"max_cost_per_day": COST + INPUT}]
+)
 async def test_two_hosts_share_the_tokens_and_the_cost_of_a_day(
     tmp_path: Path, shared: str, limit: dict[str, float]
 ) -> None:
@@ -137,8 +120,8 @@ async def test_tokens_and_cost_of_a_day_outlive_the_host(tmp_path: Path, databas
     async with ModelServer() as server:
         async with hosts(tmp_path, database_url, 1) as (host,):
             await model(host, server)
-            await host.agent(**spending(max_tokens_per_day=TOKENS))
-            await host.agent("dear", **spending(max_cost_per_day=COST))
+            await host.agent(**spending(max_tokens_per_day=INPUT + 7))
+            await host.agent("dear", **spending(max_cost_per_day=INPUT))
             for name in ("main", "dear"):
                 assert codes(await host.run([ASK, ASK, ["tell"]], agent=name, **PLACE)) == [
                     "ok",
@@ -158,7 +141,8 @@ async def test_the_calls_of_a_run_are_those_of_all_its_attempts(tmp_path: Path) 
         await host.agent(**budget(max_calls_per_run=3), recovery={"on_crash": "restart"})
         ended = await host.run({"1": [READ, READ, ["crash"]], "2": reads(3)}, **PLACE)
         assert (ended.record.attempt, codes(ended)) == (2, ["ok", "unauthorized", "unauthorized"])
-        assert ended.told[-1]["error"]["details"] == {"budget": "calls", "limit": 3}
+        refused = ended.told[-1]["error"]
+        assert refused["details"] == {"budget": "calls", "limit": 3, "account": "run"}
 
 
 async def test_what_is_answered_from_the_recording_is_not_counted_again(tmp_path: Path) -> None:

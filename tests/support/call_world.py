@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from hostler.calls.budgets import RunBudget
 from hostler.calls.cursors import Cursors
 from hostler.calls.functions import CALL_FUNCTIONS, STREAM_FUNCTIONS
 from hostler.calls.gate import Gate, GatedRun
@@ -107,7 +106,7 @@ class Caller:
 
     def __post_init__(self) -> None:
         self.gated = GatedRun(self.run_id, self.grant, deadline_at=self.deadline_at)
-        self.meter = RunMeter(RunBudget(self.world.db, self.event.workspace_id, ()), Used(), StreamState())
+        self.meter = RunMeter(Used(), StreamState())
 
     def scope(self) -> CallScope:
         return CallScope(

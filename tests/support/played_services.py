@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.models.port import ModelProvider, ModelRequest
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
@@ -130,6 +131,14 @@ class Model:
 
     def get(self, model_id: str) -> Model:
         return self
+
+    @property
+    def entry(self) -> ModelEntry:
+        return ModelEntry(id="played")
+
+    @property
+    def context_window(self) -> int | None:
+        return None
 
     def cost(self, usage: Usage | None) -> None:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.calls.gate import Gate
+from hostler.calls.gate import CallToCharge, Gate
 from hostler.domain.agents import Rate
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import run_endings
@@ -148,7 +148,7 @@ async def test_more_calls_than_the_rate_allows_are_refused_and_named(attempts: A
 
 async def test_a_call_over_the_budget_is_refused_and_not_made(attempts: Attempts) -> None:
     class Spent:
-        async def take(self, *, spends: bool) -> None:
+        async def take(self, charged: CallToCharge) -> None:
             raise UnauthorizedError("the budget is used up")
 
     async with attempts.attempt() as attempt:

@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.calls.gate import Gate, GatedRun
+from hostler.calls.gate import CallToCharge, Gate, GatedRun
 from hostler.domain.agents import Rate
 from hostler.domain.arguments import MAX_CURSOR_CHARS
 from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.grants import Grant
+from hostler.domain.recording import CallName
 from hostler.domain.token_bucket import TokenBucket
+from hostler.journal.call_log import CallRecord
 from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import HostlerError, NotFoundError, RateLimitedError, UnauthorizedError
 from hostler_protocol.grants import FileResource
@@ -320,7 +322,8 @@ class Purse:
     def __init__(self, calls: int, spending: int) -> None:
         self.calls, self.spending = calls, spending
 
-    async def take(self, *, spends: bool) -> None:
+    async def take(self, charged: CallToCharge) -> None:
+        spends = charged.call.spends
         if self.calls == 0 or (spends and self.spending == 0):
             raise UnauthorizedError("used up")
         self.calls -= 1
@@ -353,7 +356,8 @@ async def test_a_call_that_a_recording_answers_takes_nothing() -> None:
     assert purse.calls == 1
     admitted = gate.admit(run, "state.get", params_of("state.get"))
     assert gate.counts == {("state.get", "ok"): 3}, "what was admitted and not made yet is not counted"
-    assert (await admitted.charge()).method == "state.get"
+    record = CallRecord(CallName("state.get", "", 1), params_of("state.get"))
+    assert (await admitted.charge(record)).method == "state.get"
     assert purse.calls == 0
     assert gate.counts == {("state.get", "ok"): 4}
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler.calls.gate import CallToCharge
 from hostler.domain.recording import CallName
 from hostler.journal.fork import Inherited
 from hostler.journal.resume import RecordingReader
@@ -72,7 +73,7 @@ async def test_a_recorded_read_takes_nothing_from_the_budget(attempts: Attempts)
     class Purse:
         taken = 0
 
-        async def take(self, *, spends: bool) -> None:
+        async def take(self, charged: CallToCharge) -> None:
             self.taken += 1
 
     async with attempts.attempt() as first:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -380,3 +381,22 @@ def test_a_flood_of_mistakes_is_bounded() -> None:
 def test_agents_that_were_not_looked_up_are_taken_as_they_are() -> None:
     policy = {"allowed_agents": ["anybody", "any.*"]}
     assert told({"resource_policy": policy}, dataclasses.replace(INVENTORY, agents=None)) == []
+
+
+def test_a_model_without_a_price_under_a_budget_of_cost_is_warned_of() -> None:
+    unpriced = replace(INVENTORY, unpriced_models=frozenset({"main", "judge"}))
+    spec = {
+        "resource_policy": {
+            "allowed_model_ids": ["spare", "judge", "main"],
+            "budget": {"max_cost_per_run": 1},
+        }
+    }
+    assert [line.partition(":")[0] for line in told(spec, unpriced)] == [
+        "~ config.model",
+        "~ resource_policy.allowed_model_ids[1]",
+        "~ resource_policy.allowed_model_ids[2]",
+    ]
+    assert all("has no price" in line for line in told(spec, unpriced))
+    assert told(spec) == []
+    free = {"resource_policy": {"budget": {"max_tokens_per_run": 1}}}
+    assert told(free, unpriced) == []

@@ -13,16 +13,19 @@ from typing import Any
 import httpx
 import pytest
 
+from hostler.domain.budgets import Account, AccountLimits, Names
 from hostler.domain.keys import state_value_of
+from hostler.domain.reservations import Need
 from hostler.domain.scopes import StateArea
 from hostler.http import auth
 from hostler.http.app import ENDPOINTS
 from hostler.secrets.key_ring import KeyRing, new_key
 from hostler.storage.port import Tx
 from hostler.storage.stores import api_keys as keys
-from hostler.storage.stores import artifacts, members, notices, settings
+from hostler.storage.stores import artifacts, budgets, members, notices, settings
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
+from hostler.storage.stores.budgets import Charge
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
 from support.loopback import NO_CERTIFICATES
 from support.pauses import call, open_pause, open_run, park
@@ -75,6 +78,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "get_journal": (get("/v1/runs/{run_id}/journal"), 404),
     "explain_call": (get("/v1/runs/{run_id}/calls/1/explanation"), 404),
     "stream_run": (get("/v1/runs/{run_id}/stream"), 404),
+    "list_run_budgets": (get("/v1/runs/{run_id}/budgets"), 404),
     "list_steering": (get("/v1/runs/{run_id}/steering"), 404),
     "export_run": (get("/v1/runs/{run_id}/export"), 404),
     "retry_run": (send("POST", "/v1/runs/{run_id}/retry", json={}), 404),
@@ -162,6 +166,9 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "revoke_personal_key": (send("DELETE", "/v1/auth/keys/{key_id}"), 401),
     "get_usage": (get("/v1/usage"), OWN),
     "list_quotas": (get("/v1/quotas"), OWN),
+    "list_budgets": (get("/v1/budgets"), OWN),
+    "get_budget": (get("/v1/budgets/run.0.same"), OWN),
+    "top_up_budget": (send("POST", "/v1/budgets/run.0.theirs/top-up", json={"calls": 1}), 404),
     "list_audit": (get("/v1/audit"), OWN),
     "apply_config": (send("POST", "/v1/config", json={}), 403),
     "export_config": (get("/v1/config"), 403),
@@ -212,6 +219,9 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
         )
         area = StateArea("conversation", "0" * 64, "agent", "same", None, None)
         states.set(tx, workspace, area, "whose", state_value_of(text))
+        for owner in ("same", "theirs") if workspace == OTHER else ("same",):
+            account = Account("run", owner, AccountLimits(calls=5), names=Names(agent=text))
+            budgets.charge(tx, Charge(workspace, [account], Need()))
         key, _ = keys.create(tx, workspace, name=text, subject=text, rights=["admin"])
         member = members.add(tx, workspace, email=f"{text}@example.org", name=text, role="reader", by="test")
         return key.key_id, member.member_id
@@ -306,7 +316,7 @@ async def snapshot(client: httpx.AsyncClient) -> dict[str, str]:
     """All that a workspace can read of itself."""
     paths = [
         *("/v1/events", "/v1/runs", "/v1/agents", "/v1/conversations", "/v1/keys", "/v1/audit"),
-        *("/v1/pauses", "/v1/inbox", "/v1/secrets", "/v1/members"),
+        *("/v1/pauses", "/v1/inbox", "/v1/secrets", "/v1/members", "/v1/budgets"),
         *("/v1/conversations/same/history", "/v1/conversations/same/state", "/v1/artifacts/theirs"),
     ]
     return {path: (await client.get(path)).text for path in paths}

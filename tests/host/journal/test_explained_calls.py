@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from hostler.calls.budgets import RunBudget
-from hostler.domain.agents import Budget, Rate
+from hostler.calls.needs import Needs
+from hostler.calls.spending import Spending
+from hostler.domain.agents import Rate
 from hostler.domain.approvers import ToolApprovalPolicy
-from hostler.domain.budgets import accounts_of
+from hostler.domain.budget_limits import Budget
+from hostler.domain.budgets import Spender, accounts_of
 from hostler.domain.call_checks import CHECKS
 from hostler.domain.explanations import Explanation
 from hostler.domain.pause_actions import Action, Similar
@@ -68,8 +71,10 @@ def words(found: Explanation, check: str) -> str:
 
 def exhausted(attempt: CallAttempt) -> None:
     grant = attempt.gated.grant
-    accounts = tuple(accounts_of(attempt.run.run_id, grant.agent_id, grant.budget))
-    attempt.gated.budget = RunBudget(attempt.world.db, "main", accounts)
+    spender = Spender(run_id=attempt.run.run_id, agent_id=grant.agent_id)
+    accounts = tuple(accounts_of(spender, grant.budget))
+    budget = RunBudget(attempt.world.db, "main", attempt.run.run_id, 1, accounts)
+    attempt.gated.budget = Spending(budget, Needs(budget, attempt.scope.services.models))
 
 
 def nothing(_: CallAttempt) -> None:

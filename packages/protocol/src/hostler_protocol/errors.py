@@ -45,6 +45,7 @@ RunFailure = Literal[
     "host.error",
     "pause.failed",
     "replay.diverged",
+    "budget.exceeded",
 ]
 """Codes of `run.failed` that the host writes. The set is open: a runner may use its own."""
 
@@ -258,6 +259,9 @@ RUN_FAILURES: dict[RunFailure, Failure] = {
     "host.error": Failure("The host failed: something that the run needs is gone, or could not be stored."),
     "pause.failed": Failure("A pause was decided, but every attempt to go on after it was lost."),
     "replay.diverged": Failure("A resumed runner did not repeat the calls that its journal holds."),
+    "budget.exceeded": Failure(
+        "A budget had too little left for a call, and its terms end the run; or people did not add to it."
+    ),
 }
 """Every code that the host writes; it builds each failure from this table."""
 
@@ -267,6 +271,7 @@ REASONS: dict[str, str] = {
     "context_overflow": "The request is longer than the model's context window: send less.",
     "expired": "No decision came in time; nothing was carried out.",
     "key_reused": "This Idempotency-Key was used for other actions: use a new one.",
+    "no_price": "The run has a budget of cost, and the model has no price: give it one, of 0 if it is free.",
     "not_approver": "The caller may see the pause, but may not decide this call.",
     "quota_exceeded": "A quota has no room; `details` says which one and how much of it is used.",
     "schema": "A value does not match the form of this call; the message names the place.",

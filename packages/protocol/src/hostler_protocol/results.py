@@ -94,7 +94,7 @@ class ActionRequested(Sparse):
     payload: dict[str, Any] = {}
 
 
-InteractionKind = QuestionKind | Literal["approval", "client_tool", "in_doubt"]
+InteractionKind = QuestionKind | Literal["approval", "client_tool", "in_doubt", "budget"]
 
 
 class InteractionRequested(Sparse):

@@ -35,6 +35,7 @@ INSTALLATION_WIDE = {
     "notices.due": "the webhook sender serves the receivers of every workspace",
     "notices.next_due": "the webhook sender's alarm clock",
     "pause_calls.changed": "the sweeper of pauses",
+    "pause_calls.of_budgets": "the sweeper of pauses",
     "pauses.due": "the sweeper of pauses",
     "pauses.next_due": "the sweeper's alarm clock",
     "runs.active": "recovery looks at the runs of every workspace",

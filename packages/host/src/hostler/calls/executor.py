@@ -22,6 +22,7 @@ from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, SEES_RUNS, STR
 from hostler.calls.gate import AdmittedCall, Gate, GatedRun, refusing_check
 from hostler.calls.in_progress import CallInProgress, ExternalCaller, Requester
 from hostler.calls.interactions import ask
+from hostler.calls.needs import note_error, note_reply, within_reservation
 from hostler.calls.recorded_answers import answer_again, answer_inherited, repeat
 from hostler.calls.scope import CallScope, Charged, Effect
 from hostler.calls.tool_calls import ToolCalls
@@ -198,8 +199,10 @@ class CallExecutor:
                 if self._resumption is not None:
                     await self._resumption.begin(call.method, False, None)
                 await answer_inherited(call, record, self._inherited, passed, self._log)
-            elif (row := await self._charged(call, admitted, record)) is not None:
-                await self._make(call, row, record, recorded)
+            else:
+                await self._go_live(record, recorded)
+                if (row := await self._charged(call, admitted, record, recorded)) is not None:
+                    await self._make(call, row, record, recorded)
         except HostlerError as error:
             await self._refuse(call, record, error)
         except asyncio.CancelledError:
@@ -223,10 +226,22 @@ class CallExecutor:
             self._turn_away(call, CallName(call.method[:100], "", self._external_number(call)), error, check)
             return None
 
-    async def _charged(self, call: CallInProgress, admitted: AdmittedCall, record: CallRecord) -> Call | None:
+    async def _go_live(self, record: CallRecord, recorded: RecordedCall | None) -> None:
+        """Go beyond the recording, for a call that it does not answer."""
+        if not self._scope.effects:
+            check_effects(record.name.method, record.effect, record.params)
+        if self._resumption is not None:
+            effect = is_effect(record.name.method, record.effect)
+            await self._resumption.begin(record.name.method, effect, recorded)
+
+    async def _charged(
+        self, call: CallInProgress, admitted: AdmittedCall, record: CallRecord, recorded: RecordedCall | None
+    ) -> Call | None:
         """Charge a call; None: it was refused."""
+        may_ask = call.external is None or call.external.may_wait
+        begun = recorded is not None and recorded.intent is not None
         try:
-            return await admitted.charge()
+            return await admitted.charge(record, may_ask=may_ask, begun=begun)
         except HostlerError as error:
             self._turn_away(call, record.name, error, admitted.refused_by)
             return None
@@ -242,6 +257,7 @@ class CallExecutor:
         if isinstance(error, JournalledError):
             error = error.error
         else:
+            note_error(record, error)
             self._log.write(record, error=redact_error(error))
         await self._log.turn(record)
         call.requester.refuse(call.call_id, error)
@@ -270,12 +286,13 @@ class CallExecutor:
         """
         if record.is_written:
             return
-        if not CALLS[record.name.method].effect:
-            self._log.write(record, given_up=True)
-        elif asked and self._held is not None and record.name.method in LEDGER_CALLS:
-            call_id, held = record.name.call_id, self._held
+        held, of_ledger = self._held, record.name.method in LEDGER_CALLS
+        if asked and held is not None and (of_ledger or record.asking is not None):
+            call_id = record.asking or record.name.call_id
             held.give_up(call_id)
             self._log.write_withdrawn(record, lambda tx: held.withdraw(tx, call_id), held.changed)
+        elif not CALLS[record.name.method].effect:
+            self._log.write(record, given_up=True)
 
     # -- from the recording -----------------------------------------------------------------------
 
@@ -362,11 +379,6 @@ class CallExecutor:
         self, call: CallInProgress, row: Call, record: CallRecord, recorded: RecordedCall | None
     ) -> None:
         """Carry out a call that no recording answers."""
-        if not self._scope.effects:
-            check_effects(record.name.method, record.effect, record.params)
-        if self._resumption is not None:
-            effect = is_effect(record.name.method, record.effect)
-            await self._resumption.begin(record.name.method, effect, recorded)
         intent = None if recorded is None or recorded.intent is None else intent_of(recorded.intent)
         async with self._scope.within_deadline():
             reply = await self._work(call, row, record, intent)
@@ -393,12 +405,13 @@ class CallExecutor:
             reply = await self._scope.services.runs.rejoin(self._scope, child, record.params)
             self._log.write(record, reply=reply)
         else:
-            reply = await CALL_FUNCTIONS[call.method](self._scope, record.params)
+            reply = await CALL_FUNCTIONS[call.method](*within_reservation(self._scope, record))
             if isinstance(reply, Effect):
                 reply = await self._take_effect(record, reply)
             else:
                 if isinstance(reply, Charged):
                     reply, record.cost = reply
+                note_reply(record, reply)
                 self._log.write(record, reply=reply)
         return reply
 
@@ -426,7 +439,7 @@ class CallExecutor:
 
     async def _stream(self, call: CallInProgress, chunk_type: type[Any], record: CallRecord) -> Any:
         reply: Any = None
-        pieces = STREAM_FUNCTIONS[call.method](self._scope, record.params)
+        pieces = STREAM_FUNCTIONS[call.method](*within_reservation(self._scope, record))
         async with contextlib.aclosing(pieces):
             async for piece in pieces:
                 if isinstance(piece, chunk_type):
@@ -437,6 +450,7 @@ class CallExecutor:
                         return None
                 else:
                     reply, record.cost = piece
+        note_reply(record, reply)
         self._log.write(record, reply=reply)
         return reply
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from hostler.domain.arguments import check_arguments
 from hostler.domain.call_checks import CallCheck
@@ -21,6 +21,7 @@ from hostler.domain.child_runs import agent_refusal
 from hostler.domain.clock import wall_clock
 from hostler.domain.grants import Grant
 from hostler.domain.token_bucket import TokenBucket
+from hostler.journal.call_log import CallRecord
 from hostler_protocol.calls import (
     CALLS,
     Call,
@@ -58,11 +59,23 @@ _STATE_PARAMS = (StateGetParams, StateSetParams, StateDeleteParams, StateListPar
 _STORAGE_PARAMS = (StorageGetParams, StorageSetParams, StorageDeleteParams, StorageKeysParams)
 
 
-class RemainingBudget(Protocol):
-    """The remaining budget of a run; implemented by `budgets.RunBudget`."""
+class CallToCharge(NamedTuple):
+    """A call that is about to be made. `may_ask`: people may be asked, and the call waits for them.
 
-    async def take(self, *, spends: bool) -> None:
-        """Count one call, or raise a refusal and count nothing."""
+    `begun`: an earlier attempt began it, and counted it.
+    """
+
+    call: Call
+    record: CallRecord
+    may_ask: bool = True
+    begun: bool = False
+
+
+class RemainingBudget(Protocol):
+    """The remaining budget of a run; implemented by `spending.Spending`."""
+
+    async def take(self, charged: CallToCharge) -> None:
+        """Count one call and reserve what it may use, or raise a refusal and count nothing."""
         ...
 
 
@@ -91,8 +104,8 @@ class AdmittedCall:
         self.refused_by: CallCheck = "rate"
         """The check that `charge` failed at, if it failed."""
 
-    async def charge(self) -> Call:
-        """Take a call that is carried out from rate and budget.
+    async def charge(self, record: CallRecord, *, may_ask: bool = True, begun: bool = False) -> Call:
+        """Take a call that is carried out from rate and budget; wait for people where the budget asks them.
 
         RateLimitedError, DeadlineExceededError, or the refusal of the budget.
         """
@@ -105,7 +118,7 @@ class AdmittedCall:
                 raise DeadlineExceededError("the run's deadline is over")
             self.refused_by = "budget"
             if run.budget is not None:
-                await run.budget.take(spends=call.spends)
+                await run.budget.take(CallToCharge(call, record, may_ask, begun))
         except HostlerError as error:
             self._counts[call.method, error.code] += 1
             raise

@@ -26,7 +26,7 @@ async def invoke(scope: CallScope, params: ModelParams) -> Charged:
     """`model.invoke`: the whole answer at once."""
     model = scope.services.models.get(params.model_id)
     reply = await model.provider.invoke(_request(scope, params))
-    return await _charged(scope, model, reply)
+    return _charged(scope, model, reply)
 
 
 async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelChunk | Charged, None]:
@@ -35,7 +35,7 @@ async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelC
     async with aclosing(model.provider.stream(_request(scope, params))) as pieces:
         async for piece in pieces:
             if isinstance(piece, ModelReply):
-                yield await _charged(scope, model, piece)
+                yield _charged(scope, model, piece)
                 return
             yield piece
     raise HostError(f"model {params.model_id!r} ended its stream without a reply")
@@ -44,20 +44,20 @@ async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelC
 async def embed(scope: CallScope, params: EmbedParams) -> Charged:
     """`model.embed`: one vector per input."""
     model = scope.services.models.get(params.model_id)
-    request = EmbedRequest(params.inputs, params.dimensions, scope.deadline_at)
-    return await _charged(scope, model, await model.provider.embed(request))
+    request = EmbedRequest(params.inputs, params.dimensions, scope.deadline_at, scope.may_repeat)
+    return _charged(scope, model, await model.provider.embed(request))
 
 
-async def _charged(scope: CallScope, model: PricedModel, reply: ModelReply | EmbedReply) -> Charged:
+def _charged(scope: CallScope, model: PricedModel, reply: ModelReply | EmbedReply) -> Charged:
     cost = model.cost(reply.usage)
-    await scope.meter.add(reply.usage, cost)
+    scope.meter.add(reply.usage, cost)
     return Charged(reply, cost)
 
 
 async def rerank(scope: CallScope, params: RerankParams) -> RerankReply:
     """`model.rerank`: best first."""
     model = scope.services.models.get(params.model_id)
-    request = RerankRequest(params.query, params.documents, params.top_k, scope.deadline_at)
+    request = RerankRequest(params.query, params.documents, params.top_k, scope.deadline_at, scope.may_repeat)
     return await model.provider.rerank(request)
 
 
@@ -76,4 +76,5 @@ def _request(scope: CallScope, params: ModelParams) -> ModelRequest:
         extra_args=params.extra_args,
         deadline=scope.deadline_at,
         read_artifact=attachment_reader(scope),
+        may_repeat=scope.may_repeat,
     )

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, Protocol
 from hostler.calls.cursors import Cursors
 from hostler.domain.events import Event
 from hostler.domain.grants import Grant
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.quotas import Allotment, Holder, WorkspaceQuota, quotas_of
-from hostler.models.port import ModelProvider
+from hostler.models.port import MayRepeat, ModelProvider
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.registered_files import RegisteredFiles
@@ -64,6 +65,16 @@ class PricedModel(Protocol):
     @property
     def provider(self) -> ModelProvider:
         """The service behind it."""
+        ...
+
+    @property
+    def entry(self) -> ModelEntry:
+        """Its configuration."""
+        ...
+
+    @property
+    def context_window(self) -> int | None:
+        """The most tokens of a request and its answer; None: unknown."""
         ...
 
     def cost(self, usage: Usage | None) -> Decimal | None:
@@ -127,7 +138,7 @@ class Services:
 class Meter(Protocol):
     """Counts what a run uses: `runs.attempt_parts.RunMeter` is one."""
 
-    async def add(self, usage: Usage | None, cost: Decimal | None) -> None:
+    def add(self, usage: Usage | None, cost: Decimal | None) -> None:
         """Count one model call."""
         ...
 
@@ -154,6 +165,8 @@ class CallScope:
     uploads: dict[str, Uploaded] = field(default_factory=dict)
     effects: bool = True
     """Whether the run may change what is outside of it: a fork may not, unless it was asked for."""
+    may_repeat: MayRepeat | None = None
+    """Of one call of a model: asked before its request is made again, which may cost as much again."""
 
     @property
     def workspace_id(self) -> str:

@@ -92,6 +92,7 @@ COMMANDS: Mapping[str, CliCommand] = {
     "pauses": CliCommand(
         "pauses", "app", LOOK, "Calls and questions that wait for people: list, show, decide."
     ),
+    "budgets": CliCommand("budgets", "app", LOOK, "Budgets: list, show, add to them."),
     "agents": CliCommand(
         "agents",
         "app",

@@ -30,7 +30,7 @@ def decide_call(asker: Asker, call: dict[str, Any], *, edit: Edit | None = None)
     """Show a call and ask for a decision; None: later. EOFError if the input has ended."""
     show_call(call)
     match call["kind"]:
-        case "approval":
+        case "approval" | "budget":
             return _approval(asker, call, edit or edit_text)
         case "question":
             return _question(asker, call)

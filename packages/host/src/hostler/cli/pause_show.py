@@ -83,7 +83,7 @@ def show_call(call: dict[str, Any], *, number: int | None = None) -> None:
     for text in (call.get("title"), call.get("description") or call.get("fallback_text")):
         if text and text != call.get("tool"):
             out().print(visible(text, lines=True), markup=False, soft_wrap=True)
-    if call.get("tool") is not None:
+    if call.get("tool") is not None or call["kind"] == "budget":
         _show_arguments(call)
     _show_outcome(call)
     rows = [("call", call["call_id"])]
@@ -141,7 +141,7 @@ def what_next(pause: dict[str, Any]) -> None:
     note(f"the run waits: {summary(pause)}")
     commands = [("show it", f"hostler pauses show {pause['id']}")]
     kinds = {call["kind"] for call in pause["calls"] if call["decision"] == "undecided"}
-    if "approval" in kinds:
+    if kinds & {"approval", "budget"}:
         commands.append(("decide", f"hostler pauses approve {pause['id']}"))
         commands.append(("", f"hostler pauses deny {pause['id']}"))
     if "question" in kinds:

@@ -85,18 +85,24 @@ def approve(
         int | None, typer.Option("--similar", metavar="N", help="Also approve up to N similar calls later.")
     ] = None,
     minutes: Annotated[float | None, typer.Option("--similar-minutes", help="Only during this time.")] = None,
+    top_up: Annotated[
+        float | None,
+        typer.Option("--top-up", metavar="AMOUNT", help="What to add to a budget, if not what is proposed."),
+    ] = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Approve a call with the arguments that are shown."""
+    """Approve a call with the arguments that are shown, or more for a budget."""
     more: dict[str, Any] = {"comment": comment, "edited_args": _object(edited)}
     if uses is not None or minutes is not None:
         more["similar"] = {"uses": uses, "minutes": minutes}
 
     def action(found: dict[str, Any]) -> dict[str, Any]:
+        if top_up is not None:
+            more["edited_args"] = _with_top_up(found, top_up)
         return {"type": "approve", "args_hash": digest or found["args_hash"], **more}
 
-    _decide(server, pause, call, ("approval",), action, yes or as_json, as_json)
+    _decide(server, pause, call, ("approval", "budget"), action, yes or as_json, as_json)
 
 
 @app.command("deny")
@@ -108,12 +114,12 @@ def deny(
     comment: CommentOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Deny a call. It is not made, and the agent is informed."""
+    """Deny a call, or more for a budget. The call is not made, and the agent is informed."""
 
     def action(found: dict[str, Any]) -> dict[str, Any]:
         return {"type": "deny", "args_hash": found["args_hash"], "comment": comment}
 
-    _decide(server, pause, call, ("approval",), action, True, as_json)
+    _decide(server, pause, call, ("approval", "budget"), action, True, as_json)
 
 
 @app.command("answer")
@@ -276,6 +282,15 @@ def _decide(
     else:
         next_step = f"the run continues: hostler runs tail {response['run_id']}"
     write_done(response, f"saved; {next_step}", as_json=as_json)
+
+
+def _with_top_up(call: dict[str, Any], amount: float) -> dict[str, Any]:
+    """Return the arguments of a question about a budget with another amount to add."""
+    if call["kind"] != "budget":
+        fail(f"call {call['call_id']} is no question about a budget: leave out --top-up", USAGE)
+    what = call["args"]["budget"]
+    whole = what not in {"cost", "seconds"} and amount.is_integer()
+    return {**call["args"], "top_up": {what: int(amount) if whole else amount}}
 
 
 def _show_status(pause: dict[str, Any], as_json: bool) -> None:

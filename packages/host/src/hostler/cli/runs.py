@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli import reruns
+from hostler.cli.budget_show import OF, amounts, limits
 from hostler.cli.options import JsonOption, LimitOption
 from hostler.cli.output import FAILED, STATUS_OF_RUN, fail
 from hostler.cli.routes import route
@@ -81,6 +82,7 @@ def show_run(
 
     async def look(api: Api) -> dict[str, Any]:
         run: dict[str, Any] = await api.get(route("runs", run_id))
+        run["budgets"] = (await api.get(route("runs", run_id, "budgets")))["items"]
         if journal:
             path = route("runs", run_id, "journal")
             run["journal"] = await api.items(path, limit=MAX_JOURNAL_ENTRIES, cursor="after")
@@ -169,6 +171,7 @@ def _show(run: dict[str, Any]) -> None:
             ("created", moment(run["created_at"])),
             ("took", _took(run)),
             ("cost", run.get("cost")),
+            *(("budget", _budget(budget)) for budget in run["budgets"]),
         )
     )
     text = (run.get("output") or {}).get("text")
@@ -187,6 +190,13 @@ def _show(run: dict[str, Any]) -> None:
             none="the journal is empty",
             spare=("sequence",),
         )
+
+
+def _budget(budget: dict[str, Any]) -> str:
+    """Return what was used of a budget, in one line."""
+    used, reserved = amounts(budget, "used") or "nothing", amounts(budget, "reserved")
+    more = f" and {reserved} reserved" if reserved else ""
+    return f"{used}{more} of {limits(budget)} ({OF[budget['span']]})"
 
 
 def _cancelled_by(run: dict[str, Any]) -> str | None:

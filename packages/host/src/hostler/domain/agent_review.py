@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.agents import AgentSpec, ResourcePolicy
+from hostler.domain.budget_limits import bounds_cost, budget_mistakes
 from hostler.domain.config_checks import chosen_places, config_mistakes, with_defaults
 from hostler.domain.config_mistakes import Mistake, key_place, name_mistake
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter, unknown_fields
@@ -70,11 +71,26 @@ def _selected(form: Sequence[FormItem], spec: AgentSpec, inventory: Inventory) -
             yield Mistake(place, why, "warning")
         for below, name in chosen_places(item, value):
             mistake = _one_selected(item, name, spec.resource_policy, inventory)
+            if mistake is None and item.kind in _MODEL_SELECTORS:
+                mistake = _unpriced(name, spec.resource_policy, inventory)
             if mistake is None:
                 continue
             if item.name not in spec.config:
                 mistake = mistake._replace(text=f"{mistake.text} (the default of the runner's form)")
             yield mistake.within(below).within(place)
+
+
+_MODEL_SELECTORS = frozenset({"llm-model-selector", "model-fallback-selector", "rerank-model-selector"})
+
+
+def _unpriced(name: str, policy: ResourcePolicy, inventory: Inventory) -> Mistake | None:
+    """Return the warning for a model whose calls a budget of cost refuses."""
+    if name not in inventory.unpriced_models or not bounds_cost(policy.budget):
+        return None
+    text = (
+        f"{name!r} has no price, and the budget bounds cost: its calls are refused. Give the model a `price`"
+    )
+    return Mistake("", text, "warning")
 
 
 def _unreadable(value: Any, inventory: Inventory) -> str | None:
@@ -124,7 +140,10 @@ def _policy(
         ("allowed_agents", policy.allowed_agents, inventory.agent),
     ):
         for number, name in enumerate(_bounded(names or ())):
-            if (mistake := check(name)) is not None:
+            mistake = check(name)
+            if mistake is None and field == "allowed_model_ids":
+                mistake = _unpriced(name, policy, inventory)
+            if mistake is not None:
                 yield mistake.within(f"{field}[{number}]")
     for name in _bounded(policy.tool_approval):
         if (mistake := inventory.tool(name)) is not None:
@@ -206,11 +225,7 @@ def _length_mistakes(policy: ResourcePolicy) -> Iterator[Mistake]:
 
 
 def _number_mistakes(spec: AgentSpec) -> Iterator[Mistake]:
-    budget = spec.resource_policy.budget
-    for name in budget.__struct_fields__:
-        value = getattr(budget, name)
-        if isinstance(value, int | float) and not (math.isfinite(value) and value >= 0):
-            yield Mistake(f"resource_policy.budget.{name}", f"is {value:g}; expected at least 0")
+    yield from budget_mistakes(spec.resource_policy.budget, "resource_policy.budget")
     rate = spec.resource_policy.rate.calls_per_second
     if rate is not None and not (math.isfinite(rate) and rate > 0):
         place = "resource_policy.rate.calls_per_second"

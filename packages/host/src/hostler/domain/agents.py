@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from hostler.domain.approvers import ApprovalRule, ToolApprovalPolicy
+from hostler.domain.budget_limits import Budget
 from hostler.domain.pauses import OnMessage
 from hostler.domain.quotas import AgentQuota
 from hostler.domain.steering import Leftover
@@ -20,21 +21,6 @@ OnBusy = Literal["steer", "queue", "reject", "interrupt", "parallel"]
 OnCrash = Literal["resume", "restart", "fail"]
 MAX_DEBOUNCE_SECONDS = 60.0
 """After a longer silence a person waits for the answer instead of writing the next message."""
-
-
-class Budget(Strict):
-    """Upper bounds; None means no bound.
-
-    Calls are executed Host API calls. Per-run numbers include all attempts and child runs; per-day numbers
-    (UTC) include all runs of the agent, on all hosts of the database.
-    """
-
-    max_tokens_per_run: int | None = None
-    max_tokens_per_day: int | None = None
-    max_cost_per_run: float | None = None
-    max_cost_per_day: float | None = None
-    max_calls_per_run: int | None = None
-    max_calls_per_day: int | None = None
 
 
 class Rate(Strict):

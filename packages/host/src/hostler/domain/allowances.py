@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from hostler.domain.budget_limits import WorkspaceBudget, budget_mistakes
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.name_patterns import matches
 from hostler.domain.quotas import NO_ROOM, WorkspaceQuota
@@ -31,7 +33,8 @@ class WorkspaceEntry(Strict):
 
     `name`: the workspace, or `*` for all that have no entry, except the installation's own. `runners` are ids
     (`plugin:author/name/*`); `plugins` (`author/name`) bounds runners and tools. `secrets` are references
-    (`env:TENANT_*`, `file:/srv/tenant/*`). `quota`: how much it may keep stored.
+    (`env:TENANT_*`, `file:/srv/tenant/*`). `quota`: how much it may keep stored. `budget`: what its agents
+    use together at most.
     """
 
     name: str
@@ -43,15 +46,16 @@ class WorkspaceEntry(Strict):
     knowledge_bases: list[str] | None = None
     secrets: list[str] | None = None
     quota: WorkspaceQuota = WorkspaceQuota()
+    budget: WorkspaceBudget | None = None
 
 
-LISTS = tuple(name for name in WorkspaceEntry.__struct_fields__ if name not in {"name", "quota"})
+LISTS = tuple(name for name in WorkspaceEntry.__struct_fields__ if name not in {"name", "quota", "budget"})
 
 
 def closed_entry(name: str) -> WorkspaceEntry:
     """Return the entry of a workspace that may use and store nothing."""
-    closed: dict[str, list[str]] = {field: [] for field in LISTS}
-    return WorkspaceEntry(name=name, quota=NO_ROOM, **closed)
+    nothing: dict[str, Any] = {field: [] for field in LISTS}
+    return WorkspaceEntry(name=name, quota=NO_ROOM, **nothing)
 
 
 class Allowance:
@@ -110,6 +114,11 @@ class Allowance:
             return None
         lists = tuple(field for field in LISTS if getattr(self._entry, field) is not None)
         return self._entry.name, lists
+
+    @property
+    def budget(self) -> WorkspaceBudget | None:
+        """What all its agents together may use at most; None: there is no bound."""
+        return self._entry.budget
 
     @property
     def lists_secrets(self) -> bool:
@@ -173,6 +182,8 @@ def workspace_mistakes(entry: WorkspaceEntry) -> list[Mistake]:
         if pattern and pattern != EVERY_OTHER and not is_reference(pattern):
             text = "expected a reference: env:NAME or file:PATH, perhaps with *"
             found.append(Mistake(f"secrets[{number}]", text))
+    if entry.budget is not None:
+        found += budget_mistakes(entry.budget, "budget")
     return found
 
 

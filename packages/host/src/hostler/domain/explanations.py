@@ -254,11 +254,15 @@ def _rate_rule(grant: Grant) -> Rule:
 
 def _budget_rules(grant: Grant, method: str) -> list[Rule]:
     set_ = {name: getattr(grant.budget, name) for name in grant.budget.__struct_fields__}
-    limits = [f"{name} {value}" for name, value in set_.items() if value is not None]
+    limits = [
+        f"{name} {value}" for name, value in set_.items() if name.startswith("max_") and value is not None
+    ]
     call = CALLS.get(method)
     spends = call is not None and call.spends
     text = f"{', '.join(limits) or 'no budget is set'}; the call {'spends' if spends else 'costs'} "
     text += "tokens or money" if spends else "one call"
+    if grant.budget.on_exceeded != "refuse":
+        text += f"; where too little is left: {grant.budget.on_exceeded}"
     rules = [Rule("policy", text, "resource_policy.budget")]
     if grant.above is not None:
         rules.append(Rule("parent", "budgets of the runs above this one count too"))

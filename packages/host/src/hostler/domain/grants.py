@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.agents import Agent, Budget, ResourcePolicy
+from hostler.domain.agents import Agent, ResourcePolicy
 from hostler.domain.approvers import ToolApprovalPolicy
+from hostler.domain.budget_limits import FrozenBudget, frozen
 from hostler.domain.child_runs import ParentBounds, bounds_below
 from hostler.domain.config_form import Configuration
 from hostler.domain.events import Event
@@ -90,7 +91,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """State scope -> storage key."""
     state_closed: dict[str, str] = {}
     """State scope that may not be used -> the reason."""
-    budget: Budget = Budget()
+    budget: FrozenBudget = FrozenBudget()
     quota: AgentQuota = AgentQuota()
     calls_per_second: float | None = None
     timeout_seconds: float | None = None
@@ -185,7 +186,7 @@ def grant_for(
         cross_conversation_history=_cross_conversation_history(policy, above, notes),
         state_keys=opened,
         state_closed=closed,
-        budget=policy.budget,
+        budget=frozen(policy.budget),
         quota=policy.quota,
         calls_per_second=_calls_per_second(policy, above),
         timeout_seconds=configuration.timeout_seconds,

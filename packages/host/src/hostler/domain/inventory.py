@@ -37,6 +37,7 @@ class Inventory:
     """By key, `author/name`."""
     models: Mapping[str, ModelType] = field(default_factory=dict)
     unusable_models: Mapping[str, str] = field(default_factory=dict)
+    unpriced_models: frozenset[str] = frozenset()
     tools: Mapping[str, str] = field(default_factory=dict)
     """Name -> id, or what of it is known: the kind and the source."""
     unusable_tools: Mapping[str, str] = field(default_factory=dict)

@@ -18,7 +18,11 @@ class Price(Strict):
 
 
 class ModelEntry(Strict):
-    """A model of a service. `model` is the service's name for it (default: the id)."""
+    """A model of a service. `model` is the service's name for it (default: the id).
+
+    `max_output_tokens`: the most that one answer takes, where the request does not say. `max_image_tokens`:
+    the most that the service counts for an image. Budgets reserve by both.
+    """
 
     id: str
     provider: str = "openai"
@@ -28,6 +32,8 @@ class ModelEntry(Strict):
     type: ModelType = "llm"
     context_window: int | None = None
     price: Price | None = None
+    max_output_tokens: int | None = None
+    max_image_tokens: int = 3_000
     timeout: float = 300.0
     max_retries: int = 2
     extra_args: dict[str, Any] = {}

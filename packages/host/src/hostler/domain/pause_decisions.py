@@ -40,6 +40,7 @@ from hostler.domain.pauses import (
     Decided,
     is_settled,
 )
+from hostler.domain.top_ups import check_may_add
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import canonical_json
 
@@ -51,6 +52,7 @@ POSSIBLE: dict[CallKind, frozenset[ActionType]] = {
     "client_tool": frozenset({"result", "error"}),
     "question": frozenset({"answer"}),
     "in_doubt": frozenset(),
+    "budget": frozenset({"approve", "deny"}),
 }
 """Possible actions by kind of call; a call in doubt is resolved instead."""
 _OF_ARGUMENTS: frozenset[ActionType] = frozenset({"approve", "deny"})
@@ -225,6 +227,8 @@ def _is_of_these_arguments(call: PausedCall, action: Action) -> bool:
 def _approve(
     snapshot: PauseSnapshot, call: PausedCall, action: Action, caller: Caller, check: Check | None
 ) -> Step | None:
+    if call.kind == "budget":
+        check_may_add(call, caller)
     if call.review is not None:
         raise StaleViewError(
             f"call {call.call_id!r} can be denied, not approved: its tool is not the one that was shown",

@@ -15,7 +15,7 @@ PauseStatus = Literal[
     "open", "ready", "resuming", "needs_review", "resumed", "cancelled", "superseded", "failed"
 ]
 PauseForm = Literal["implicit", "explicit"]
-CallKind = Literal["approval", "client_tool", "question", "in_doubt"]
+CallKind = Literal["approval", "client_tool", "question", "in_doubt", "budget"]
 Decided = Literal["undecided", "approved", "denied", "answered", "cancelled", "expired"]
 Execution = Literal["none", "reserved", "succeeded", "failed", "in_doubt"]
 OnExpiry = Literal["resume", "cancel"]

@@ -196,6 +196,7 @@ class Inventories:
             plugins={key: PluginFacts(found.runners, found.why) for key, found in plugins.items()},
             models={model.id: model.type for model in config.models},
             unusable_models=self._unusable_models(config),
+            unpriced_models=frozenset(model.id for model in config.models if model.price is None),
             tools=tools.names,
             unusable_tools=tools.unusable,
             unlisted_tools=tools.unlisted,

@@ -9,6 +9,7 @@ from hostler.calls.cursors import Cursors
 from hostler.calls.gate import Gate
 from hostler.calls.run_tokens import RunTokens
 from hostler.calls.scope import Services
+from hostler.domain.budgets import accounts_of_workspace
 from hostler.domain.clock import wall_clock
 from hostler.host.apply_config import Configurator, LiveModels
 from hostler.host.audit_anchors import AnchorWriter
@@ -52,7 +53,7 @@ from hostler.runs.snapshot import Offer
 from hostler.sandbox.users import SandboxUsers
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import hosts, runs
+from hostler.storage.stores import budgets, hosts, runs
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import end_waiting
@@ -284,6 +285,7 @@ def _attempt_services(  # noqa: PLR0917
         look_at_end=reader.look_at_end,
         assets=tokens,
         stall_seconds=settings.stall_seconds,
+        workspace_accounts=lambda ws: accounts_of_workspace(ws, allowances.of(ws).budget),
     )
 
 
@@ -293,5 +295,6 @@ def _fail(tx: Tx, run: Run) -> None:
     if current is None or current.attempt != run.attempt or not hosts.holds(tx, run.member):
         return
     if current.status not in TERMINAL_STATUSES:
+        budgets.settle_run(tx, current.workspace_id, current.run_id)
         error = "the host failed to carry this run through; its log says why"
         end_waiting(tx, current, "failed", "host.error", error, actor="host")

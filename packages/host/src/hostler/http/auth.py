@@ -50,6 +50,8 @@ Right = Literal[
     "plugins:read",
     "models:read",
     "usage:read",
+    "budgets:read",
+    "budgets:write",
     "audit:read",
     "secrets:read",
     "secrets:write",

@@ -80,6 +80,16 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
             {(what,): float(amount) for what, amount in zip(QUANTITIES, stored, strict=True)},
             ("quantity",),
         ),
+        Sample(
+            "hostler_budget_waits_total",
+            "How often calls of this process waited for what other calls had reserved of a budget.",
+            {(): float(host.freed.waited)},
+        ),
+        Sample(
+            "hostler_budget_overruns_total",
+            "Calls of models in this process that used more than was reserved for them.",
+            {(): float(host.freed.overruns)},
+        ),
         Sample("hostler_stream_readers", "Event streams that are open.", {(): streams.count}),
         Sample("hostler_feed_watchers", "Watchers of live runs.", {(): host.feed.watchers}),
         Sample(

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from hostler.domain.call_checks import CallCheck
 from hostler.domain.clock import monotonic_clock
 from hostler.domain.recording import CallName
-from hostler.journal.call_records import CallEntry, Intent, abridged
+from hostler.journal.call_records import CallEntry, Intent, Reserved, abridged
 from hostler.journal.run_log import Item, RunLog
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import Blob, BlobFolder, reference
@@ -25,6 +25,23 @@ _encoder = msgspec.json.Encoder()
 
 Settle = Callable[[Tx], HostlerError | None]
 """Writes what goes with an outcome. The error that it returns becomes the outcome: it wrote nothing then."""
+
+
+class Reservation(Protocol):
+    """What a call has reserved in the run's budgets, until its outcome is journalled."""
+
+    @property
+    def shown(self) -> Reserved | None:
+        """What was reserved, for the journal; None: nothing."""
+        ...
+
+    def settle(self, tx: Tx) -> None:
+        """Replace it by what was used, in the transaction of the outcome."""
+        ...
+
+    def settled(self) -> None:
+        """Note that the outcome is committed."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +64,10 @@ class CallRecord:
     """Whether its outcome was queued for the journal."""
     is_over: bool = False
     """Whether it was answered, or nobody waits for the answer any more."""
+    reservation: Reservation | None = None
+    """What it has reserved in budgets; it is settled with the outcome."""
+    asking: str | None = None
+    """The id of the question to people about a budget that it waits for."""
 
     def entry(self, reply: Any = None, error: HostlerError | None = None, **more: Any) -> CallEntry:
         """Return the journal entry of the call."""
@@ -63,8 +84,13 @@ class CallRecord:
             cost=self.cost,
             check=None if error is None else self.check,
             inherited=self.inherited,
+            reserved=self._reserved,
             **more,
         )
+
+    @property
+    def _reserved(self) -> Reserved | None:
+        return None if self.reservation is None else self.reservation.shown
 
     def outline(self, size: int, whole: CallEntry) -> CallEntry:
         """Return the short entry of a call whose whole entry, of `size` bytes, is too large for a row."""
@@ -80,6 +106,7 @@ class CallRecord:
             given_up=whole.given_up,
             check=whole.check,
             inherited=whole.inherited,
+            reserved=self._reserved,
         )
 
 
@@ -177,7 +204,8 @@ class CallLog:
         data = _encoder.encode(whole)
         entry = NewEntry("call", record.name.method, data)
         is_small = len(data) <= MAX_INLINE_BYTES
-        if is_small and settle is None:
+        reservation = record.reservation
+        if is_small and settle is None and reservation is None:
             return Item(entry=entry, synced=False, size=len(data))
         stored: list[Blob] = []
 
@@ -186,13 +214,21 @@ class CallLog:
 
         def work(tx: Tx) -> tuple[NewEntry, HostlerError | None]:
             refused = None if settle is None else settle(tx)
+            if reservation is not None:
+                reservation.settle(tx)
             if refused is not None:
                 return NewEntry(
                     "call", record.name.method, _encoder.encode(record.entry(error=refused))
                 ), refused
             return entry if is_small else _outlined(tx, record, stored[-1], whole), None
 
-        return Item(before=None if is_small else put, work=work, synced=settle is not None, size=len(data))
+        return Item(
+            before=None if is_small else put,
+            work=work,
+            synced=settle is not None,
+            size=len(data),
+            done=None if reservation is None else _settled(reservation),
+        )
 
     def write_withdrawn(
         self, record: CallRecord, settle: Callable[[Tx], None], durable: Callable[[], None]
@@ -210,6 +246,14 @@ class CallLog:
             return NewEntry("call", record.name.method, data), None
 
         self._journal.add(Item(work=work, size=len(data), done=lambda *_: durable()))
+
+
+def _settled(reservation: Reservation) -> Callable[[Any, HostlerError | None], None]:
+    def done(_: Any, error: HostlerError | None) -> None:
+        if error is None:
+            reservation.settled()
+
+    return done
 
 
 def _outlined(tx: Tx, record: CallRecord, blob: Blob, whole: CallEntry) -> NewEntry:

@@ -39,6 +39,14 @@ _NAMES = {
 _encoder = msgspec.json.Encoder()
 
 
+class Reserved(msgspec.Struct, omit_defaults=True):
+    """What was reserved for a call of a model: tokens, cost, and of the tokens those of the output."""
+
+    tokens: int
+    cost: Decimal
+    output_tokens: int
+
+
 class CallEntry(msgspec.Struct, omit_defaults=True):
     """Data of a `call` or `refusal` entry. `chunks`: texts of a model, or whole chunks. `ms`: milliseconds.
 
@@ -46,6 +54,7 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
     copied from its reply. `cost`: of a model's reply. `given_up`: the runner did not wait for the end.
     `check`: the check that refused it. `resource`: what a refused call named. `inherited`: it was answered
     from the recording of the run that this one was forked from.
+    `reserved`: what was reserved for it in the run's budgets.
     """
 
     method: str
@@ -64,6 +73,7 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
     check: CallCheck | None = None
     resource: str | None = None
     inherited: bool = False
+    reserved: Reserved | None = None
 
 
 class RecordedAnswer(msgspec.Struct):

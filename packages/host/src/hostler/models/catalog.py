@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.suggestions import did_you_mean
@@ -146,6 +148,13 @@ def _own_mistakes(entry: ModelEntry) -> Iterator[Mistake]:
         yield Mistake("timeout", f"is {entry.timeout:g}; expected seconds, more than 0")
     if entry.max_retries < 0:
         yield Mistake("max_retries", f"is {entry.max_retries}; expected at least 0")
+    if entry.max_output_tokens is not None and entry.max_output_tokens < 1:
+        yield Mistake("max_output_tokens", f"is {entry.max_output_tokens}; expected at least 1")
+    if entry.max_image_tokens < 0:
+        yield Mistake("max_image_tokens", f"is {entry.max_image_tokens}; expected at least 0")
+    for name, price in () if entry.price is None else msgspec.structs.asdict(entry.price).items():
+        if price is not None and not (math.isfinite(price) and price >= 0):
+            yield Mistake(f"price.{name}", f"is {price:g}; expected at least 0")
 
 
 def cost_of(usage: Usage, price: Price) -> Decimal | None:

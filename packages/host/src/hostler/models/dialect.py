@@ -19,6 +19,8 @@ NO_REASONING = " "
 """Replaces missing reasoning, for example of another model; some services treat empty text as missing."""
 NO_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """Google's documented value for calls that another model made."""
+OUTPUT_LIMIT = "max_completion_tokens"
+"""What newer models of some services take in place of `max_tokens`."""
 _SAID = "It said: "
 _REFUSED_FIELD = re.compile(
     r"unsupported|not (supported|permitted|allowed)|unrecognized|unexpected|unknown|extra|additional|remove",
@@ -70,6 +72,8 @@ def correction(body: _Body, error: InvalidArgumentError) -> Correction | None:
         return None
     if "stream_options" in body and _names("stream_options", reply):
         return Correction("without", "stream_options")
+    if "max_tokens" in body and OUTPUT_LIMIT not in body and _names(OUTPUT_LIMIT, reply):
+        return Correction("with", OUTPUT_LIMIT)
     if _names("reasoning_content", reply) and any(not m.get("reasoning_content") for m in _calling(body)):
         return Correction("with", "reasoning_content")
     if _SIGNATURE.search(reply) and any(not _is_signed(message) for message in _calling(body)):
@@ -82,6 +86,10 @@ def corrected(body: _Body, change: Correction) -> _Body:
     """Return the request with one correction."""
     if change.field == "stream_options":
         return {name: value for name, value in body.items() if name != change.field}
+    if change.field == OUTPUT_LIMIT:  # the same limit, under the newer name
+        given = body.get("max_tokens")
+        left = {name: value for name, value in body.items() if name != "max_tokens"}
+        return body if given is None else {**left, OUTPUT_LIMIT: body.get(OUTPUT_LIMIT) or given}
     edit = _without if change.kind == "without" else _with
     return {**body, "messages": [edit(m, change.field) if _is_answer(m) else m for m in body["messages"]]}
 

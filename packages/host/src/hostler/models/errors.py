@@ -11,7 +11,10 @@ from hostler_protocol.errors import (
     HostError,
     HostlerError,
     InvalidArgumentError,
+    NotFoundError,
+    PayloadTooLargeError,
     RateLimitedError,
+    UnauthorizedError,
     UnavailableError,
 )
 from hostler_protocol.ids import digest
@@ -42,11 +45,17 @@ _UNKNOWN_MODEL = re.compile(r"model_not_found|model .*(not found|does not exist|
 _QUOTA = re.compile(
     r"insufficient_quota|billing|insufficient balance|exceeded your current quota", re.IGNORECASE
 )
+GAVE_UP_STATUSES = frozenset({408, 502, 504})
+"""Statuses by which a proxy gives up on a service."""
 _OVERLOAD = re.compile(r"rate.?limit|overloaded|too many requests", re.IGNORECASE)
 
 
 class ModelUnreachableError(UnavailableError):
     """No connection to the endpoint."""
+
+
+class ModelConnectionLostError(ModelUnreachableError):
+    """The connection failed, before or after the request was sent."""
 
 
 class ModelSilentError(UnavailableError):
@@ -59,6 +68,10 @@ class ModelBrokenStreamError(UnavailableError):
 
 class ModelFailedError(UnavailableError):
     """The service reports an internal failure (5xx)."""
+
+
+class ModelGaveUpError(ModelFailedError):
+    """Something in front of the service waited no longer; the model may have answered all the same."""
 
 
 class ModelKeyError(HostError):
@@ -79,6 +92,19 @@ class ModelAnswerError(HostError):
 
 class ModelUnsupportedError(HostError):
     """The service does not support the operation."""
+
+
+def is_unpaid(error: HostlerError) -> bool:
+    """Whether a call that ended with this error, before anything of an answer came, surely cost nothing.
+
+    Services charge for answers, not for refusals. What was sent and not answered may have been charged.
+    """
+    if isinstance(error, ModelGaveUpError | ModelConnectionLostError):
+        return False
+    refused = (ModelKeyError, ModelUnknownError, ModelQuotaError, ModelUnsupportedError)
+    failed = (ModelUnreachableError, ModelFailedError)
+    named = (InvalidArgumentError, NotFoundError, PayloadTooLargeError, RateLimitedError, UnauthorizedError)
+    return isinstance(error, (*refused, *failed, *named))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +135,10 @@ class ModelEndpoint:
         cleaned = self.clean(text)
         return f" It said: {cleaned}" if cleaned else ""
 
-    def unreachable(self, reason: str) -> ModelUnreachableError:
-        """Return the error for a failed connection."""
-        return ModelUnreachableError(
+    def unreachable(self, reason: str, *, sent: bool = False) -> ModelUnreachableError:
+        """Return the error for a failed connection. `sent`: perhaps the request went out before it failed."""
+        kind = ModelConnectionLostError if sent else ModelUnreachableError
+        return kind(
             f"model {self.model_id!r}: cannot reach {self.url} ({self.clean(reason)}); "
             "check that the service runs and that `base_url` is right"
         )
@@ -191,7 +218,8 @@ class ModelEndpoint:
                 InvalidArgumentError,
                 "refused a request that is longer than the model's context window; send less",
             ),
-            (status >= 500 or status == 408, ModelFailedError, f"failed ({status}); try again later"),
+            (status in GAVE_UP_STATUSES, ModelGaveUpError, f"failed ({status}); try again later"),
+            (status >= 500, ModelFailedError, f"failed ({status}); try again later"),
         ):
             if applies:
                 return kind, remedy

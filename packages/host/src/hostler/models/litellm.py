@@ -23,7 +23,7 @@ from hostler.models.dialect import Dialect
 from hostler.models.embeddings import embed_body, embed_reply
 from hostler.models.errors import ModelEndpoint
 from hostler.models.limits import CHUNK_SECONDS
-from hostler.models.port import EmbedRequest, ModelRequest, RerankRequest, TokenCount
+from hostler.models.port import EmbedRequest, MayRepeat, ModelRequest, RerankRequest, TokenCount
 from hostler.models.provider_data import for_source
 from hostler.models.rerank import rerank_body, rerank_reply
 from hostler.models.retry import RetryLater, with_retries
@@ -77,7 +77,7 @@ class LiteLLMModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         arguments = await self._arguments(request)
-        answer = await self._chat(arguments, clock)
+        answer = await self._chat(arguments, clock, request.may_repeat)
         return read_answer(answer.model_dump_json(), self._endpoint)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk | ModelReply]:
@@ -86,7 +86,7 @@ class LiteLLMModel:
         arguments = await self._arguments(request)
         arguments |= {"stream": True, "stream_options": {"include_usage": True}}
         answer = ChatStream(self._endpoint)
-        async with _closing(await self._chat(arguments, clock)) as pieces:
+        async with _closing(await self._chat(arguments, clock, request.may_repeat)) as pieces:
             while (piece := await self._next(pieces, clock)) is not None:
                 if (chunk := answer.take_event(piece.model_dump_json())) is not None:
                     yield chunk
@@ -96,7 +96,7 @@ class LiteLLMModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         arguments = {**rerank_body(self._endpoint.model, request), **self._service}
-        answer = await self._call("arerank", arguments, clock)
+        answer = await self._call("arerank", arguments, clock, request.may_repeat)
         body = answer.model_dump_json().encode()
         return rerank_reply(body, len(request.documents), request.top_k, self._endpoint)
 
@@ -104,7 +104,7 @@ class LiteLLMModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         arguments = {**embed_body(self._endpoint.model, request, self._defaults), **self._service}
-        answer = await self._call("aembedding", arguments, clock)
+        answer = await self._call("aembedding", arguments, clock, request.may_repeat)
         return embed_reply(answer.model_dump_json().encode(), len(request.inputs), self._endpoint)
 
     async def count_tokens(
@@ -132,10 +132,14 @@ class LiteLLMModel:
             body["_skip_mcp_handler"] = True
         return {**body, **self._service}
 
-    async def _chat(self, arguments: dict[str, Any], clock: CallClock) -> Any:
-        return await self._dialect.ask(arguments, lambda given: self._call("acompletion", given, clock))
+    async def _chat(self, arguments: dict[str, Any], clock: CallClock, may_repeat: MayRepeat | None) -> Any:
+        return await self._dialect.ask(
+            arguments, lambda given: self._call("acompletion", given, clock, may_repeat)
+        )
 
-    async def _call(self, function: str, arguments: dict[str, Any], clock: CallClock) -> Any:
+    async def _call(
+        self, function: str, arguments: dict[str, Any], clock: CallClock, may_repeat: MayRepeat | None
+    ) -> Any:
         litellm, failure = await asyncio.to_thread(_load)
 
         async def attempt() -> Any | RetryLater:
@@ -151,7 +155,7 @@ class LiteLLMModel:
                     return RetryLater(refused)
                 raise refused from None  # its text may contain keys
 
-        return await with_retries(attempt, self._retries, clock)
+        return await with_retries(attempt, self._retries, clock, may_repeat)
 
     async def _next(self, pieces: AsyncIterator[Any], clock: CallClock) -> Any | None:
         _, failure = _load()
@@ -166,7 +170,7 @@ class LiteLLMModel:
     def _refused(self, error: Exception) -> HostlerError:
         status = getattr(error, "status_code", None)
         if type(error).__name__ == "APIConnectionError":
-            return self._endpoint.unreachable(str(error))
+            return self._endpoint.unreachable(str(error), sent=True)
         if type(error).__name__ == "ContextWindowExceededError":
             return self._endpoint.refused(400, f"context_length_exceeded {error}")
         return self._endpoint.refused(status if isinstance(status, int) else 500, str(error))

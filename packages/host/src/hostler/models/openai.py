@@ -31,7 +31,7 @@ from hostler.models.limits import (
     MAX_CONNECTIONS,
     MAX_ERROR_BODY_BYTES,
 )
-from hostler.models.port import EmbedRequest, ModelRequest, RerankRequest, TokenCount
+from hostler.models.port import EmbedRequest, MayRepeat, ModelRequest, RerankRequest, TokenCount
 from hostler.models.provider_data import for_source
 from hostler.models.rerank import rerank_body, rerank_reply
 from hostler.models.retry import RetryLater, with_retries
@@ -100,7 +100,7 @@ class OpenAIModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         body = await self._body(request)
-        async with self._chat_answer(body, clock) as (_, exchange):
+        async with self._chat_answer(body, clock, request.may_repeat) as (_, exchange):
             data = await self._whole(exchange, clock)
         return read_answer(data, self._endpoint)
 
@@ -108,7 +108,7 @@ class OpenAIModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         body = await self._body(request) | {"stream": True, "stream_options": {"include_usage": True}}
-        async with self._chat_answer(body, clock) as (response, exchange):
+        async with self._chat_answer(body, clock, request.may_repeat) as (response, exchange):
             if response.headers.get("content-type", "").startswith("application/json"):
                 reply = read_answer(await self._whole(exchange, clock), self._endpoint)
                 if (chunk := _as_chunk(reply)) is not None:
@@ -134,7 +134,7 @@ class OpenAIModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         body = rerank_body(self._endpoint.model, request)
-        async with self._answer("rerank", body, clock) as (_, exchange):
+        async with self._answer("rerank", body, clock, request.may_repeat) as (_, exchange):
             data = await self._whole(exchange, clock)
         return rerank_reply(data, len(request.documents), request.top_k, self._endpoint)
 
@@ -142,7 +142,7 @@ class OpenAIModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         body = embed_body(self._endpoint.model, request, self._defaults)
-        async with self._answer("embeddings", body, clock) as (_, exchange):
+        async with self._answer("embeddings", body, clock, request.may_repeat) as (_, exchange):
             data = await self._whole(exchange, clock)
         return embed_reply(data, len(request.inputs), self._endpoint)
 
@@ -172,19 +172,20 @@ class OpenAIModel:
 
     @contextlib.asynccontextmanager
     async def _chat_answer(
-        self, body: dict[str, Any], clock: CallClock
+        self, body: dict[str, Any], clock: CallClock, may_repeat: MayRepeat | None
     ) -> AsyncIterator[tuple[httpx.Response, ExchangeTask]]:
         """Enter with the answer to a chat. Fields that the service refuses or requires are corrected."""
         async with contextlib.AsyncExitStack() as stack:
 
             async def ask(given: dict[str, Any]) -> tuple[httpx.Response, ExchangeTask]:
-                return await stack.enter_async_context(self._answer("chat/completions", given, clock))
+                answer = self._answer("chat/completions", given, clock, may_repeat)
+                return await stack.enter_async_context(answer)
 
             yield await self._dialect.ask(body, ask)
 
     @contextlib.asynccontextmanager
     async def _answer(
-        self, path: str, body: dict[str, Any], clock: CallClock
+        self, path: str, body: dict[str, Any], clock: CallClock, may_repeat: MayRepeat | None
     ) -> AsyncIterator[tuple[httpx.Response, ExchangeTask]]:
         """Enter with an answer of status 200, its body unread. Leaving early closes the connection.
 
@@ -192,7 +193,9 @@ class OpenAIModel:
         """
         url = self._base_url.copy_with(path=f"{self._base_url.path.rstrip('/')}/{path}")
         content = msgspec.json.encode(body)
-        response, exchange = await with_retries(lambda: self._try(url, content, clock), self._retries, clock)
+        response, exchange = await with_retries(
+            lambda: self._try(url, content, clock), self._retries, clock, may_repeat
+        )
         try:
             yield response, exchange
         finally:

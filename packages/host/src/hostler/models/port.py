@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from hostler_protocol.calls import EmbedReply, ModelChunk, ModelReply, RerankReply
 from hostler_protocol.content import ArtifactElement, FunctionSpec, ModelMessage
+from hostler_protocol.errors import HostlerError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,23 @@ ReadArtifact = Callable[[ArtifactElement], Awaitable[Attachment | None]]
 """Returns the content of an artifact, or None if it is gone or the run may not see it."""
 
 
+MayRepeat = Callable[[HostlerError], Awaitable[bool]]
+"""Asked before a request that ended with a temporary error is made again; False: the error stands."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """A request to a model. `deadline` in UTC epoch seconds; None: only the limits of the service apply."""
+    """A request to a model. `deadline` in UTC epoch seconds; None: only the limits of the service apply.
+
+    A provider that makes a request again asks `may_repeat` each time: it may be charged again.
+    """
 
     messages: Sequence[ModelMessage]
     tools: Sequence[FunctionSpec] = ()
     extra_args: dict[str, Any] = field(default_factory=dict)
     deadline: float | None = None
     read_artifact: ReadArtifact | None = None
+    may_repeat: MayRepeat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,7 @@ class RerankRequest:
     documents: Sequence[str]
     top_k: int | None = None
     deadline: float | None = None
+    may_repeat: MayRepeat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,7 @@ class EmbedRequest:
     inputs: Sequence[str | list[int]]
     dimensions: int | None = None
     deadline: float | None = None
+    may_repeat: MayRepeat | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hostler.models.call_timeouts import CallClock
+from hostler.models.port import MayRepeat
 from hostler.models.retry_policy import RetryPolicy
 from hostler_protocol.errors import HostlerError
 
@@ -24,7 +25,10 @@ class RetryLater:
 
 
 async def with_retries(
-    attempt: Callable[[], Awaitable[T | RetryLater]], policy: RetryPolicy, clock: CallClock
+    attempt: Callable[[], Awaitable[T | RetryLater]],
+    policy: RetryPolicy,
+    clock: CallClock,
+    may_repeat: MayRepeat | None = None,
 ) -> T:
     """Return the result of the first successful attempt; raise the error of the last one if none succeeds."""
     tries = 0
@@ -42,3 +46,5 @@ async def with_retries(
         if pause is None:
             raise outcome.error
         await asyncio.sleep(pause)
+        if may_repeat is not None and not await may_repeat(outcome.error):
+            raise outcome.error

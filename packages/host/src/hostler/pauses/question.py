@@ -16,7 +16,7 @@ from hostler.storage.port import Tx
 from hostler_protocol.calls import InteractionParams
 from hostler_protocol.errors import CancelledCallError, DeniedError, ExpiredError, HostlerError
 
-QuestionKind = Literal["approval", "client_tool", "question", "in_doubt"]
+QuestionKind = Literal["approval", "client_tool", "question", "in_doubt", "budget"]
 VerdictOutcome = Literal["approved", "denied", "answered", "expired", "cancelled", "happened", "not_happened"]
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from hostler.domain.approvers import ToolApprovalPolicy, rule_of
 from hostler.domain.pause_checks import check_calls
 from hostler.domain.pause_values import DecisionRequest, NewCall, PausedCall
+from hostler.domain.pauses import CallKind
+from hostler.domain.top_ups import Asked, schema_of
 from hostler.journal.call_records import effect_key_of
 from hostler.pauses.question import Question
 from hostler.tools.port import ToolService, present_tool
@@ -25,7 +29,9 @@ class Questions:
 
     async def call_of(self, question: Question) -> NewCall:
         """Return the call as it is shown. PayloadTooLargeError or InvalidArgumentError if it cannot be."""
-        if question.form is not None:
+        if question.kind == "budget":
+            call = NewCall(call_id=question.call_id, kind="budget", asked=_budget(question))
+        elif question.form is not None:
             call = NewCall(call_id=question.call_id, kind="question", asked=_form(question.form))
         else:
             key = None
@@ -63,7 +69,22 @@ _TITLES = {
     "approval": "May {} be called?",
     "client_tool": "{} is for the client to run",
     "in_doubt": "Did {} do its work?",
+    "budget": "May this run use more of its budget of {}?",
 }
+
+
+def _budget(question: Question) -> DecisionRequest:
+    policy, asked = question.rule or ToolApprovalPolicy(), msgspec.convert(question.parameters, Asked)
+    return DecisionRequest(
+        title=_TITLES["budget"].format(asked.budget.replace("_", " ")),
+        arguments=question.parameters,
+        description=question.reason,
+        args_schema=schema_of(asked.budget),
+        rule=rule_of(question.rule),
+        editable=policy.editable,
+        locked=policy.locked,
+        expires_in=policy.expires_in,
+    )
 
 
 def _form(form: InteractionParams) -> DecisionRequest:
@@ -78,14 +99,22 @@ def _form(form: InteractionParams) -> DecisionRequest:
     )
 
 
+_PENDING: dict[CallKind, PendingKind] = {
+    "approval": "approval",
+    "client_tool": "client_tool",
+    "question": "question",
+    "in_doubt": "question",
+    "budget": "approval",
+}
+
+
 def pending_of(call: NewCall | PausedCall) -> PendingCall:
-    """A call that waits, as `run.paused` shows it. One that is in doubt is a question."""
+    """A call that waits, as `run.paused` shows it: one in doubt as a question, more budget as an approval."""
     asked = call.asked
-    kind: PendingKind = "question" if call.kind == "in_doubt" else call.kind
     return PendingCall(
         tool_name=asked.tool_name or "",
         arguments=asked.arguments,
-        kind=kind,
+        kind=_PENDING[call.kind],
         title=asked.title,
         call_id=call.call_id,
         description=asked.description or asked.fallback_text,

@@ -26,9 +26,14 @@ from hostler.domain.pause_actions import (
 from hostler.domain.pause_checks import check_size
 from hostler.domain.pause_values import Pause, PausedCall
 from hostler.domain.pause_views import PauseView, view_of
-from hostler.domain.pauses import MAX_COMMENT_BYTES, MAX_IDEMPOTENCY_KEY_CHARS, MAX_RESULT_BYTES, PauseStatus
+from hostler.domain.pauses import (
+    MAX_COMMENT_BYTES,
+    MAX_IDEMPOTENCY_KEY_CHARS,
+    MAX_RESULT_BYTES,
+    PauseStatus,
+)
 from hostler.domain.tool_pins import PresentTool
-from hostler.pauses import transitions
+from hostler.pauses import budget_questions, transitions
 from hostler.pauses.transitions import Done
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import members, pause_calls, pause_votes, pauses, runs
@@ -84,6 +89,7 @@ class PauseService:
         self._tool = tool
         self._on_changed = on_changed
         self._on_cancelled = on_cancelled
+        self._look_now = asyncio.Event()
 
     # -- looking ----------------------------------------------------------------------------------
 
@@ -191,6 +197,8 @@ class PauseService:
             done, claimed = await self._write_and_claim(work, _queues)
         if not claimed:
             self._tell(done)
+        if done.added:
+            self.budget_added_to()
         return done
 
     # -- the clock --------------------------------------------------------------------------------
@@ -209,7 +217,7 @@ class PauseService:
             changed += moved
             if not moved:
                 break
-        return changed + await self._ask_again()
+        return changed + await self._ask_again() + await self._go_on_with_budgets()
 
     async def _ask_again(self) -> int:
         """Calls whose tool was gone and has come back are put to people again."""
@@ -223,6 +231,24 @@ class PauseService:
                 self._tell(done)
                 asked += 1
         return asked
+
+    async def _go_on_with_budgets(self) -> int:
+        """Calls that wait for a budget to which somebody added, also for another call, go on."""
+        changed, last = 0, None
+        while waiting := await self._db.read(partial(pause_calls.of_budgets, after=last)):
+            last = waiting[-1]
+            for call in waiting:
+                if not await self._db.read(partial(budget_questions.may_go_on, call=call)):
+                    continue
+                done = await self._db.write(partial(_budget_has_more, call))
+                if done is not None:
+                    self._tell(done)
+                    changed += 1
+        return changed
+
+    def budget_added_to(self) -> None:
+        """Look at once for calls that wait for a budget: somebody added to one."""
+        self._look_now.set()
 
     async def keep_swept(self, succeeded: Callable[[], None] = lambda: None) -> None:
         """Sweep whenever something is due. A worker of the host."""
@@ -238,7 +264,11 @@ class PauseService:
                 if not error.retryable:
                     raise
                 log.warning("pauses could not be swept: %s", error)
-            await asyncio.sleep(max(delay, SHORTEST_SWEEP_SECONDS))
+            await asyncio.sleep(SHORTEST_SWEEP_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(delay - SHORTEST_SWEEP_SECONDS, 0)):
+                    await self._look_now.wait()
+            self._look_now.clear()
 
     def _tell(self, done: Done) -> None:
         if done.changed:
@@ -326,6 +356,12 @@ def _page(
 def _tool_is_back(call: PausedCall, tool: PresentTool, tx: Tx) -> Done | None:
     with contextlib.suppress(NotFoundError):
         return transitions.tool_is_back(tx, call, tool)
+    return None
+
+
+def _budget_has_more(call: PausedCall, tx: Tx) -> Done | None:
+    with contextlib.suppress(NotFoundError):
+        return budget_questions.go_on_with_budget(tx, call)
     return None
 
 

@@ -13,6 +13,7 @@ from functools import partial
 import msgspec
 
 from hostler.domain.approvers import refusal
+from hostler.domain.budgets import account_key
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import (
     ActionAnswer,
@@ -26,8 +27,17 @@ from hostler.domain.pause_decisions import Check, PauseSnapshot, Step, already_d
 from hostler.domain.pause_values import CastVote, DecisionData, Pause, PausedCall, VoteWord, args_hash
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
 from hostler.domain.tool_pins import PresentTool
+from hostler.domain.top_ups import TopUp, approved, asked_in
 from hostler.storage.port import Tx
-from hostler.storage.stores import approval_rules, pause_calls, pause_votes, pauses, run_endings, run_notes
+from hostler.storage.stores import (
+    approval_rules,
+    budgets,
+    pause_calls,
+    pause_votes,
+    pauses,
+    run_endings,
+    run_notes,
+)
 from hostler.storage.stores.run_endings import RequestedEnd
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import NotFoundError
@@ -39,13 +49,14 @@ NO_ANSWER = "nobody answered in time"
 @dataclass(frozen=True, slots=True)
 class Done:
     """The result of a step. `changed`: whether anything was written about the pause; `asked`: active runs
-    that are to be stopped.
+    that are to be stopped; `added`: something was added to a budget, for which other calls may wait too.
     """
 
     pause: Pause
     changed: bool = True
     answer: ActionAnswer | None = None
     asked: tuple[RequestedEnd, ...] = ()
+    added: bool = False
 
 
 # -- deciding -------------------------------------------------------------------------------------------
@@ -82,7 +93,8 @@ def act(
     if request_key is not None:
         kept_answer = msgspec.json.encode(answer).decode()
         pause_votes.keep_request(tx, pause, caller, request_key, body_digest=body_digest, answer=kept_answer)
-    return Done(pause, changed=bool(steps), answer=answer)
+    added = any(step.call.kind == "budget" and step.decision == "approved" for step in steps)
+    return Done(pause, changed=bool(steps), answer=answer, added=added)
 
 
 def answered(tx: Tx, pause: Pause, caller: Caller, request_key: str, body_digest: str) -> ActionAnswer | None:
@@ -115,8 +127,20 @@ def _take(tx: Tx, run: Run, pause: Pause, step: Step, caller: Caller) -> None:
     pause_calls.decide(
         tx, pause, call, step.decision, cause=step.vote, actor=caller.subject, given=step.given
     )
+    if call.kind == "budget" and step.decision == "approved":
+        _add_to_budget(tx, pause, call, step, caller)
     if step.similar is not None and step.decision == "approved":
         _approve_ahead(tx, run, pause, call, step, caller)
+
+
+def _add_to_budget(tx: Tx, pause: Pause, call: PausedCall, step: Step, caller: Caller) -> None:
+    """Add to the account that has too little left what was approved."""
+    key = account_key(pause.workspace_id, asked_in(call).account)
+    if key is None:
+        raise RuntimeError(f"call {call.call_id} names no account")
+    top_up_id, comment = digest([pause.pause_id, call.call_id, call.revision]), step.given.comment
+    by = (caller.subject, caller.key_id)
+    budgets.top_up(tx, TopUp(key, top_up_id, approved(call), *by, comment, pause.run_id, pause.pause_id))
 
 
 def _approve_ahead(  # noqa: PLR0917

@@ -58,6 +58,14 @@ def _settled(
         return _doubtful(run, call)
     if call.decision != "approved":
         return _said(run, call)
+    if question.kind == "budget":  # what was approved is done: something was added
+        return Verdict(
+            "approved",
+            comment=call.given.comment,
+            decided_by=call.decided_by,
+            pause_id=call.pause_id,
+            settle=partial(_hand_over, run, call),
+        )
     if question.pin is not None and call.execution == "none" and _changed(tx, run, call, tools):
         return "waits"
     return Verdict(

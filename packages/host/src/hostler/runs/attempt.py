@@ -91,6 +91,7 @@ class Attempt:
         self._end.journal.close()
         try:
             await asyncio.shield(pump)
+            await self._stage.stop_time()
         finally:
             feed.close(run_id)
             if self._end.queued_again:  # results may have been written that the feed does not know
@@ -207,6 +208,9 @@ class StartingAttempt:
 
     def close(self) -> None:
         """Do nothing: nothing is under way."""
+
+    async def stop_time(self) -> None:
+        """Do nothing: no time was charged."""
 
     def _finish(self, status: RunStatus, code: RunFailure, reason: str) -> None:
         """Write the terminal result, unless the attempt has ended."""

@@ -47,6 +47,8 @@ class AttemptEnd:
     """Whether the run waits for another attempt."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the last item is committed, or never will be."""
+    settle: Callable[[Tx], None] = lambda _: None
+    """Settles what calls have reserved in budgets that get no outcome any more."""
     failure: BaseException | None = None
     """An unexpected error in the background; the attempt raises it."""
     look: LookAtEnd = lambda _tx, _run: lambda: None
@@ -80,6 +82,7 @@ class AttemptEnd:
         self, ending: Ending, entry: NewEntry, used: Callable[[], Used], tx: Tx, entries: Entries
     ) -> Moved | Fenced:
         usage, cost = used()
+        self.settle(tx)
         moved = finish(
             tx,
             self.run.run_id,
@@ -110,6 +113,7 @@ class AttemptEnd:
 
         def work(tx: Tx) -> Any:
             run, actor = self.run, self.host_id
+            self.settle(tx)
             return begin_after_loss(tx, run, settlement, actor=actor, used=used, crashed=crashed)
 
         self.journal.add(Item(move=self.journal.entries_first(work), last=True, done=self._requeued))
@@ -131,6 +135,7 @@ class AttemptEnd:
         published: list[StoredResult] = []
 
         def moved(tx: Tx) -> Moved | Fenced:
+            self.settle(tx)
             change, entries = work(tx)
             published[:] = [
                 StoredResult.of(self.run.run_id, sequence, entry.type, _bytes(entry.data))

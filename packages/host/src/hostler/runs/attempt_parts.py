@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 
 import msgspec
 
-from hostler.calls.budgets import RunBudget
+from hostler.calls.active_time import ActiveTime
+from hostler.calls.budgets import Freed, RunBudget
 from hostler.calls.gate import Gate, GatedRun
+from hostler.calls.needs import Needs
 from hostler.calls.run_tokens import RunTokens
 from hostler.calls.scope import CallScope
+from hostler.calls.spending import Spending
+from hostler.domain.budgets import Account
 from hostler.domain.clock import monotonic_clock
 from hostler.domain.result_sequence import ResultStream
 from hostler.domain.usage import Used
@@ -66,6 +71,10 @@ class AttemptServices:
     """Called in the transaction that ends a run."""
     assets: RunTokens = field(default_factory=RunTokens)
     """Tokens for services outside that runs work with."""
+    workspace_accounts: Callable[[str], Sequence[Account]] = lambda _: ()
+    """Returns the accounts of a workspace, as the installation limits them now."""
+    freed: Freed = field(default_factory=Freed)
+    """Wakes calls that wait until reservations are given back."""
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -77,6 +86,7 @@ class Parts(msgspec.Struct, frozen=True):
     end: AttemptEnd
     stream: ResultStream
     gated: GatedRun
+    spending: Spending
     meter: RunMeter
     scope: CallScope
     results: AttemptResults
@@ -130,14 +140,20 @@ def assemble(
         uploads=uploads,
         artifact_id=lambda: artifact_id_of(run.run_id, run.base_attempt, next(artifacts)),
     )
-    budget = RunBudget(services.db, run.workspace_id, prepared.accounts)
-    gated = GatedRun(
+    budget = RunBudget(
+        services.db,
+        run.workspace_id,
         run.run_id,
-        prepared.grant,
-        deadline_at=prepared.deadline_at,
-        budget=budget if prepared.accounts else None,
+        run.attempt,
+        prepared.accounts,
+        partial(services.workspace_accounts, run.workspace_id),
+        services.freed,
     )
-    meter = RunMeter(budget, Used(run.usage, run.cost), prepared.stream_state)
+    needs, time = Needs(budget, prepared.services.models), ActiveTime(budget)
+    spending = Spending(budget, needs, prepared.waiting, time, journal=end.journal)
+    end.settle = budget.settle_all
+    gated = GatedRun(run.run_id, prepared.grant, deadline_at=prepared.deadline_at, budget=spending)
+    meter = RunMeter(Used(run.usage, run.cost), prepared.stream_state)
     scope = prepared.scope(meter, uploads)
     results = AttemptResults(end, connection, gated, meter, scope, services.projector)
-    return Parts(run, prepared, connection, end, stream, gated, meter, scope, results)
+    return Parts(run, prepared, connection, end, stream, gated, spending, meter, scope, results)

@@ -16,6 +16,7 @@ import msgspec
 from hostler.calls.cursors import Cursors
 from hostler.calls.history import history_cursors
 from hostler.calls.scope import CallScope, Meter, Services
+from hostler.calls.spending import WaitingBefore
 from hostler.domain.agents import Recovery
 from hostler.domain.allowances import Allowance, Allowances
 from hostler.domain.budgets import Account
@@ -83,7 +84,9 @@ class PreparedAttempt(msgspec.Struct, frozen=True):
     """Artifacts uploaded by earlier attempts."""
     deadline_at: float | None
     accounts: tuple[Account, ...]
-    """The accounts that the attempt's calls are charged to."""
+    """The accounts that the attempt's calls are charged to, but for those of the workspace."""
+    waiting: WaitingBefore
+    """The calls that wait in the run's pause."""
     prompt: tuple[ModelMessage, ...]
     notes: tuple[str, ...]
     cause: str
@@ -184,6 +187,7 @@ class Preparer:
             uploads=origin.uploads,
             deadline_at=deadline_at,
             accounts=origin.accounts_with(run, grant),
+            waiting=past.waiting,
             prompt=configuration.prompt,
             notes=() if recording is not None else tuple(grant.notes) + _omitted(known.state),
             cause=past.cause,

@@ -13,7 +13,7 @@ from hostler.journal.call_records import used_by
 from hostler.journal.effects import had_effects
 from hostler.pauses.parking import begin_after_loss
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import agents, hosts, journal, pauses, runs
+from hostler.storage.stores import agents, budgets, hosts, journal, pauses, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import end_waiting
 from hostler.storage.stores.run_rows import Run, RunAttempt
@@ -81,6 +81,7 @@ def _settle(tx: Tx, run: Run, resumable: bool, lost: Used) -> None:
         undone=_is_undone(tx, current),
     )
     used = Used(current.usage, current.cost).and_also(*lost)
+    budgets.settle_run(tx, current.workspace_id, current.run_id)  # nobody knows what its calls used
     if settlement.goes_on:
         last = journal.page_backward(tx, current.run_id, current.position + 1, 1).items
         since = last[0].at if last else None

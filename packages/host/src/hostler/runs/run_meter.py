@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from hostler.calls.budgets import RunBudget
 from hostler.domain.outcomes import StreamState
 from hostler.domain.usage import Used, add_usage
 from hostler_protocol.content import Usage
 
 
 class RunMeter:
-    """Adds up the model calls of one attempt and charges them to the run's budget.
+    """Adds up the model calls of one attempt.
 
     `before`: usage and cost of earlier attempts. `reported`: the state of the attempt's result stream, which
     has the usage that the runner reports.
     """
 
-    def __init__(self, budget: RunBudget, before: Used, reported: StreamState) -> None:
-        self._budget = budget
+    def __init__(self, before: Used, reported: StreamState) -> None:
         self._before = before
         self._reported = reported
         self.usage: Usage | None = None
         self.cost = Decimal(before.cost or 0)
         self.measured = False
 
-    async def add(self, usage: Usage | None, cost: Decimal | None) -> None:
+    def add(self, usage: Usage | None, cost: Decimal | None) -> None:
         """Count one model call."""
         self.measured = True
         self.usage = add_usage(self.usage, usage)
         self.cost += cost or 0
-        await self._budget.spend(usage, cost)
 
     def used(self) -> Used:
         """Return what the host measured over all attempts; without a model call here, what was reported."""

@@ -15,6 +15,7 @@ from hostler.calls.executor import CallExecutor
 from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import PausedCall
 from hostler.domain.recovery import Settlement, settle
+from hostler.domain.reservations import BudgetExhausted
 from hostler.domain.result_sequence import Stop
 from hostler.domain.usage import Used
 from hostler.journal.resume import Resumption, read_answer
@@ -97,6 +98,10 @@ class RunningAttempt:
             confirm=parts.confirm_owned if services.db.shared else None,
             active=clock.active,
         )
+        spending = parts.spending
+        spending.held, spending.over = self._held_calls, self._over_budget
+        if spending.time is not None:
+            spending.time.over = self._time_over
         self._pauses = AttemptPauses(parts, self._calls, self._held_calls, services.explicit_pauses)
 
     def _ahead(self) -> SendAhead | None:
@@ -138,6 +143,8 @@ class RunningAttempt:
         )
         # an answer may take half a minute, an earlier attempt seconds to leave
         await self._clock.unless_cut_short(self._connection.start_run(params, self))
+        if self._parts.spending.time is not None:
+            self._parts.spending.time.start()
         self._clock.watch_idle(prepared.grant.idle_seconds, self._is_busy, self._idle_over)
 
     async def not_started(self, error: HostlerError) -> None:
@@ -161,6 +168,16 @@ class RunningAttempt:
             self._resumption.close()
         self._pauses.close()
         self._parts.gated.standing = "ended"
+        spending = self._parts.spending
+        spending.held, spending.over = None, lambda _: None
+        if spending.time is not None:
+            spending.time.close()
+
+    async def stop_time(self) -> None:
+        """Give back the time that was charged ahead."""
+        time = self._parts.spending.time
+        if time is not None:
+            await time.stop()
 
     def _used(self) -> Used:
         return self._parts.meter.used()
@@ -312,6 +329,18 @@ class RunningAttempt:
         """End the run, unless it has ended. A start that its plugin has not answered is given up."""
         if not self._end.ended:
             self._results.write(self._stream.stop(stop, reason))
+            self._clock.cut_short()
+
+    def _time_over(self, exhausted: BudgetExhausted) -> None:
+        if exhausted.account.terms.on_exceeded == "end":
+            self._over_budget(exhausted.sentence)
+
+    def _over_budget(self, reason: str) -> None:
+        """End the run by the terms of a budget."""
+        if self._end.goes_on:
+            self._stop_runner("budget.exceeded")
+            self._go_live()
+            self._results.write(self._stream.fail("budget.exceeded", reason))
             self._clock.cut_short()
 
     def _is_busy(self) -> bool:

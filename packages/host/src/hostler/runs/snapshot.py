@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from hostler.calls.spending import WaitingBefore
 from hostler.domain.agents import Agent
-from hostler.domain.budgets import Account, accounts_of, merge_accounts
+from hostler.domain.budgets import Account, Spender, accounts_of, merge_accounts
 from hostler.domain.child_runs import ParentBounds
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
@@ -16,12 +17,22 @@ from hostler.domain.grants import Grant, decode_grant, grant_for
 from hostler.domain.message_ids import MAX_MESSAGES_PER_RUN
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.scopes import scopes_for
+from hostler.domain.top_ups import asked_in
 from hostler.journal.effects import had_effects
 from hostler.journal.resume import RecordingReader, last_worked_at
 from hostler.pauses.explicit import OwnPause, own_pause
 from hostler.runs.debounce import whole
 from hostler.storage.port import Look, Tx
-from hostler.storage.stores import agents, artifacts, events, journal, runs, transcripts
+from hostler.storage.stores import (
+    agents,
+    artifacts,
+    events,
+    journal,
+    pause_calls,
+    pauses,
+    runs,
+    transcripts,
+)
 from hostler.storage.stores import run_sources as sources
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.events import StoredEvent
@@ -50,7 +61,7 @@ class Origin(msgspec.Struct, frozen=True):
 
     def accounts_with(self, run: Run, grant: Grant) -> tuple[Account, ...]:
         """Return the accounts that calls are charged to: its own and those of its parent runs."""
-        return merge_accounts([*accounts_of(run.run_id, run.agent_id, grant.budget), *self.above])
+        return merge_accounts([*accounts_of(_spender(run), grant.budget), *self.above])
 
 
 class ContextFacts(msgspec.Struct, frozen=True):
@@ -73,6 +84,8 @@ class Past(msgspec.Struct, frozen=True):
     """When an attempt last worked on the run (UTC epoch milliseconds), if it resumes from `own_pause`."""
     had_effects: bool = False
     """Whether an attempt since the runner's own pause had an effect."""
+    waiting: WaitingBefore = WaitingBefore()
+    """The calls that wait in the run's pause."""
 
 
 class AttemptFacts(NamedTuple):
@@ -139,6 +152,20 @@ def _past(tx: Tx, run: Run) -> Past:
         own_pause=own,
         last_worked_at=None if own is None else last_worked_at(tx, run.run_id, run.position + 1),
         had_effects=own is not None and goes_on and had_effects(tx, run.run_id, run.base_attempt),
+        waiting=_waiting(tx, run),
+    )
+
+
+def _waiting(tx: Tx, run: Run) -> WaitingBefore:
+    """Return the calls in the unsettled pause of a run that were not answered to its runner yet."""
+    pause = pauses.unsettled(tx, run.run_id)
+    if pause is None:
+        return WaitingBefore()
+    calls = [call for call in pause_calls.of_pause(tx, pause) if not call.handed_over]
+    asked = [asked_in(call) for call in calls if call.kind == "budget"]
+    return WaitingBefore(
+        for_budgets={one.call["id"]: one for one in asked},
+        counted=frozenset(call.call_id for call in calls if call.kind != "budget"),
     )
 
 
@@ -225,10 +252,26 @@ def _runs_above(tx: Tx, run: Run) -> list[Run]:
     return found
 
 
+def charged_accounts(tx: Tx, run: Run) -> tuple[Account, ...]:
+    """Return the accounts that a run's calls are charged to, but for those of its workspace."""
+    return merge_accounts(account for one in [run, *_runs_above(tx, run)] for account in _accounts(one))
+
+
 def _accounts(run: Run) -> list[Account]:
     if run.grant_json is None:
         return []
-    return accounts_of(run.run_id, run.agent_id, decode_grant(run.grant_json).budget)
+    return accounts_of(_spender(run), decode_grant(run.grant_json).budget)
+
+
+def _spender(run: Run) -> Spender:
+    return Spender(
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        agent_name=run.agent_name,
+        bot_id=run.bot_id,
+        conversation_id=run.conversation_id,
+        requester=run.requester,
+    )
 
 
 def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:

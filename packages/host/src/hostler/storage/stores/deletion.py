@@ -23,6 +23,7 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores import (
     artifacts,
     blobs,
+    budget_accounts,
     deletion_receipts,
     pause_retention,
     search_index,
@@ -85,6 +86,7 @@ async def delete_conversation(
     await erasure.later_journals([conversation_id])
     await blobs.collect(database, folder)
     await erasure.runs(conversation_id)
+    await database.write(lambda tx: budget_accounts.forget_conversation(tx, ws, conversation_id))
     await erasure.conversation_events(conversation_id)
     return await erasure.finish()
 

@@ -10,6 +10,7 @@ from hostler.domain.pause_values import DecisionData, NewCall, Pause, PausedCall
 from hostler.domain.pauses import (
     DECISIONS,
     EXECUTIONS,
+    MAX_CALLS,
     MAX_SWEPT_PAUSES,
     Decided,
     Execution,
@@ -45,6 +46,20 @@ def reserved(tx: Tx, run_id: str) -> list[PausedCall]:
 def changed(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[PausedCall]:
     """Return calls of all workspaces whose tool is gone."""
     return [call_of(row) for row in tx.all(_q.changed, limit=limit)]
+
+
+def refused_budgets(tx: Tx, run_id: str) -> list[PausedCall]:
+    """Return the calls of a run for which people did not add to a budget."""
+    return [call_of(row) for row in tx.all(_q.refused_budgets, run_id=run_id, limit=MAX_CALLS)]
+
+
+def of_budgets(tx: Tx, after: PausedCall | None = None, limit: int = MAX_SWEPT_PAUSES) -> list[PausedCall]:
+    """Return calls of all workspaces that wait for a budget, oldest first, after one of them."""
+    at, pause_id, call_id = (
+        (0, "", "") if after is None else (after.created_at, after.pause_id, after.call_id)
+    )
+    place = {"after_at": at, "after_pause": pause_id, "after_call": call_id}
+    return [call_of(row) for row in tx.all(_q.of_budgets, limit=limit, **place)]
 
 
 def insert(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, first_ordinal: int) -> None:

@@ -44,3 +44,13 @@ SELECT * FROM pause_calls WHERE run_id = :run_id AND execution = 'reserved' ORDE
 -- name: changed
 -- Calls of all workspaces that wait for their tool to come back: for the sweeper.
 SELECT * FROM pause_calls WHERE review = 'changed' ORDER BY pause_id, ordinal LIMIT :limit
+
+-- name: refused_budgets
+SELECT * FROM pause_calls WHERE run_id = :run_id AND kind = 'budget' AND decision IN ('denied', 'expired')
+ORDER BY decided_at DESC, ordinal LIMIT :limit
+
+-- name: of_budgets
+-- Calls of all workspaces that wait until a budget has enough left: for the sweeper.
+SELECT * FROM pause_calls WHERE kind = 'budget' AND decision = 'undecided'
+  AND (created_at, pause_id, call_id) > (:after_at, :after_pause, :after_call)
+ORDER BY created_at, pause_id, call_id LIMIT :limit

@@ -19,6 +19,7 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores import (
     artifacts,
     blobs,
+    budget_accounts,
     budgets,
     pause_retention,
     sessions,
@@ -68,7 +69,8 @@ async def collect(
 async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy) -> dict[str, int]:
     """Collect one workspace and return the numbers of deleted rows by kind."""
     now = await database.read(lambda tx: tx.now)
-    await until_nothing(database, lambda tx: budgets.sweep(tx, ws))  # counters, not reported
+    await until_nothing(database, lambda tx: budgets.settle_left_behind(tx, ws))
+    await until_nothing(database, lambda tx: budget_accounts.sweep(tx, ws))  # counters, not reported
     counts = {
         "artifacts": await until_nothing(database, lambda tx: _expired_artifacts(tx, ws)),
         "uploads": await until_nothing(database, lambda tx: _old_uploads(tx, ws)),
