@@ -7,6 +7,7 @@ import random
 from simulation.judges import (
     answers,
     attempts,
+    budgets,
     chains,
     charges,
     decisions,
@@ -53,6 +54,7 @@ from simulation.workloads import (
     strikes,
     webhooks,
 )
+from simulation.workloads import budgets as spenders
 from simulation.workloads import families as climbers
 from simulation.workloads import quotas as hoarders
 from simulation.workloads import runs as work
@@ -87,6 +89,7 @@ PLANNERS = (
     anchors.plan,
     climbers.plan,
     hoarders.plan,
+    spenders.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -104,6 +107,7 @@ HANDLERS: dict[str, Handler] = {
     **erasures.ACTIONS,
     **sealing.ACTIONS,
     **rights.ACTIONS,
+    **spenders.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant, leases.attend]
 _OTHERS = [
@@ -124,6 +128,7 @@ _OTHERS = [
     doubts.judge,
     paid.judge,
     charges.judge,
+    budgets.judge,
     families.judge,
     quotas.judge,
     notices.judge,

@@ -208,6 +208,12 @@ CALLS: dict[str, Count] = {
     "searches": _call("history.search"),
     "runs that look at runs": _call("run.events"),
     "children cancelled by their parent": _call("run.cancel"),
+    "calls of models that were reserved": _journal("kind = 'call' AND data LIKE '%\"reserved\":%'"),
+    "calls that waited for more of a budget": _calls("kind = 'budget'"),
+    "calls that went on with more of a budget": _calls("kind = 'budget' AND decision = 'approved'"),
+    "calls for which people added nothing": _calls("kind = 'budget' AND decision IN ('denied', 'expired')"),
+    "additions to budgets": _sql("SELECT count(*) FROM budget_top_ups"),
+    "runs ended by a budget": _runs("status_code = 'budget.exceeded'"),
     "calls refused by a budget": _journal("kind = 'refusal' AND data LIKE '%budget%'"),
     "calls refused by a rate": _journal(
         "kind = 'refusal' AND data LIKE '%\"rate_limited\"%' AND data NOT LIKE '%budget%'"

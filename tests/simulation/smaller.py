@@ -18,7 +18,7 @@ FIELDS = ("settings", "people", "plugins", "models", "pause_key", "anchors", "we
 SPARE = ("actor", "contents", "data", "delay")
 """What an action may have and need not."""
 AGENT_NEEDS = ("name", "runner", "scope")
-INNER_STEPS = ("together", "child", "leave")
+INNER_STEPS = ("together", "child", "leave", "kin")
 """Steps that hold steps, which could be taken one after the other instead."""
 CALL_STEPS = ("tool", "shop", "desk", "model", "stream", "calls", "file", "scopes", "store", "flow")
 """Steps in whose place a run may as well wait."""

@@ -21,6 +21,7 @@ from simulation.tampering import (
     standing,
     without,
 )
+from simulation.tamperings_budgets import BUDGETS
 from simulation.tamperings_families import FAMILIES
 from simulation.tamperings_left import LEFT
 from simulation.tamperings_lost import LOST
@@ -95,6 +96,7 @@ TAMPERINGS = [
     *LOST,
     *FAMILIES,
     *QUOTAS,
+    *BUDGETS,
     # -- attempts
     Tampering(
         "attempts._counts",

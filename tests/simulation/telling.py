@@ -134,6 +134,7 @@ STEPS = {
     "together": "at once",
     "child": "have a child run",
     "leave": "begin a child run",
+    "kin": "have a child run of its own",
     "overreach": "try to create runs that it must not",
     "deltas": "stream",
     "pull": "take steered messages",

@@ -104,11 +104,12 @@ def _decisions(life: Life) -> list[str]:
     facts = set(
         life.rows("SELECT target, json_extract(body, '$.call_id') FROM audit WHERE action = 'pause.vote'")
     )
-    # one that was approved ahead meanwhile: the same decision again changes nothing
+    # one that was approved ahead, or whose budget was added to, meanwhile: the same again changes nothing
     facts |= set(
         life.rows(
             "SELECT target, json_extract(body, '$.call_id') FROM audit WHERE action = 'pause.call.approved'"
-            " AND json_extract(body, '$.cause') = 'a standing approval'"
+            " AND json_extract(body, '$.cause') IN ('a standing approval', 'its budget was added to',"
+            " 'a new day has begun')"
         )
     )
     return [

@@ -56,6 +56,9 @@ ROWS = {
     "a delivery that is leased": "SELECT delivery_id FROM deliveries WHERE status <> 'pending'"
     " AND lease_token IS NOT NULL",
     "a request that was never answered": "SELECT key FROM idempotency WHERE status = 0",
+    "a reservation of a call that is over": "SELECT reservation_id FROM budget_reservations",
+    "something reserved in a budget": "SELECT owner_id FROM budget_use"
+    " WHERE reserved_tokens <> 0 OR reserved_cost <> 0",
     "a blob that counts no reference, and since when": "SELECT sha256 FROM blobs WHERE refs < 0"
     " OR (refs = 0 AND unreferenced_at IS NULL)",
 }

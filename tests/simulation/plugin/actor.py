@@ -15,6 +15,7 @@ The input's text is a JSON list of steps; the first item of a step says which:
     listen COUNT SECONDS  do so several times, with a wait before each
     child STEPS           create a child run and wait for its end
     leave STEPS           create a child run, and go on
+    kin STEPS             create a child run of the purse's own, and wait for its end
     overreach BELOW       try to create runs that must not be created; BELOW: from a child too
     stubborn SECONDS      wait, and ignore a cancellation meanwhile
     fail                  fail the run
@@ -58,6 +59,7 @@ ANSWERED = frozenset(
         "listen",
         "child",
         "leave",
+        "kin",
         "overreach",
         "model",
         "stream",
@@ -236,6 +238,10 @@ class Work:
 
     async def child(self, steps: list[Any]) -> Any:
         child = await self.ctx.runs.create("child", json.dumps(steps), wait=60)
+        return {"status": child.status}
+
+    async def kin(self, steps: list[Any]) -> Any:
+        child = await self.ctx.runs.create("purse.kin", json.dumps(steps), wait=60)
         return {"status": child.status}
 
     async def overreach(self, below: bool) -> Any:

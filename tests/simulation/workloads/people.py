@@ -274,7 +274,7 @@ class Person:
         kind: Literal["deny", "approve"] = "deny" if deny else "approve"
         edited = None
         if not deny and call.editable and call.proposed_args is None and self._does("edit", call):
-            edited = {"text": f"{call.args['text']} edited"}
+            edited = _edited(call)
         return PauseAction(call_id=call.call_id, type=kind, args_hash=call.args_hash, edited_args=edited)
 
     def _may_approve_ahead(self, pause: PauseView, call: CallView, action: PauseAction) -> bool:
@@ -333,7 +333,7 @@ class Person:
                 "a decision on an unknown call",
             ),
         ]
-        if call.kind == "approval":
+        if call.kind in ("approval", "budget"):
             bad = PauseAction(call_id=call.call_id, type="approve", args_hash="0" * len(call.args_hash))
             wrong.append((pause.revision, bad, "an approval of other arguments"))
             wrong.append(
@@ -375,6 +375,13 @@ class Person:
 
     def _wrong(self, text: str) -> None:
         self.life.outside.note("wrong", text=text)
+
+
+def _edited(call: CallView) -> dict[str, Any]:
+    if call.kind == "budget":  # the same for each run that asks of the same account
+        ((what, amount),) = call.args["top_up"].items()
+        return {**call.args, "top_up": {what: amount * 3}}
+    return {"text": f"{call.args['text']} edited"}
 
 
 async def attend(life: Life) -> None:
