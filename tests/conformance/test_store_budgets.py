@@ -23,6 +23,8 @@ from hostler_protocol.errors import CancelledCallError, RateLimitedError, Unauth
 from support.databases import read, write
 from support.run_rows import new
 
+pytestmark = pytest.mark.gate("budgets")
+
 CALL = Need()
 
 

@@ -21,6 +21,8 @@ from support.server_process import PLUGINS, HostProcess, config_file
 from support.two_hosts import LEASE, LOOKS
 from support.wire_client import LOST, ask
 
+pytestmark = pytest.mark.gate("budgets")
+
 CAP = Decimal(1)
 CHILDREN = 64
 QUESTIONS = 4

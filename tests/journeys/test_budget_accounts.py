@@ -28,6 +28,8 @@ from support.model_answers import Answer
 from support.model_server import ModelServer
 from support.stepping import WORKSPACE, Ended, Stage, Steps, stage, within
 
+pytestmark = pytest.mark.gate("budgets")
+
 TELL = ["tell"]
 
 

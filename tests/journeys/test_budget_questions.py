@@ -20,6 +20,8 @@ from support.model_server import ModelServer
 from support.shop import ADMIN, decide, decision, parked, person, waiting
 from support.stepping import WORKSPACE, Latch, Stage, Steps, stage, within
 
+pytestmark = pytest.mark.gate("budgets")
+
 RESUMABLE: dict[str, Any] = {"runner": "resumable"}
 TELL = ["tell"]
 

@@ -19,7 +19,6 @@ from support.stepping import Stage, Steps, stage, within
 pytestmark = pytest.mark.gate("child-runs")
 
 
-
 def budget(**limits: float) -> dict[str, Any]:
     return {"resource_policy": {"budget": limits}}
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
-from hostler.calls.gate import Gate, GatedRun
+from hostler.calls.gate import CallToCharge, Gate, GatedRun
 from hostler.domain.agents import Rate
-from hostler.domain.budgets import Account, AccountLimits, BudgetExhausted
+from hostler.domain.budgets import Account, AccountLimits
 from hostler.domain.granted_resources import ResourceCatalog
 from hostler.domain.grants import OPEN_CALLS, REMOTE_WORKER_CALLS, STATE_CALLS, STORAGE_CALLS, Grant
+from hostler.domain.reservations import BudgetExhausted
 from hostler.domain.token_bucket import TokenBucket
 from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import HostlerError
@@ -106,7 +107,7 @@ def gated(grant: Grant | None = None, **fields: Any) -> GatedRun:
 class Exhausted:
     """A budget with nothing left."""
 
-    async def take(self, *, spends: bool) -> None:
+    async def take(self, charged: CallToCharge) -> None:
         account = Account("run", "r1", AccountLimits(calls=0))
         raise BudgetExhausted(account, "calls", 0, None).error
 

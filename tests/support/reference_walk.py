@@ -202,11 +202,13 @@ IN_ROUTES: dict[str, Bound] = {
         for name in (
             *("run_id", "event_id", "conversation_id", "thread_id", "artifact_id", "pause_id", "call_id"),
             *("delivery_id", "key_id", "member_id", "actor_id", "bot_id", "agent", "run", "call"),
+            "budget_id",
         )
     },
     "name": Bound("agent, secret or entry", f"{WORKSPACE}; entries take `installation`"),
     "webhook": Bound("webhook", WORKSPACE),
     "session_id": Bound("session", OWN),
+    "workspace_id": Bound("workspace", f"{WORKSPACE}; another one takes `installation`"),
     "workspace": Bound("workspace", "memberships of the person who signs in"),
     "plugin": Bound("plugin", SHARED),
     "runner_id": Bound("runner", SHARED),
@@ -227,7 +229,7 @@ ROUTE_TEXT = frozenset(
     {
         *("actor_type", "artifact_type", "code", "dead", "dry_run", "error", "event_type", "existing"),
         *("expires_at", "force", "iss", "limit", "lines", "outcome", "problem", "prune", "q", "role"),
-        *("sha256", "since", "state", "status", "until", "wait"),
+        *("sha256", "since", "span", "state", "status", "until", "wait"),
     }
 )
 """Parameters that are no names of things: numbers, choices, times and texts."""

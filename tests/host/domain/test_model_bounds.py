@@ -29,6 +29,8 @@ from hostler_protocol.content import (
 )
 from hostler_protocol.errors import InvalidArgumentError
 
+pytestmark = pytest.mark.gate("budgets")
+
 MODEL = ModelEntry(id="m")
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hostler.domain.budgets import Account, AccountLimits, Names
 from hostler.domain.reservations import Need
 from hostler.storage.port import Tx
 from hostler.storage.stores import budgets
 from hostler.storage.stores.budgets import Charge
 from support.http_host import OTHER, WORKSPACE, serving
+
+pytestmark = pytest.mark.gate("budgets")
 
 
 def charged(workspace: str, *accounts: Account, calls: int = 1) -> Any:
