@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 
 DAY_SECONDS = 86_400.0
 RETRY_SECONDS = 60.0
+LEARN_SECONDS = 6.0
+"""Other hosts of a database look for changes every two seconds: they know a new master key before anything is
+under it alone."""
 DONE = "content is sealed"
 """The name under which the database notes that nothing plain is left."""
 Phase = Literal["off", "waiting", "sealing", "done"]
@@ -55,6 +58,8 @@ class SealingUpkeep:
         while True:
             self._sealing.changed.clear()
             wait = DAY_SECONDS
+            if self._database.shared:
+                await asyncio.sleep(LEARN_SECONDS)
             try:
                 await self.look()
             except StorageError as error:
