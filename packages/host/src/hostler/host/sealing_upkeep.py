@@ -52,6 +52,7 @@ class SealingUpkeep:
         self._blobs = blobs
         self._sealing = sealing
         self.progress = SealingProgress()
+        self._looked = False
 
     async def keep(self, succeeded: Callable[[], None]) -> None:
         """Work until cancelled."""
@@ -61,7 +62,8 @@ class SealingUpkeep:
             if self._database.shared:
                 await asyncio.sleep(LEARN_SECONDS)
             try:
-                await self.look()
+                if not await self.look():
+                    wait = RETRY_SECONDS  # what was put into the clear just before may be named only now
             except StorageError as error:
                 log.warning("upkeep of encryption at rest failed, and is tried again: %s", error.message)
                 wait = RETRY_SECONDS
@@ -71,20 +73,25 @@ class SealingUpkeep:
                 async with asyncio.timeout(wait):
                     await self._sealing.changed.wait()
 
-    async def look(self) -> None:
-        """Do what is due. StorageError: the rest is done the next time."""
+    async def look(self) -> bool:
+        """Do what is due; return whether nothing is left that was stored in the clear.
+
+        StorageError: the rest is done the next time.
+        """
         eraser = self._sealing.eraser
         if eraser is None:
             self.progress.phase = "off" if self._sealing.problem is None else "waiting"
-            return
+            self._looked = False
+            return True
         self.progress.phase = "sealing"
         rewrapped = await eraser.rewrap()
         if rewrapped:
             self.progress.rewrapped += rewrapped
             log.info("%d keys of workspaces are now under the current master key", rewrapped)
-        await self._seal_old()
+        is_done = await self._seal_old()
         await self._erase_unused(eraser)
         self.progress.phase = "done"
+        return is_done
 
     async def _erase_unused(self, eraser: Eraser) -> None:
         """Destroy the keys of data that retention deleted, or whose deletion was interrupted."""
@@ -92,9 +99,10 @@ class SealingUpkeep:
         if await eraser.erase() is not None:
             log.info("erased: %d data keys, and every older erasure key", destroyed)
 
-    async def _seal_old(self) -> None:
+    async def _seal_old(self) -> bool:
+        """Seal what is in the clear; return whether it was looked for twice, the second time in vain."""
         if await self._database.read(lambda tx: installation.find(tx, DONE)) is not None:
-            return
+            return True
         self.progress.sealed_rows += (rows := await old_rows.seal_rows(self._database))
         blobs = 0
         if isinstance(self._blobs.keys, SealedBlobKeys):
@@ -102,9 +110,11 @@ class SealingUpkeep:
         self.progress.sealed_blobs += blobs
         if rows or blobs:
             log.info("sealed what was stored before: %d rows, %d files", rows, blobs)
-        if not await self._database.read(old_rows.count_plain):
-            # another host that still stores plain content would have to be of an older version
-            await self._database.write(lambda tx: installation.add(tx, DONE, b"1"))
+        looked, self._looked = self._looked, True
+        if rows or blobs or not looked:
+            return False
+        await self._database.write(lambda tx: installation.add(tx, DONE, b"1"))
+        return True
 
     async def problems(self) -> list[ConfigProblem]:
         """Return what an operator should know: rows from before that are not sealed yet."""

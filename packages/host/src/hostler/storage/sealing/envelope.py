@@ -63,7 +63,7 @@ class DataKey:
         )
         sealed = nonce + self._opened().encrypt(nonce, data, label)
         if isinstance(plain, str):
-            return MARK + self.key_id + base64.b64encode(sealed).decode("ascii")
+            return f"{MARK}{self.key_id}{binascii.b2a_base64(sealed, newline=False).decode('ascii')}"
         return BYTES_MARK + self.key_id.encode("ascii") + sealed
 
     def open(self, label: bytes, sealed: str | bytes) -> str | bytes:
@@ -72,7 +72,7 @@ class DataKey:
 
         try:
             if isinstance(sealed, str):
-                data = base64.b64decode(sealed[_TEXT_HEAD:], validate=True)
+                data = binascii.a2b_base64(sealed[_TEXT_HEAD:], strict_mode=True)
             else:
                 data = sealed[_BYTES_HEAD:]
             plain = self._opened().decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], label)

@@ -9,7 +9,8 @@ number in each transaction; in between all of them open. After an interruption `
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -23,6 +24,10 @@ from hostler.storage.stores import installation
 
 STEP_KEYS = 200
 """Keys of one transaction: it takes a few milliseconds."""
+CLAIM = "erasing"
+"""The name under which a shared database notes until when a host has the right to erase."""
+CLAIM_MS = 60_000
+CLAIM_POLL_SECONDS = 0.2
 ERASURE_KEY = "erasure key"
 """The name under which the database notes which erasure key is the current one."""
 BUCKETS = ("event", "run", "journal", "pause", "item", "artifact", "upload", "state", "storage", "answer")
@@ -69,7 +74,7 @@ class Eraser:
         Return the id of the new erasure key. Once this returned, no copy of the database from before opens
         what the destroyed keys sealed. StorageError if the erasure key cannot be written: ask again.
         """
-        async with self._turn:
+        async with self._turn, self._claimed():
             if not await self._is_due():
                 return None
             await asyncio.to_thread(self._erasure_key.begin)
@@ -94,6 +99,19 @@ class Eraser:
             after = rows[-1].key_id
             done += sum(row.changed for row in rows)
         return done
+
+    @contextlib.asynccontextmanager
+    async def _claimed(self) -> AsyncIterator[None]:
+        """Keep other hosts on the database from erasing, and wait for one that does."""
+        if not self._database.shared:
+            yield
+            return
+        while not await self._write(_claim):  # noqa: ASYNC110  another host tells nobody that it is through
+            await asyncio.sleep(CLAIM_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            await self._database.write(lambda tx: installation.remove(tx, CLAIM))
 
     async def _is_due(self) -> bool:
         is_begun = len(self._erasure_key.ring().ids) > 1
@@ -165,9 +183,17 @@ def _next_groups(tx: Tx, ws: str, after: str) -> list[str]:
     return [row["key_id"] for row in rows]
 
 
+def _claim(tx: SealingTx) -> bool:
+    """Take or renew the right to erase, unless another host has it."""
+    until = (tx.now + CLAIM_MS).to_bytes(8)
+    return tx.run(_q.claim, name=CLAIM, until=until, now=tx.now.to_bytes(8)) == 1
+
+
 def _move_children(tx: SealingTx, sealer: Sealer, retired: Row) -> int:
     """Wrap the next keys below a retired key with its successor, and return their number; destroy it at 0."""
     key_id = retired["key_id"]
+    if sealer.shared:
+        installation.put(tx, CLAIM, (tx.now + CLAIM_MS).to_bytes(8))
     if tx.one(_q.held_alone, key_id=key_id) is None:
         return 0
     rows = tx.all(_q.below, parent_id=key_id, after="", limit=STEP_KEYS)

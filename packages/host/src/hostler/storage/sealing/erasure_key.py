@@ -2,8 +2,8 @@
 
 It wraps the keys of all workspaces, under the master key. What an erasure destroys is still in old copies
 of the database, wrapped by keys that only the old erasure key opens; once that is gone they are noise. The
-key is in one file, or in copies of it on several disks. While an erasure replaces it, a file has two lines:
-the new key first.
+key is in one file, or in copies of it on several disks. While an erasure replaces it, a file has several
+lines, the new key first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from hostler_protocol.errors import StorageError
 
 FILE_NAME = "erasure.key"
 KEY_BYTES = 32
+MAX_KEYS = 16
+"""Keys in a file: one more after each erasure that was interrupted."""
 MAX_FILE_BYTES = 4096
 _HINT = "it opens all content of this installation: put it back from its copy"
 
@@ -59,9 +61,12 @@ class ErasureKey:
             self._write([new_key()])
 
     def begin(self) -> None:
-        """Put a new key before the present one; both open. A key that was begun before is used again."""
+        """Put a new key before the present ones; all open.
+
+        Those of an erasure that was interrupted wrap keys in copies from since then, and are replaced too.
+        """
         keys = self._read()
-        if len(keys) == 1:
+        if len(keys) < MAX_KEYS:
             self._write([new_key(), *keys])
         self._ring = None
 

@@ -45,6 +45,11 @@ SELECT workspace_id, conversation_id FROM pauses WHERE workspace_id = :workspace
 -- Which erasure key wraps new keys of workspaces; held, so that none is wrapped by one that is being replaced.
 SELECT value FROM installation WHERE name = 'erasure key' [postgres FOR SHARE]
 
+-- name: claim
+-- No row, while another host has the right to erase.
+INSERT INTO installation (name, value) VALUES (:name, :until)
+ON CONFLICT (name) DO UPDATE SET value = :until WHERE installation.value < :now
+
 -- name: any
 -- Whether this installation ever sealed anything.
 SELECT 1 AS found FROM sealing_keys LIMIT 1

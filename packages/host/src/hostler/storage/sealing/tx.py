@@ -49,6 +49,9 @@ class SealingTx(SessionTx):
 
     def committed(self) -> None:
         """Keep the keys that were opened and made in memory."""
+        if not self._writes:
+            # a snapshot may be older than the end of a key: nothing new may be sealed with what it found
+            self.change.named.clear()
         self._sealer.keep(self.change)
 
     # -- statements -----------------------------------------------------------------------------------------
