@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from hostler.cli.database import StorageLocation, open_storage, sync_folder
 from hostler.cli.terminal import err
 from hostler.host.lock import maintenance
-from hostler_protocol._base import Lenient
+from hostler_protocol._base import DECODE_ERRORS, Lenient
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
 FORMAT = 1
 NOTE_NAME = "backup.json"
 CHUNK_BYTES = 1024 * 1024
+MAX_NOTE_BYTES = 64 * 1024
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -149,12 +153,13 @@ async def _take_keys(copy: Path, later: Path) -> None:
 
 def _read_note(source: Path) -> BackupNote:
     try:
-        found = msgspec.json.decode((source / NOTE_NAME).read_bytes(), type=BackupNote)
+        with _open_file(source / NOTE_NAME) as file:
+            found = msgspec.json.decode(file.read(MAX_NOTE_BYTES), type=BackupNote)
     except FileNotFoundError:
         raise InvalidArgumentError(
             f"{source} is not a backup, as it has no {NOTE_NAME}: name a folder that `hostler backup` wrote"
         ) from None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *DECODE_ERRORS) as error:
         raise StorageError(f"{source / NOTE_NAME} cannot be read: {error}") from error
     if found.format != FORMAT:
         raise InvalidArgumentError(
@@ -204,13 +209,22 @@ def _blobs(root: Path) -> Iterator[Path]:
 def _copy_durably(source: Path, target: Path) -> str:
     """Copy a file, sync it, and return the SHA-256 of the copied bytes."""
     digest = hashlib.sha256()
-    with source.open("rb") as reader, target.open("wb") as writer:
+    with _open_file(source) as reader, target.open("wb") as writer:
         while chunk := reader.read(CHUNK_BYTES):
             digest.update(chunk)
             writer.write(chunk)
         writer.flush()
         os.fsync(writer.fileno())
     return digest.hexdigest()
+
+
+def _open_file(path: Path) -> IO[bytes]:
+    """Open a file to read. OSError for links and for what is no file, which may never end or answer."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "this is no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def _write_durably(path: Path, content: bytes) -> None:

@@ -26,6 +26,7 @@ from hostler.models.provider_data import (
 from hostler_protocol._base import Lenient
 from hostler_protocol.calls import ModelDelta, ModelReply, ToolCallDelta
 from hostler_protocol.content import FunctionCall, ModelMessage, ProviderData, ToolCall, Usage
+from hostler_protocol.limits import MAX_INTEGER
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.encode
@@ -235,13 +236,22 @@ def _usage_of(usage: ChatUsage | None) -> Usage | None:
         return None
     prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
     cached = prompt.cached_tokens if prompt else None
-    total = usage.total_tokens
-    if total is None and usage.prompt_tokens is not None and usage.completion_tokens is not None:
-        total = usage.prompt_tokens + usage.completion_tokens
+    given, made = _count(usage.prompt_tokens), _count(usage.completion_tokens)
+    total = _count(usage.total_tokens)
+    if total is None and given is not None and made is not None:
+        total = _count(given + made)
     return Usage(
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens,
+        input_tokens=given,
+        output_tokens=made,
         total_tokens=total,
-        cached_tokens=usage.prompt_cache_hit_tokens if cached is None else cached,
-        reasoning_tokens=completion.reasoning_tokens if completion else None,
+        cached_tokens=_count(usage.prompt_cache_hit_tokens if cached is None else cached),
+        reasoning_tokens=_count(completion.reasoning_tokens if completion else None),
     )
+
+
+def _count(tokens: int | None) -> int | None:
+    """Return a service's number of tokens as one that can be summed; below 0 it is unknown.
+
+    A negative number would give back what a budget has counted.
+    """
+    return None if tokens is None or tokens < 0 else min(tokens, MAX_INTEGER)

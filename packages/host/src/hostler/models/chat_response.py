@@ -11,7 +11,7 @@ import msgspec
 
 from hostler.models.chat_accumulator import ChatAccumulator, ChatUsage
 from hostler.models.errors import ModelEndpoint
-from hostler.models.limits import MAX_SSE_EVENT_BYTES, MAX_STREAM_BYTES
+from hostler.models.limits import MAX_BYTES_WITHOUT_EVENT, MAX_SSE_EVENT_BYTES, MAX_STREAM_BYTES
 from hostler.models.sse import SseError, SseParser
 from hostler_protocol._base import DECODE_ERRORS, Lenient
 from hostler_protocol.calls import ModelChunk, ModelReply
@@ -50,6 +50,8 @@ class ChatStream:
         self._events = SseParser(MAX_SSE_EVENT_BYTES)
         self._whole = ChatAccumulator(endpoint)
         self._bytes = 0
+        self._idle_bytes = 0
+        """Since the last event."""
         self._finish_reason: str | None = None
         self._usage: ChatUsage | None = None
         self.done = False
@@ -63,11 +65,15 @@ class ChatStream:
     def receive(self, data: bytes) -> list[ModelChunk]:
         """Return the chunks that these bytes complete. ModelAnswerError, or the reported error."""
         self._bytes += len(data)
+        self._idle_bytes += len(data)
         if self._bytes > MAX_STREAM_BYTES:
             raise self._endpoint.too_large(MAX_STREAM_BYTES)
+        if self._idle_bytes > MAX_BYTES_WITHOUT_EVENT:
+            raise self._endpoint.malformed(f"{self._idle_bytes:,} bytes came without an event")
         chunks = []
         try:
             for event in self._events.receive(data):
+                self._idle_bytes = 0
                 if self.done:
                     break
                 if event.data.strip() == "[DONE]":

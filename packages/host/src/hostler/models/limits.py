@@ -30,6 +30,8 @@ MAX_STREAM_BYTES = 256 * MIB
 """All bytes of a streamed answer: framing takes about 300 bytes per token."""
 MAX_SSE_EVENT_BYTES = 4 * MIB
 """One server-sent event."""
+MAX_BYTES_WITHOUT_EVENT = 8 * MIB
+"""What a stream may send before its next event is complete: keep-alive comments take a few bytes a minute."""
 MAX_ERROR_BODY_BYTES = 64 * KIB
 """The part of an error's body that is read."""
 MAX_ERROR_CHARS = 500

@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 
 import httpx
@@ -37,6 +38,7 @@ from hostler.models.rerank import rerank_body, rerank_reply
 from hostler.models.retry import RetryLater, with_retries
 from hostler.models.retry_policy import RETRIED_STATUSES, RetryPolicy, retry_after
 from hostler.models.token_counts import count_tokens
+from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.calls import (
     EmbedReply,
     ModelChunk,
@@ -93,6 +95,9 @@ class OpenAIModel:
             verify=_tls(),
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=MAX_CONNECTIONS),
+            cookies=CookieJar(
+                DefaultCookiePolicy(allowed_domains=[])
+            ),  # none: they would link all workspaces
             trust_env=not _is_loopback(self._base_url.host),  # a proxy cannot reach this machine's loopback
         )
 
@@ -311,7 +316,7 @@ def _error_message(body: bytes) -> str:
     text = body.decode("utf-8", "replace")
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return text
     error = value.get("error", value) if isinstance(value, dict) else value
     if not isinstance(error, dict):

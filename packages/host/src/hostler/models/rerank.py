@@ -9,7 +9,7 @@ import msgspec
 
 from hostler.models.errors import ModelEndpoint
 from hostler.models.port import RerankRequest
-from hostler_protocol._base import Lenient
+from hostler_protocol._base import DECODE_ERRORS, Lenient
 from hostler_protocol.calls import RerankItem, RerankReply
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import MAX_RERANK_DOCUMENTS
@@ -45,7 +45,7 @@ def rerank_reply(body: bytes, documents: int, top_k: int | None, endpoint: Model
     """Return the ranking, best first. ModelAnswerError if the answer is malformed."""
     try:
         answer = _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise endpoint.malformed(f"rerank: {error}") from error
     if isinstance(answer, list):
         found: list[_Item] | None = answer

@@ -30,7 +30,7 @@ class BrokenAnswerError(httpx2.StreamError):
 
 
 class McpTransport(httpx2.AsyncBaseTransport):
-    """Sends requests that `guard` permits. Event streams may exceed `max_bytes`."""
+    """Sends requests that `guard` permits. Event streams may exceed `max_bytes`; cookies are not kept."""
 
     def __init__(self, guard: Guard, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -51,7 +51,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         limit = None if _is(found, _EVENTS) else self._max_bytes
         return httpx2.Response(
             found.status_code,
-            headers=found.headers,
+            headers=[(name, value) for name, value in found.headers.multi_items() if name != "set-cookie"],
             stream=_Body(found.stream, limit),
             extensions=found.extensions,
         )

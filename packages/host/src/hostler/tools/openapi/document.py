@@ -94,6 +94,8 @@ def _parsed(data: bytes) -> Any:
             return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
         except RecursionError:
             raise DocumentError("it is nested too deep") from None
+        except UnicodeDecodeError as error:
+            raise DocumentError(f"it is no UTF-8: {error.reason} at byte {error.start}") from None
         except msgspec.DecodeError as error:
             if len(data) > MAX_YAML_BYTES:
                 raise DocumentError(f"it is no JSON: {error}") from None
