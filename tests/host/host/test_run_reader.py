@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +40,24 @@ async def test_who_waits_gets_what_is_read_later(tmp_path: Path, text: str, stat
 async def test_who_waits_for_a_run_that_ends_here_costs_no_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads: list[str] = []
-    record = RunReader.record
+    reads: Counter[str] = Counter()
 
-    async def counted(reader: RunReader, workspace_id: str, run_id: str) -> Any:
-        reads.append(run_id)
-        return await record(reader, workspace_id, run_id)
+    def count(method: str) -> None:
+        read = getattr(RunReader, method)
 
-    monkeypatch.setattr(RunReader, "record", counted)
+        async def counted(*arguments: Any) -> Any:
+            reads[method] += 1
+            return await read(*arguments)
+
+        monkeypatch.setattr(RunReader, method, counted)
+
+    count("record")
+    count("_results")
     async with within(), serving(tmp_path) as served:
         for _ in range(TRIES):
             await served.say("say 1")
-        assert len(reads) < TRIES
+    assert reads["record"] < TRIES
+    assert reads["_results"] == 0, "the attempt's results are awaited from its launch on"
 
 
 async def test_several_who_wait_get_the_same_and_one_who_waits_later_reads_it(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ class Attempt:
         """`ahead`: facts that were read with the claim of the run."""
         self.run = run
         self._services = services
+        # before it is executed: who has just accepted its event watches it, and need not read the journal
+        services.feed.open(run.run_id, run.sequence)
         journal = RunLog(services.db, services.feed, run.run_id, run.attempt, run.member)
         self._end = AttemptEnd(run, services.host_id, journal, look=services.look_at_end)
         self._clock = AttemptClock()
