@@ -123,7 +123,7 @@ async def test_no_answer_has_a_secret_of_the_configuration(tmp_path: Path) -> No
             before = read.marks
             assert (await read("GET", f"/v1/config{path}")).status_code == 200
             assert read.marks > before, path
-        changed = {"models": [model(api_key="another")], "agents": [agent(config={"key": "another"})]}
+        changed = {"models": [model(api_key="sk-changed")], "agents": [agent(config={"key": "sk-changed"})]}
         changes = (await read("POST", "/v1/config", changed)).json()["changes"]
         told = {one["kind"]: one for one in changes if one["change"] == "changed"}
         assert told["model"]["before"] == told["model"]["after"] == model(api_key="***")

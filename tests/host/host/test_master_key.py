@@ -7,6 +7,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hostler.domain.model_entries import ModelEntry
@@ -16,6 +17,7 @@ from hostler.host.host import Host
 from hostler.secrets.key_ring import KeyRing, KeyRingError, new_key
 from hostler.storage.port import Query, Tx
 from hostler.storage.stores import settings
+from support.every_row import everything
 
 pytestmark = pytest.mark.gate("master-key")
 
@@ -106,3 +108,26 @@ async def test_an_entry_that_this_version_cannot_read_locks(tmp_path: Path) -> N
             ids(host)
         with pytest.raises(SealedError, match="does not fit this version"):
             host.configurator.vault.new_key("p")
+
+
+async def test_what_is_applied_together_with_its_first_master_key_is_sealed_at_once(
+    tmp_path: Path, database_url: str
+) -> None:
+    """If the key cannot be read nothing is stored; once it is removed, new ones are in the clear."""
+    first, config = tmp_path / "first", ConfigFile(models=[ModelEntry(id="m", api_key="sk-written-out")])
+    first.write_text(KEY.hex())
+    async with opened(tmp_path / "data", database_url) as host:
+        away = msgspec.structs.replace(config, master_key=[f"file:{tmp_path / 'away'}"])
+        with pytest.raises(KeyRingError, match="the file cannot be read"):
+            await host.apply(away, actor="t")
+        assert (await host.export()).models == []
+        both = msgspec.structs.replace(config, master_key=[f"file:{first}"])
+        assert (await host.apply(both, actor="t")).problems == []
+        assert "sk-written-out" not in await host.db.read(everything)
+        assert host.models.get("m").entry.api_key == "sk-written-out"
+        again = await host.apply(both, actor="t")
+        assert {change.change for change in again.changes} == {"unchanged"}
+        removed = await host.apply(config, actor="t", prune=True)
+        assert [one.name for one in removed.problems if one.kind == "model"] == ["m"], "it stays sealed"
+        await host.apply(ConfigFile(models=[ModelEntry(id="n", api_key="sk-another")]), actor="t")
+        assert "sk-another" in await host.db.read(everything)

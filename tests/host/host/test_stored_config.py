@@ -81,7 +81,10 @@ async def test_garbage_of_every_kind_is_reported_and_can_be_replaced_and_removed
         with pytest.raises(StorageError, match="does not fit this version"):
             await host.db.read(lambda tx: agents.find(tx, WS, "bad"))
         mended = ConfigFile(models=[ModelEntry(id="main", api_key="k")], agents=[agent("bad")])
-        await host.apply(mended, actor="t")
+        with pytest.raises(StorageError, match="master key cannot be read"):
+            await host.apply(mended, actor="t")
+        keyless = ConfigFile(models=[ModelEntry(id="main")], agents=[agent("bad")])
+        await host.apply(keyless, actor="t")
         left = {(one.kind, one.name) for one in await host.problems()}
         assert not {("model", "main"), ("agent", "bad")} & left
         diff = await host.apply(mended, actor="t", prune=True)

@@ -30,13 +30,16 @@ from hostler.domain.webhooks import (
     signature,
     wait_seconds,
 )
+from hostler.host.secret_store import SecretStore
 from hostler.host.webhooks import WebhookSender
+from hostler.secrets.key_ring import KeyRing, LiveKeyRing, new_key
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import notices
+from hostler.storage.stores import audit, notices
 from hostler.storage.stores import settings as stored_settings
 from hostler.storage.stores.notices import ClaimedDelivery, WebhookDelivery
 from support.databases import TEST_SECONDS, write
+from support.listening import Asked
 from support.receiver import Receiver
 
 pytestmark = pytest.mark.gate("webhook-secrets")
@@ -364,3 +367,47 @@ def test_waits_grow_spread_and_end(attempts: int, random: float, asked: float | 
 def test_a_signature_is_the_same_wherever_it_is_computed() -> None:
     expected = "b253639bcd705ed1cda3073f66104f16988bd40272584dea7d0d345ae93e61cc"
     assert signature("s", 1, b"{}") == f"v1={expected}"
+
+
+async def test_a_delivery_is_signed_with_the_stored_secret_of_its_moment(database: SqlDatabase) -> None:
+    """Also where it is tried again; without its secret nothing is sent, and it is said why."""
+    ring = LiveKeyRing()
+    ring.replace(KeyRing([new_key()]))
+    store = SecretStore(database, WS, ring, lambda *_: {})
+    await store.set(WS, "installation", "hook", SECRET, "test")
+    async with Receiver() as receiver:
+        receiver.answers = ["500"]
+        webhook = Webhook(name="hook", url=receiver.url, secret="secret://hook", network=["127.0.0.1"])
+        entry = msgspec.to_builtins(webhook)
+        await database.write(lambda tx: stored_settings.put(tx, WS, "webhook", "hook", entry))
+        await database.write(opened)
+        async with webhook_sender(database, resolve=store.own.resolve):
+            assert is_signed(await receiver.request(), SECRET)
+            await store.set(WS, "installation", "hook", "another one", "test")
+            assert is_signed(await receiver.request(), "another one")
+            await only_delivery(database, lambda one: one.status == "delivered")
+            await store.note_uses()
+            uses = await database.read(lambda tx: audit.page(tx, WS))
+            assert [fact.body for fact in uses if fact.action == "secret.used"] == [
+                {"owner": "installation", "version": version, "by": "webhook hook"} for version in (2, 1)
+            ]
+            await store.remove(WS, "installation", "hook", "test", force=True)
+            await database.write(lambda tx: opened(tx, replace(PAUSE, pause_id="p2")))
+            async with asyncio.timeout(TEST_SECONDS):
+                while not (found := await waiting(database)):
+                    await asyncio.sleep(0.01)
+            assert "there is no such secret of the installation" in str(found)
+            assert len(receiver.requests) == 2
+            await store.set(WS, "installation", "hook", SECRET, "test")
+            assert is_signed(await receiver.request(), SECRET)
+
+
+async def waiting(database: SqlDatabase) -> list[WebhookDelivery]:
+    found = await database.read(lambda tx: notices.deliveries(tx, WS))
+    return [one for one in found if one.status == "pending" and "secret" in str(one)]
+
+
+def is_signed(request: Asked, secret: str) -> bool:
+    stamp = int(request.headers["hostler-timestamp"])
+    signed = hmac.new(secret.encode(), b"%d.%b" % (stamp, request.body), hashlib.sha256).hexdigest()
+    return request.headers["hostler-signature"] == f"v1={signed}"

@@ -29,6 +29,7 @@ INSTALLATION_WIDE = {
     "deferred.next_due": "the worker tries the events of every workspace again",
     "deferred.count_all": "a metric of the whole host",
     "hosts.lost": "recovery looks at the runs of every workspace",
+    "agents.all_versions": "secrets that are written out in any agent are sealed",
     "api_keys.remote_plugins": "a starting host waits for its remote plugins",
     "members.of_subject": "all workspaces of the person who signs in, by the provider's word",
     "members.invitations": "the same, by the address that the provider has verified",

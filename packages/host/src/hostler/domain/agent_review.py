@@ -19,7 +19,7 @@ from hostler.domain.ingest import is_event_type
 from hostler.domain.inventory import Inventory
 from hostler.domain.keys import check_depth
 from hostler.domain.name_patterns import matches
-from hostler.domain.secret_refs import is_reference, looks_like_reference, reference_mistake
+from hostler.domain.secret_refs import is_reference, is_sealed, looks_like_reference, reference_mistake
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.manifest import AgentRunnerManifest, FormItem
 
@@ -94,6 +94,8 @@ def _unpriced(name: str, policy: ResourcePolicy, inventory: Inventory) -> Mistak
 
 
 def _unreadable(value: Any, inventory: Inventory) -> str | None:
+    if is_sealed(value):
+        return inventory.unreadable(value)
     if not isinstance(value, str) or not is_reference(value) or reference_mistake(value) is not None:
         return None
     return inventory.unreadable(value)

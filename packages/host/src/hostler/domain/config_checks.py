@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 
 from hostler.domain.config_mistakes import Mistake, key_place, nearest
-from hostler.domain.secret_refs import is_reference
+from hostler.domain.secret_refs import is_reference, is_sealed
 from hostler.domain.suggestions import MAX_LISTED, did_you_mean
 from hostler.domain.type_fit import fit
 from hostler_protocol.content import ModelMessage
@@ -210,6 +210,12 @@ _TYPE_CHECKS: dict[FormItemType, Callable[[Any], bool]] = {
 
 def _item_mistakes(item: FormItem, value: Any) -> Iterator[Mistake]:
     """Yield the mistakes in one value; places are relative to the item."""
+    if is_sealed(value):
+        if item.kind != "secret":
+            yield Mistake(
+                "", f"a secret is stored here, but the form wants {_WANTED[item.kind]}: write it again"
+            )
+        return  # longer than the secret, which was checked before it was sealed
     check = _TYPE_CHECKS.get(item.kind)
     if item.kind == "prompt-editor" and isinstance(value, list):
         yield from fit(value, list[ModelMessage])[1]

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from hostler.domain.config_checks import SELECTORS, TIMEOUT_KEY, chosen, config_mistakes, with_defaults
-from hostler.domain.secret_refs import is_reference
+from hostler.domain.secret_refs import is_reference, is_sealed
 from hostler_protocol.content import ModelMessage
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import DEFAULT_TIMEOUT_SECONDS
@@ -49,27 +49,28 @@ class Configuration:
     """A checked configuration.
 
     `values` go to the runner, after `with_secrets` has filled in the resolved secrets; `secrets` maps names
-    of items to their references. `shown` may be stored and displayed: it has the references, but no secrets
-    that were written out.
+    of items to their references, `sealed` to secrets that were written out and are sealed. `shown` may be
+    stored and displayed: it has the references, but no secrets that were written out.
     """
 
     values: dict[str, Any]
     shown: dict[str, Any]
     selected: Selection = Selection()
     secrets: dict[str, str] = field(default_factory=dict)
+    sealed: dict[str, str] = field(default_factory=dict)
     prompt: tuple[ModelMessage, ...] = ()
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
 
     @property
     def written_out(self) -> Iterator[str]:
-        """The secrets that are written out."""
+        """The secrets that are written out and not sealed."""
         for name, value in self.shown.items():
-            if value == HIDDEN and isinstance(self.values[name], str):
+            if value == HIDDEN and isinstance(self.values[name], str) and name not in self.sealed:
                 yield self.values[name]
 
     def with_secrets(self, resolved: Mapping[str, str]) -> dict[str, Any]:
-        """Return the values with each reference replaced by its secret; `resolved` is keyed by item name."""
-        return self.values | {name: resolved[name] for name in self.secrets}
+        """Return the values with each secret in its place; `resolved` is keyed by item name."""
+        return self.values | {name: resolved[name] for name in (*self.secrets, *self.sealed)}
 
 
 def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configuration:
@@ -91,6 +92,7 @@ def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configur
         shown={name: HIDDEN if name in hidden and value else value for name, value in values.items()},
         selected=_selection(form, values),
         secrets=secrets,
+        sealed={name: value for name, value in stored.items() if name in hidden and is_sealed(value)},
         prompt=_prompt(form, values),
         timeout_seconds=_timeout(values),
     )

@@ -163,7 +163,9 @@ def _check_url(entry: McpEntry, url: str) -> None:
     if parts.username or parts.password:
         raise InvalidArgumentError("url holds a user or a password: give them as token or headers")
     if entry.token is not None and not is_reference(entry.token):
-        raise InvalidArgumentError("token is no reference: write env:NAME or file:PATH, since it is stored")
+        raise InvalidArgumentError(
+            "token is no reference: write env:NAME, file:PATH or secret://NAME, since it is stored"
+        )
     for name, value in entry.headers.items():
         if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS or name.lower().startswith("mcp-"):
             raise InvalidArgumentError(f"headers: {name!r:.80} is no header that can be set")

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hostler.domain.name_patterns import best_match, matches
+from hostler.domain.secret_refs import is_reference
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import KIB, MAX_TOOL_RESULT_BYTES
@@ -17,7 +18,6 @@ from hostler_protocol.manifest import ToolEffect
 OpenApiApproval = Literal["never", "required"]
 OpenApiEffect = Literal["default", "pure", "idempotent"]
 """Without `reconcilable`: such a service cannot be asked for the outcome of a call."""
-_REFERENCES = ("env:", "file:")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _EFFECT_OF_METHOD: dict[str, ToolEffect] = {
     "get": "pure",
@@ -118,9 +118,10 @@ def _check(entry: OpenApiEntry) -> None:
         if url is not None:
             _check_url(what, url)
     for scheme, secret in entry.auth.items():
-        if not secret.startswith(_REFERENCES):
+        if not is_reference(secret):
             raise InvalidArgumentError(
-                f"auth: {scheme[:100]!r} is no reference: write env:NAME or file:PATH, since it is stored"
+                f"auth: {scheme[:100]!r} is no reference: write env:NAME, file:PATH or secret://NAME, since "
+                "it is stored"
             )
     approval = {} if isinstance(entry.approval, str) else entry.approval
     for pattern in (*(entry.allow or []), *entry.deny, *approval, *entry.effects):

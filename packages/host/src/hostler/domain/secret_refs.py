@@ -15,6 +15,9 @@ STORED = "secret://"
 SECRET_PREFIXES = ("env:", "file:", STORED)
 """Prefixes: `env:NAME`, `file:PATH`, `secret://NAME`. Any other text is the secret itself."""
 
+SEALED = "hostler-sealed:"
+"""The prefix of a secret that was written out and is stored sealed. Only the host writes such a text."""
+
 _VARIABLE = re.compile(r"[^\s=\x00]+")
 _STORED_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ORDINARY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -27,6 +30,11 @@ _LIKE_A_REFERENCE = re.compile(
 def is_reference(value: Any) -> bool:
     """Whether a value is a reference to a secret."""
     return isinstance(value, str) and value.startswith(SECRET_PREFIXES)
+
+
+def is_sealed(value: Any) -> bool:
+    """Whether a stored value is a secret that was written out and is sealed (`secrets.written`)."""
+    return isinstance(value, str) and value.startswith(SEALED)
 
 
 def reference_names(config: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,6 +27,7 @@ from hostler.host.config_diff import Entries, changes_of, must_be_named, must_be
 from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read_entry, with_entry
 from hostler.host.config_file import ConfigSource
 from hostler.host.config_review import Reviewer, names_in
+from hostler.host.entry_sealing import EntrySealing
 from hostler.host.identity_providers import IdentityProviders
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
 from hostler.host.master_key import MasterKey
@@ -96,6 +98,7 @@ class Configurator:
         allowances: Allowances | None = None,
         master_key: MasterKey | None = None,
         secrets: SecretStore | None = None,
+        entry_sealing: EntrySealing | None = None,
         on_secrets: Callable[[Collection[str]], None] = lambda _: None,
         providers: IdentityProviders | None = None,
     ) -> None:
@@ -112,12 +115,17 @@ class Configurator:
         self._allowances = allowances or Allowances(workspace_id)
         self._master_key = master_key or MasterKey(db)
         self._secrets = secrets or SecretStore(db, workspace_id, self._master_key.key_ring, secret_users)
+        self.entry_sealing = entry_sealing or EntrySealing(
+            db, workspace_id, self._master_key.key_ring, supervisor.catalog.form_of
+        )
         self._secrets.on_changed = self._secrets_changed
         self._on_secrets = on_secrets
         self._config = ConfigFile()
         """The configuration that is active."""
         self._providers = providers or IdentityProviders()
-        self.reviewer = Reviewer(tools, skills, inventories, self._secrets.own)
+        self.reviewer = Reviewer(
+            tools, skills, inventories, self._secrets.own, partial(self.entry_sealing.opened, workspace_id)
+        )
         self._plugins: frozenset[str] = frozenset()
         """The plugins that entries gave to the supervisor."""
         self._applying = asyncio.Lock()
@@ -158,10 +166,17 @@ class Configurator:
         return without_secrets(entry, self._supervisor.catalog.form_of)
 
     def complete_agent(
-        self, spec: AgentSpec, stored: AgentSpec | None, *, same_config: bool
+        self, spec: AgentSpec, stored: AgentSpec | None, workspace_id: str, *, same_config: bool
     ) -> tuple[AgentSpec, list[Mistake]]:
         """Return an agent with its stored secrets, and the mistakes. See `written_secrets.complete_agent`."""
-        return complete_agent(spec, stored, self._supervisor.catalog.form_of, same_config=same_config)
+        forms = self._supervisor.catalog.form_of
+        return complete_agent(
+            spec,
+            stored,
+            forms,
+            kept=partial(self.entry_sealing.kept, workspace_id),
+            same_config=same_config,
+        )
 
     async def entries(self) -> Entries:
         """Return the stored entries, and those that cannot be read."""
@@ -188,11 +203,14 @@ class Configurator:
         async with self._applying:
             try:
                 stored = await self._read()
+                await self.entry_sealing.know([*stored.config.models, *stored.config.agents])
                 config, source = self._with_stored_secrets(config, stored.config, source)
                 review = await self.reviewer.review(
                     config, stored, source, dry_run=dry_run, prune=prune, seconds=discovery_seconds
                 )
                 review.refuse()
+                if not dry_run:
+                    config = await self._with_sealed(config, stored.config, prune=prune)
                 known = await asyncio.to_thread(stored_by_name, stored)
                 changes = changes_of(stored, known, config, review.plugins, prune=prune, shown=self.shown)
                 refuse_too_many(changes)
@@ -201,6 +219,7 @@ class Configurator:
                 new = NewConfig(config, review.plugins, changes)
                 guard(new)
                 await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
+                self.entry_sealing.note_stored([*config.models, *config.agents])
                 await self._activate()
                 await self._record_pins(new)
                 return ConfigDiff(changes=changes, applied=True, problems=list(self.problems))
@@ -249,9 +268,11 @@ class Configurator:
     ) -> tuple[ConfigFile, ConfigSource | None]:
         """Fill in the stored secrets of entries that were read without them, and add the mistakes."""
         models, specs = {model.id: model for model in stored.models}, {one.name: one for one in stored.agents}
-        new_models = [complete_model(model, models.get(model.id)) for model in config.models]
+        kept = partial(self.entry_sealing.kept, self._workspace)
+        new_models = [complete_model(model, models.get(model.id), kept) for model in config.models]
         new_agents = [
-            self.complete_agent(spec, specs.get(spec.name), same_config=False) for spec in config.agents
+            self.complete_agent(spec, specs.get(spec.name), self._workspace, same_config=False)
+            for spec in config.agents
         ]
         whole = source or ConfigSource(names=names_in(config))
         mistakes = [
@@ -267,6 +288,22 @@ class Configurator:
             return config, source
         return config, dataclasses.replace(whole, mistakes=(*whole.mistakes, *mistakes))
 
+    async def _with_sealed(self, config: ConfigFile, stored: ConfigFile, *, prune: bool) -> ConfigFile:
+        """Seal the secrets that are written out, under the master key that there will be.
+
+        KeyRingError if that cannot be read.
+        """
+        models, specs = {model.id: model for model in stored.models}, {one.name: one for one in stored.agents}
+        sealing, ws = self.entry_sealing, self._workspace
+        if prune or (config.master_key and config.master_key != stored.master_key):
+            sealing = sealing.under(await self._master_key.opened(config.master_key))
+        sealed = sealing.sealed
+        return msgspec.structs.replace(
+            config,
+            models=[await sealed(ws, model, models.get(model.id)) for model in config.models],
+            agents=[await sealed(ws, spec, specs.get(spec.name)) for spec in config.agents],
+        )
+
     async def _read(self) -> StoredConfig:
         return await self._db.read(lambda tx: read_config(tx, self._workspace))
 
@@ -281,6 +318,7 @@ class Configurator:
         self._allowances.replace(stored.workspaces)
         problems = [*stored.problems, *await self._master_key.configure(stored)]
         self._config = config
+        await self.entry_sealing.load()
         changed = await self._secrets.load()  # by other hosts, or the master key has
         model_problems = await self._serve_models()
         problems += model_problems
@@ -315,10 +353,10 @@ class Configurator:
             self._inventories.unusable_models = _by_name(model_problems)
 
     async def _serve_models(self) -> list[ConfigProblem]:
-        models, wrong = usable_catalog(
-            self._config.models, self._model_providers, resolve=self._secrets.own.read
-        )
+        opened, closed = self.entry_sealing.usable_models(self._config.models)
+        models, wrong = usable_catalog(opened, self._model_providers, resolve=self._secrets.own.read)
         await self._models.replace(models)
+        wrong |= closed
         return [ConfigProblem(kind="model", name=name, problem=why) for name, why in wrong.items()]
 
     async def _secrets_changed(self, names: Collection[str]) -> None:

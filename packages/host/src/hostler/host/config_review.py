@@ -34,6 +34,7 @@ from hostler.models.catalog import model_mistakes
 from hostler.pauses.encryption import vault_mistake
 from hostler.plugins.source import Folder
 from hostler.secrets.key_ring import key_ring_mistake
+from hostler.secrets.resolver import SecretUnreadableError
 from hostler.secrets.stored import StoredSecrets
 from hostler.tools.skills.service import Skills
 from hostler_protocol.errors import InvalidArgumentError
@@ -84,6 +85,8 @@ class Reviewer:
     skills: Skills | None
     inventories: Inventories | None
     secrets: StoredSecrets = field(default_factory=StoredSecrets)
+    opened: Callable[[ModelEntry], ModelEntry] | None = None
+    """Returns a model with its key in the clear. SecretUnreadableError."""
 
     async def review(
         self,
@@ -141,7 +144,7 @@ class Reviewer:
                 if (misnamed := name_mistake(name, MAX_NAME_CHARS)) is not None:
                     yield kind, number, name, None, Mistake("", misnamed)
         for number, model in enumerate(config.models):
-            for mistake in model_mistakes(model, self.secrets.read):
+            for mistake in self._model_mistakes(model):
                 yield "model", number, model.id, model, mistake
         for number, entry in enumerate(config.tools):
             for mistake in self.tool_mistakes(entry) if entry_mistake(entry) is None else ():
@@ -151,6 +154,12 @@ class Reviewer:
         if error is not None:
             yield "retention", None, POLICY, config.retention, Mistake("", error.removeprefix("retention: "))
         yield from _key_mistakes(config)
+
+    def _model_mistakes(self, model: ModelEntry) -> list[Mistake]:
+        try:
+            return model_mistakes(model if self.opened is None else self.opened(model), self.secrets.read)
+        except SecretUnreadableError as error:
+            return [Mistake("", error.message, "warning")]
 
     def tool_mistakes(self, entry: ToolEntry) -> list[Mistake]:
         """Return the mistakes of an entry of `tools`."""

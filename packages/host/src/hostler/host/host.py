@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -73,6 +74,7 @@ class Host:
         self.moved_secrets = MovedSecrets(
             parts.db,
             parts.secrets,
+            parts.entry_sealing,
             parts.supervisor.catalog.form_of,
             parts.configurator.load,
             parts.event_router.changed,
@@ -186,15 +188,22 @@ class Host:
 
     async def _keep_secrets(self, succeeded: Callable[[], None]) -> None:
         """Follow changes of secrets and keys, and audit uses. A worker."""
+        loop, used = asyncio.get_running_loop(), asyncio.Event()
+        self.secrets.own.on_use = lambda: _wake(loop, used)
         while True:
-            await asyncio.sleep(CONFIGURATION_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CONFIGURATION_SECONDS):
+                    await used.wait()
+            used.clear()
             try:
                 if self.db.shared:
                     await self.secrets.follow()
                 await self.secrets.note_uses()
                 await self.secrets.rewrap()
+                await self.configurator.entry_sealing.keep()
             except StorageError as error:
                 log.warning("the stored secrets cannot be read now: %s", error.message)
+                await asyncio.sleep(CONFIGURATION_SECONDS)  # whatever is used meanwhile
                 continue
             succeeded()
 
@@ -327,6 +336,12 @@ async def _open_cursors(settings: Settings, db: SqlDatabase) -> Cursors:
     check_database(settings.data_dir, settings.database, identity)
     note_database(settings.data_dir, settings.database, identity)
     return Cursors(key)
+
+
+def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    """Set an event of the loop, from any thread."""
+    with contextlib.suppress(RuntimeError):  # the loop is closed: the host ends, and has audited what it knew
+        loop.call_soon_threadsafe(event.set)
 
 
 async def _close(name: str, close: Callable[[], Awaitable[None] | None]) -> None:

@@ -13,7 +13,7 @@ from hostler.domain.allowances import Allowances
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory, PluginFacts
 from hostler.domain.model_entries import ModelEntry
-from hostler.domain.secret_refs import stored_name
+from hostler.domain.secret_refs import is_sealed, stored_name
 from hostler.domain.skills import skill_tool
 from hostler.domain.tool_entries import ToolEntry, tool_names
 from hostler.host.bundled import shipped_runner, shipped_runners
@@ -26,6 +26,7 @@ from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.secrets.resolver import unreadable_secret
 from hostler.secrets.stored import missing_secret
+from hostler.secrets.written import WrittenSecrets
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import agents as agent_store
 from hostler.storage.stores import api_keys
@@ -60,6 +61,7 @@ class Inventories:
     """Whether the host keeps plugins and tool servers running; a passive host starts few of them."""
     knowledge: KnowledgeService | None = None
     secrets: SecretStore | None = None
+    written: WrittenSecrets | None = None
     config: ConfigFile = field(default_factory=ConfigFile)
     """The active configuration."""
     unusable_models: Mapping[str, str] = field(default_factory=dict)
@@ -204,7 +206,7 @@ class Inventories:
             unusable_skills={name: problem for name, problem in skills.items() if problem is not None},
             knowledge_bases=list(offered),
             agents=agents,
-            unreadable=partial(_unreadable, secrets),
+            unreadable=partial(_unreadable, secrets, self.written),
             allowances=allowances,
         )
 
@@ -291,8 +293,15 @@ class _Tools:
             self.names |= dict.fromkeys(names, f"{entry.kind}:{entry.name}")
 
 
-def _unreadable(stored: Mapping[str, str | None], reference: str) -> str | None:
-    """Return why an agent cannot get the secret behind a reference. `stored`: name -> why it cannot."""
+def _unreadable(
+    stored: Mapping[str, str | None], written: WrittenSecrets | None, reference: str
+) -> str | None:
+    """Return why an agent cannot get the secret behind a reference, or one that is sealed.
+
+    `stored`: name -> why it cannot.
+    """
+    if is_sealed(reference):
+        return None if written is None else written.why_closed(reference)
     name = stored_name(reference)
     if name is None:
         return unreadable_secret(reference)

@@ -14,7 +14,7 @@ from hostler.secrets.key_command import PREFIX, named
 from hostler.secrets.key_ring import KeyRingError, LiveKeyRing, Locked, open_key_ring
 from hostler.storage.port import Database, Tx
 from hostler.storage.sealing.tx import workspace_key_uses
-from hostler.storage.stores import secrets
+from hostler.storage.stores import secrets, written_keys
 from hostler_protocol.errors import InvalidArgumentError
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 KEY_USES: Mapping[str, Callable[[Tx], Mapping[str, int]]] = {
     "secrets": secrets.key_uses,
     "keys of content": workspace_key_uses,
+    "keys of written-out secrets": written_keys.key_uses,
 }
 """What is wrapped by master keys: its name -> how many of it are under each key, by the key's id."""
 
@@ -86,6 +87,16 @@ class MasterKey:
         self.key_ring.replace(ring)
         return []
 
+    @staticmethod
+    async def opened(references: Sequence[str]) -> LiveKeyRing:
+        """Return the ring of references that are not in effect yet."""
+        ring = LiveKeyRing()
+        try:
+            ring.replace(await asyncio.to_thread(open_key_ring, references))
+        except InvalidArgumentError as error:
+            ring.replace(Locked(error.message.removeprefix("master_key: ")))
+        return ring
+
     async def keys(self) -> list[KeyStatus]:
         """Return the keys that are configured, the current one first, and others that are still in use.
 
@@ -109,18 +120,30 @@ class MasterKey:
         return keys + [KeyStatus(key_id, None, False, uses[key_id]) for key_id in sorted(uses)]
 
     async def problems(self) -> list[ConfigProblem]:
-        """Return the keys that are in use and not configured."""
+        """Return the keys that are in use and not configured, and older ones that must stay configured."""
         if self.key_ring.locked is not None:
             return []  # that is a problem already
-        missing = [key for key in await self.keys() if key.reference is None]
-        return [
+        keys = await self.keys()
+        older = [
+            ConfigProblem(
+                kind="master_key",
+                name=POLICY,
+                problem=f"{amount(key)} are still under the older key {key.key_id} ({key.reference}): "
+                "leave it in `master_key` until nothing is; a running host moves them within seconds",
+                severity="warning",
+            )
+            for key in keys
+            if key.reference is not None and not key.is_current and key.uses
+        ]
+        return older + [
             ConfigProblem(
                 kind="master_key",
                 name=POLICY,
                 problem=f"{amount(key)} cannot be opened: they are "
                 f"under key {key.key_id}, which is not configured; add it to `master_key`",
             )
-            for key in missing
+            for key in keys
+            if key.reference is None
         ]
 
 

@@ -14,8 +14,10 @@ from hostler.domain.model_entries import ModelEntry
 from hostler.domain.stored_secrets import reference_to
 from hostler.domain.type_fit import convert
 from hostler.domain.written_secrets import Forms, is_written_out, without_secrets
+from hostler.host.entry_sealing import EntrySealing, T
 from hostler.host.secret_store import SecretStore
 from hostler.host.stored_config import plain
+from hostler.secrets.resolver import SecretUnreadableError
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import agents, audit, installation, settings
 from hostler.storage.stores.secrets import SecretFacts
@@ -40,6 +42,7 @@ class MovedSecrets:
 
     db: Database
     store: SecretStore
+    sealing: EntrySealing
     forms: Forms
     activate: Callable[[], Awaitable[None]]
     agents_changed: Callable[[str], None]
@@ -57,6 +60,7 @@ class MovedSecrets:
         else:
             facts = await self._move_of_agent(place, name, actor)
             self.agents_changed(place.workspace_id)
+        self.sealing.note_replaced()
         return facts
 
     async def _move_of_model(self, place: Place, name: str, actor: str) -> SecretFacts:
@@ -66,7 +70,8 @@ class MovedSecrets:
             return convert(settings.get(tx, ws, "model", place.name).spec, ModelEntry, place.name)
 
         entry = await self.db.read(read)
-        value = entry.api_key
+        await self.sealing.know([entry])
+        value = entry.api_key and self._opened(ws, entry).api_key
         if place.field != "api_key" or value is None or not is_written_out(value):
             raise _nothing_there(place)
 
@@ -83,8 +88,9 @@ class MovedSecrets:
     async def _move_of_agent(self, place: Place, name: str, actor: str) -> SecretFacts:
         ws = place.workspace_id
         agent = await self.db.read(lambda tx: agents.get(tx, ws, place.name))
+        await self.sealing.know([agent.spec])
         shown = without_secrets(agent.spec, self.forms)
-        value = agent.spec.config.get(place.field)
+        value = self._opened(ws, agent.spec).config.get(place.field)
         if not isinstance(value, str) or value == HIDDEN or shown.config.get(place.field) != HIDDEN:
             raise _nothing_there(place)
 
@@ -99,13 +105,21 @@ class MovedSecrets:
                 ws,
                 now.agent_id,
                 lambda old: (
-                    _replaced(old, place.field, name) if old.spec.config.get(place.field) == value else None
+                    _replaced(old, place.field, name)
+                    if self.sealing.reads(ws, old.spec, place.field, value)
+                    else None
                 ),
             )
             body: dict[str, Any] = {"version": version, "moved": place.field}
             audit.record(tx, ws, actor, "agent.changed", place.name, body)
 
         return await self.store.set(ws, "workspace", name, value, actor, existing=False, also=write)
+
+    def _opened(self, workspace_id: str, entry: T) -> T:
+        try:
+            return self.sealing.opened(workspace_id, entry)
+        except SecretUnreadableError as error:
+            raise InvalidArgumentError(f"the secret cannot be moved: {error.message}") from error
 
 
 def _replaced(agent: Agent, field: str, name: str) -> Any:

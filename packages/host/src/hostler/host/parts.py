@@ -17,6 +17,7 @@ from hostler.host.audit_heads import AuditHeads
 from hostler.host.config import Settings
 from hostler.host.content_sealing import ContentSealing, named_files
 from hostler.host.diagnosis import Diagnosis, silent_sources
+from hostler.host.entry_sealing import EntrySealing
 from hostler.host.host_tools import HostTools
 from hostler.host.identity_providers import IdentityProviders
 from hostler.host.inventory import Inventories
@@ -90,6 +91,9 @@ class Installation:
         self.workers = Workers()
         self.master_key = MasterKey(db)
         self.secrets = SecretStore(db, workspace, self.master_key.key_ring, secret_users)
+        self.entry_sealing = EntrySealing(
+            db, workspace, self.master_key.key_ring, self.supervisor.catalog.form_of, db.truncate_log
+        )
         self.tools = tools = HostTools(
             settings,
             db,
@@ -122,6 +126,7 @@ class Installation:
             not settings.passive,
             knowledge,
             self.secrets,
+            self.entry_sealing.secrets,
         )
         self.configurator = Configurator(
             db,
@@ -137,6 +142,7 @@ class Installation:
             allowances=tools.allowances,
             master_key=self.master_key,
             secrets=self.secrets,
+            entry_sealing=self.entry_sealing,
             on_secrets=tools.mcp.renew,
             providers=self.providers,
         )
@@ -268,7 +274,16 @@ def _attempt_services(  # noqa: PLR0917
     explicit_pauses = ExplicitPauses(inst.db, blobs, sources, inst.configurator.vault)
     catalog = partial(inst.tools.catalog, inst.models, inst.knowledge)
     allowances = inst.tools.allowances
-    preparer = Preparer(services, blobs, catalog, allowances, VERSION, explicit_pauses, inst.secrets.for_run)
+    preparer = Preparer(
+        services,
+        blobs,
+        catalog,
+        allowances,
+        VERSION,
+        explicit_pauses,
+        inst.secrets.for_run,
+        inst.entry_sealing.for_run,
+    )
     return AttemptServices(
         db=inst.db,
         feed=reader.feed,

@@ -6,6 +6,7 @@ each use of an entry needs them. Secrets of a workspace are for its agents; they
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -15,11 +16,11 @@ from hostler.domain.stored_secrets import SecretOwner, reference_to, value_mista
 from hostler.secrets.key_ring import KeyRing, KeyRingError, LiveKeyRing, new_key, open_sealed, seal
 from hostler.secrets.known_values import remember
 from hostler.secrets.resolver import SecretUnreadableError
-from hostler.secrets.stored import OpenedSecret, StoredSecrets, missing_secret
+from hostler.secrets.stored import OpenedSecret, StoredSecrets, Use, missing_secret
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import audit, installation, secrets
 from hostler.storage.stores.secrets import SealedSecret, SecretFacts
-from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
+from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError, StorageError
 from hostler_protocol.ids import canonical_json
 
 log = logging.getLogger(__name__)
@@ -55,9 +56,10 @@ class SecretStore:
         self.on_changed: Callable[[frozenset[str]], Awaitable[None]] = _nobody
         """Called with the names of the installation's secrets that have changed."""
         self._revision: bytes | None = None
-        self._told: dict[tuple[str, str, int], float] = {}
+        self._told: dict[Use, float] = {}
         """When uses were audited last."""
         self._wrapped_by: KeyRing | None = None
+        self.own.is_audited = self._is_told
 
     # -- by people --------------------------------------------------------------------------------
 
@@ -181,7 +183,7 @@ class SecretStore:
                 if opened.value is None:
                     raise SecretUnreadableError(f"{reference_to(name)}: {opened.problem}")
                 found[name] = opened.value
-                _record_use(tx, secret, f"run {run_id}")
+                _record_use(tx, (workspace_id, "workspace", name), secret.version, f"run {run_id}")
             return found
 
         values = await self._db.write(use)
@@ -210,24 +212,26 @@ class SecretStore:
     async def note_uses(self) -> None:
         """Audit what entries have used: once in an hour for each secret, value and entry."""
         now = monotonic_clock()
-        uses = [
-            (name, user, version)
-            for (name, user), version in self.own.take_uses().items()
-            if now - self._told.get((name, user, version), -USE_SECONDS) >= USE_SECONDS
-        ]
+        taken = self.own.take_uses()
+        uses = [use for use in taken if not self._is_told(use)]
         if not uses:
             return
 
         def write(tx: Tx) -> None:
-            for name, user, _ in uses:
-                secret = secrets.sealed(tx, self._workspace, "installation", name)
-                if secret is not None:
-                    _record_use(tx, secret, user)
+            for name, user, version in uses:
+                _record_use(tx, (self._workspace, "installation", name), version, user)
 
-        await self._db.write(write)
+        try:
+            await self._db.write(write)
+        except (StorageError, asyncio.CancelledError):  # the latter may have been written: better twice
+            self.own.return_uses(taken)
+            raise
         if len(self._told) > MAX_TOLD_USES:
             self._told.clear()
         self._told.update(dict.fromkeys(uses, now))
+
+    def _is_told(self, use: Use) -> bool:
+        return monotonic_clock() - self._told.get(use, -USE_SECONDS) < USE_SECONDS
 
     # -- keys -------------------------------------------------------------------------------------
 
@@ -302,10 +306,10 @@ def _changed(tx: Tx, owner: SecretOwner) -> None:
         installation.change_secrets_revision(tx)
 
 
-def _record_use(tx: Tx, secret: SealedSecret, user: str) -> None:
-    ws, owner, name = secret.workspace_id, secret.owner, secret.name
+def _record_use(tx: Tx, whose: tuple[str, SecretOwner, str], version: int, user: str) -> None:
+    ws, owner, name = whose
     secrets.mark_used(tx, ws, owner, name, user)
-    body = {"owner": owner, "version": secret.version, "by": user}
+    body = {"owner": owner, "version": version, "by": user}
     audit.record(tx, ws, "host", "secret.used", name, body)
 
 

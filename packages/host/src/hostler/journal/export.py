@@ -8,6 +8,7 @@ import msgspec
 
 from hostler.domain.config_form import HIDDEN
 from hostler.domain.grants import Grant
+from hostler.domain.secret_refs import is_sealed
 from hostler.domain.tapes import VERSION, TapeEntry, TapeFile, TapeRun
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import agents, journal, pauses, runs
@@ -109,7 +110,10 @@ def _without_secrets(config: dict[str, object], entries: list[TapeEntry]) -> dic
     if began is None:
         return {}
     shown = msgspec.json.decode(began.data, type=AgentRunContext).config
-    return {name: HIDDEN if shown.get(name) == HIDDEN else value for name, value in config.items()}
+    return {
+        name: HIDDEN if shown.get(name) == HIDDEN or is_sealed(value) else value
+        for name, value in config.items()
+    }
 
 
 def _empty_grant(run: Run) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry, Price
+from hostler.domain.secret_refs import is_reference
 from hostler.domain.suggestions import did_you_mean
 from hostler.models.errors import ModelEndpoint
 from hostler.models.litellm import LiteLLMModel
@@ -197,7 +198,7 @@ def _key(entry: ModelEntry, resolve: Resolve) -> str | None:
 
 def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> ModelEndpoint:
     """Return how messages name the model's service. A key in plain text is not shown."""
-    reference = entry.api_key if entry.api_key and entry.api_key != key else None
+    reference = entry.api_key if is_reference(entry.api_key) else None
     return ModelEndpoint(
         model_id=entry.id,
         model=entry.model or entry.id,

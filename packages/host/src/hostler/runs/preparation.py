@@ -68,6 +68,15 @@ async def no_stored_secrets(workspace_id: str, names: Sequence[str], run_id: str
     raise InvalidArgumentError(f"{reference_to(names[0])}: there is no store of secrets")
 
 
+WrittenSecretsFor = Callable[[str, str, Mapping[str, str]], Awaitable[Mapping[str, str]]]
+"""Return the secrets that are sealed in the configuration of an agent, given by field."""
+
+
+async def no_written_secrets(workspace_id: str, agent: str, sealed: Mapping[str, str]) -> Mapping[str, str]:
+    """Raise InvalidArgumentError: there is nothing that opens them."""
+    raise InvalidArgumentError(f"config.{min(sealed)}: nothing here opens a secret that is stored encrypted")
+
+
 class PreparedAttempt(msgspec.Struct, frozen=True):
     """One attempt, ready to be started."""
 
@@ -130,6 +139,7 @@ class Preparer:
     host_version: str
     explicit_pauses: ExplicitPauses
     stored_secrets: StoredSecretsFor = no_stored_secrets
+    written_secrets: WrittenSecretsFor = no_written_secrets
 
     async def prepare(
         self, run: Run, runners: Mapping[str, AgentRunnerManifest], ahead: FactsAhead | None = None
@@ -147,7 +157,7 @@ class Preparer:
         if facts is None:
             facts = await self._facts(run, manifest)
         origin, event, configuration, grant, known, past = facts
-        config = await self._with_secrets(run, configuration, may)
+        config = await self._with_secrets(run, origin.agent.name, configuration, may)
         inherited = await inherited_of(self.services.db, self.blobs, origin.source)
         recording, recorded = None, None
         if past.loaded is not None:
@@ -198,7 +208,9 @@ class Preparer:
             inherited=inherited,
         )
 
-    async def _with_secrets(self, run: Run, configuration: Configuration, may: Allowance) -> dict[str, Any]:
+    async def _with_secrets(
+        self, run: Run, agent: str, configuration: Configuration, may: Allowance
+    ) -> dict[str, Any]:
         """Return the configuration for the runner.
 
         InvalidArgumentError names a secret that is not found, UnauthorizedError one that may not be used.
@@ -220,6 +232,8 @@ class Preparer:
         if stored:
             values = await self.stored_secrets(run.workspace_id, sorted(set(stored.values())), run.run_id)
             found |= {item: values[name] for item, name in stored.items()}
+        if configuration.sealed:
+            found |= await self.written_secrets(run.workspace_id, agent, configuration.sealed)
         return configuration.with_secrets(found)
 
     async def _facts(self, run: Run, manifest: AgentRunnerManifest) -> AttemptFacts:

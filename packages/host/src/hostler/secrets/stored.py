@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hostler.domain.secret_refs import stored_name
 from hostler.secrets.known_values import remember
@@ -14,6 +15,14 @@ Resolve = Callable[[str | None, str], str | None]
 """`StoredSecrets.resolve`."""
 MAX_NOTED_USES = 10_000
 """Uses that wait to be audited, each of one secret by one entry; further ones are not noted."""
+
+
+class Use(NamedTuple):
+    """The use of a secret by an entry, `user`."""
+
+    name: str
+    user: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +39,12 @@ class StoredSecrets:
 
     def __init__(self) -> None:
         self._found: Mapping[str, OpenedSecret] = {}
-        self._uses: dict[tuple[str, str], int] = {}
+        self._uses: dict[Use, None] = {}
         self._lock = threading.Lock()
+        self.on_use: Callable[[], None] = lambda: None
+        """Called, on any thread, when a use waits to be audited that was not audited within the hour."""
+        self.is_audited: Callable[[Use], bool] = lambda _: False
+        """Whether such a use was audited within the hour."""
 
     def replace(self, found: Mapping[str, OpenedSecret]) -> frozenset[str]:
         """Use these secrets from now on; return the names of those that changed."""
@@ -66,15 +79,24 @@ class StoredSecrets:
         secret = None if name is None else self._found.get(name)
         if name is None or secret is None:
             return
+        use = Use(name, user, secret.version)
+        if self.is_audited(use):
+            return
         with self._lock:
             if len(self._uses) < MAX_NOTED_USES:
-                self._uses[name, user] = secret.version
+                self._uses[use] = None
+        self.on_use()
 
-    def take_uses(self) -> Mapping[tuple[str, str], int]:
-        """Return what was used since the last call: name and user -> version."""
+    def take_uses(self) -> Sequence[Use]:
+        """Return what was used since the last call."""
         with self._lock:
             taken, self._uses = self._uses, {}
-        return taken
+        return list(taken)
+
+    def return_uses(self, uses: Sequence[Use]) -> None:
+        """Take back uses that could not be audited."""
+        with self._lock:
+            self._uses = {**dict.fromkeys(uses), **self._uses}
 
     def unreadable(self, reference: str) -> str | None:
         """Return why the secret behind a reference cannot be read now, or None."""

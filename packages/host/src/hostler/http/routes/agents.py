@@ -128,9 +128,12 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
     host, workspace, actor = request.state.host, request.workspace_id, request.caller.subject
     name = body.get().name
     known = await host.db.read(lambda tx: agents.readable(tx, workspace, name))
+    if known is not None:
+        await host.configurator.entry_sealing.know([known.spec])
     spec, hidden = host.configurator.complete_agent(
         body.get(),
         None if known is None else known.spec,
+        workspace,
         # an address next to it may obtain a secret that the caller does not know
         same_config=not has_right(request.caller, "installation"),
     )
@@ -139,6 +142,9 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
         mistakes = [*body.mistakes, *hidden, *await host.configurator.review_agent(spec, workspace)]
         if any(mistake.severity == "error" for mistake in mistakes):
             raise ConfigurationError(mistakes)
+    spec = await host.configurator.entry_sealing.sealed(
+        workspace, spec, None if known is None else known.spec
+    )
 
     def save(tx: Tx) -> Agent:
         before = agents.current_version(tx, workspace, spec.name)
@@ -150,6 +156,7 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
         return after
 
     agent = await host.db.write(save)
+    host.configurator.entry_sealing.note_stored([spec])
     host.event_router.changed(workspace)
     return await _with_problems(request, agent)
 

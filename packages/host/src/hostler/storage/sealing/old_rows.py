@@ -1,7 +1,7 @@
 """Sealing of what was stored before a master key was configured, in small steps between other work.
 
 A row is plain or sealed, value by value, and both are read: so a step may be interrupted anywhere, and the
-next pass goes on with what is plain. On SQLite plain bytes are overwritten in the file (`secure_delete`).
+next pass goes on with what is plain. On SQLite plain bytes are overwritten in the file (`SqliteDriver`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from hostler.storage.port import Database, Query, Row, Tx
+from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sealing.blob_keys import SealedBlobKeys
 from hostler.storage.sealing.columns import LABELS, TABLES, TRIVIAL, Table
 from hostler.storage.sealing.envelope import DataKey, key_id_in
@@ -27,7 +27,6 @@ STEP_ROWS = 100
 STEP_BLOBS = 100
 MAX_COUNTED = 100_000
 _NUMBERS = frozenset({"seq", "part", "last_position", "revision"})
-_ON, _OFF = (Query("sealing.secure_delete", f"PRAGMA secure_delete={word}", "") for word in ("ON", "OFF"))
 
 
 class Step(NamedTuple):
@@ -95,12 +94,8 @@ def _seal_next(tx: Tx, table: Table, after: Mapping[str, Any]) -> Step:
     if not rows:
         return Step(0, None)
     last = {f"after_{n}": rows[-1][name] for n, name in enumerate(table.key)}
-    if tx.dialect == "sqlite":
-        sealing.stored(_ON)
     for row in rows:
         _seal_row(sealing, table, row)
-    if tx.dialect == "sqlite":
-        sealing.stored(_OFF)
     return Step(len(rows), last)
 
 

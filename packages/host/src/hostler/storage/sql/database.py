@@ -168,6 +168,10 @@ class SqlDatabase:
         """Copy the database into the new file `target` while it is in use (SQLite only)."""
         await asyncio.to_thread(self._driver.backup, target)
 
+    async def truncate_log(self) -> bool:
+        """Empty the write-ahead log, which may hold old contents of pages; return False if it is in use."""
+        return await asyncio.to_thread(self._driver.truncate_log)
+
     async def close(self) -> None:
         """Finish the queued work, then close. A second call does nothing more."""
         if not self._closed:

@@ -86,6 +86,10 @@ class PostgresDriver:
         """Raise InvalidArgumentError: PostgreSQL has its own backup tools."""
         raise InvalidArgumentError(f"{target} was not written: back up PostgreSQL with pg_dump")
 
+    def truncate_log(self) -> bool:
+        """Do nothing: the server keeps its log."""
+        return True
+
     def close(self) -> None:
         """Do nothing: sessions share nothing."""
 

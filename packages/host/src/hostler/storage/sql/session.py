@@ -99,6 +99,9 @@ class Driver(Protocol):
     def backup(self, target: Path) -> None:
         """Copy the database to a new file while it is in use. InvalidArgumentError if this kind cannot."""
 
+    def truncate_log(self) -> bool:
+        """Copy the write-ahead log into the database and empty it; return False if others use it now."""
+
     def close(self) -> None:
         """Close the driver. Called last, after all its sessions were closed."""
 

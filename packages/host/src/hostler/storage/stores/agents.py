@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -133,6 +134,46 @@ def rewrite_versions(
                     spec=canonical_json(spec).decode(),
                     spec_digest=digest(spec),
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """A version of an agent as it is stored. `agent` None: this build cannot read it."""
+
+    key: tuple[str, str, int]
+    """Workspace, id of the agent, number."""
+    text: str
+    agent: Agent | None
+
+
+FIRST_VERSION = ("", "", 0)
+
+
+def all_versions(tx: Tx, *, after: tuple[str, str, int] = FIRST_VERSION, limit: int) -> list[StoredVersion]:
+    """Return versions of agents of all workspaces, also deleted ones, after the given one."""
+    ws, agent_id, version = after
+    rows = tx.all(_q.all_versions, ws=ws, agent_id=agent_id, version=version, limit=limit)
+    found = []
+    for row in rows:
+        read = _read(row["workspace_id"], row)
+        key = (row["workspace_id"], row["agent_id"], row["version"])
+        found.append(StoredVersion(key, row["spec"], read if isinstance(read, Agent) else None))
+    return found
+
+
+def replace_version(tx: Tx, before: StoredVersion, spec: AgentSpec) -> bool:
+    """Store a version in another form, unless it has changed since it was read."""
+    workspace_id, agent_id, version = before.key
+    done = tx.run(
+        _q.replace_version,
+        workspace_id=workspace_id,
+        agent_id=agent_id,
+        version=version,
+        before=before.text,
+        spec=canonical_json(spec).decode(),
+        spec_digest=digest(spec),
+    )
+    return done == 1
 
 
 def active(tx: Tx, workspace_id: str) -> list[Agent]:

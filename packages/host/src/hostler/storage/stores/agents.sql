@@ -55,6 +55,15 @@ ORDER BY version DESC LIMIT :limit
 UPDATE agent_versions SET spec = :spec, spec_digest = :spec_digest
 WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version = :version
 
+-- name: all_versions
+SELECT workspace_id, agent_id, version, spec FROM agent_versions
+WHERE (workspace_id, agent_id, version) > (:ws, :agent_id, :version)
+ORDER BY workspace_id, agent_id, version LIMIT :limit
+
+-- name: replace_version
+UPDATE agent_versions SET spec = :spec, spec_digest = :spec_digest
+WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version = :version AND spec = :before
+
 -- name: delete
 UPDATE agents SET deleted_at = :now, updated_at = :now
 WHERE workspace_id = :workspace_id AND name = :name AND deleted_at IS NULL

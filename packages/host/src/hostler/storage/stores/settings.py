@@ -68,6 +68,13 @@ def page(
     return [_setting(row) for row in rows]
 
 
+def replace(tx: Tx, workspace_id: str, before: Setting, spec: dict[str, Any]) -> bool:
+    """Store an entry in another form, unless it has changed since it was read."""
+    text = canonical_json(spec).decode()
+    key = {"workspace_id": workspace_id, "kind": before.kind, "name": before.name}
+    return tx.run(_q.replace, **key, before=before.text, spec=text) == 1
+
+
 def delete(tx: Tx, workspace_id: str, kind: str, name: str) -> bool:
     """Remove an entry; return False if there was none."""
     return tx.run(_q.delete, workspace_id=workspace_id, kind=kind, name=name) == 1

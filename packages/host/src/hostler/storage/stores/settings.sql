@@ -14,5 +14,9 @@ WHERE workspace_id = :workspace_id AND kind = :kind AND name = :name
 SELECT kind, name, spec, updated_at FROM settings
 WHERE workspace_id = :workspace_id AND kind = :kind AND name > :after ORDER BY name LIMIT :limit
 
+-- name: replace
+UPDATE settings SET spec = :spec
+WHERE workspace_id = :workspace_id AND kind = :kind AND name = :name AND spec = :before
+
 -- name: delete
 DELETE FROM settings WHERE workspace_id = :workspace_id AND kind = :kind AND name = :name
