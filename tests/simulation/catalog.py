@@ -25,6 +25,7 @@ from simulation.judges import (
     prompt,
     quotas,
     runs,
+    sealed,
     turns,
 )
 from simulation.judges import webhooks as notices
@@ -38,6 +39,7 @@ from simulation.workloads import (
     calls,
     conversations,
     copies,
+    encryption,
     erasures,
     faults,
     filters,
@@ -90,6 +92,7 @@ PLANNERS = (
     climbers.plan,
     hoarders.plan,
     spenders.plan,
+    encryption.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -108,6 +111,7 @@ HANDLERS: dict[str, Handler] = {
     **sealing.ACTIONS,
     **rights.ACTIONS,
     **spenders.ACTIONS,
+    **encryption.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant, leases.attend]
 _OTHERS = [
@@ -121,6 +125,7 @@ _OTHERS = [
     chains.judge,
     facts.judge,
     leftovers.judge,
+    sealed.judge,
     prompt.judge,
     answers.judge,
     attempts.judge,

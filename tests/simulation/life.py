@@ -42,6 +42,7 @@ from hostler_sdk.plugin import Plugin
 from simulation import desk, model_service, shop
 from simulation.desk import Desk
 from simulation.model_service import ModelService, build_with
+from simulation.opened import Opener
 from simulation.outside import Outside, set_outside
 from simulation.plan import MAX_MOMENT, Action, Plan
 from simulation.receivers import SECRET, Receiver
@@ -150,9 +151,13 @@ class Life:
         """What each host holds at the end, at rest."""
         self.secrets = {SECRET, model_service.KEY, shop.KEY, desk.KEY}
         """What must not be found in any table."""
-        self.secrets |= {os.environ[one.removeprefix("env:")] for one in plan.pause_key}
+        self.secrets |= {os.environ[one.removeprefix("env:")] for one in [*plan.pause_key, *plan.master_key]}
         self.pause_key = plan.pause_key
         """References to the keys that seal pauses now, the current one first."""
+        self.master_key = plan.master_key
+        """References to the master keys now, the current one first."""
+        self.opener: Opener | None = None
+        """What opens sealed facts, once some were read."""
         self._facts: dict[Path, tuple[int, sqlite3.Connection]] = {}
         """Inode and connection of each database that was read."""
         self.keys: dict[str, str] = {}
@@ -194,6 +199,7 @@ class Life:
                 cancel_grace_seconds=1.0,
                 **{"hold_seconds": 3.0, **self.plan.settings},
                 plugin_start_seconds=5.0,
+                erasure_key=(self.erasure_key,),
             )
             self.hosts.append(SimulatedHost(self.world, f"h{number}", settings, disk, shared=shared))
         for name in self._plugins:
@@ -289,6 +295,7 @@ class Life:
         return ConfigFile(
             plugins=[PluginEntry(path=str(self.plugin(name)), level="trusted") for name in self._plugins],
             pause_key=self.pause_key,
+            master_key=self.master_key,
             audit_anchors=self._anchors(),
             models=msgspec.convert(self.plan.models, list[ModelEntry]),
             webhooks=msgspec.convert(self.plan.webhooks, list[Webhook]),
@@ -329,6 +336,11 @@ class Life:
             if at_rest and all(host.up and not host.stopping for host in self.hosts):
                 return
 
+    @property
+    def erasure_key(self) -> Path:
+        """The file of the erasure key, which all hosts have."""
+        return self.folder / "erasure.key"
+
     def waiting(self) -> list[str]:
         """Return what the facts say is not at its end."""
         return [text for (text,) in self.rows(WAITS)]
@@ -345,6 +357,9 @@ class Life:
             if connection is not None:
                 connection.close()
             connection = sqlite3.connect(path)
+            if self.plan.master_key:
+                self.opener = Opener(path, self.erasure_key)
+                self.opener.shadow(connection)
             self._facts[path] = file, connection
         return connection
 

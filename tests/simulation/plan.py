@@ -34,6 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     models: list[dict[str, Any]] = []
     pause_key: list[str] = []
     """References to the keys that seal what runners keep over their pauses."""
+    master_key: list[str] = []
+    """References to the keys under which content is sealed; empty: it is not."""
     anchors: list[float] = []
     """Minutes between anchors of the hash chains; empty: there are none."""
     webhooks: list[dict[str, Any]] = []
@@ -60,6 +62,7 @@ class Draft:
         self.plugins: list[str] = []
         self.models: list[dict[str, Any]] = []
         self.pause_key: list[str] = []
+        self.master_key: list[str] = []
         self.anchors: list[float] = []
         self.webhooks: list[dict[str, Any]] = []
         self.tools: list[dict[str, Any]] = []
@@ -93,6 +96,7 @@ def make_plan(seed: str, planners: Iterator[Planner]) -> Plan:
         plugins=draft.plugins,
         models=draft.models,
         pause_key=draft.pause_key,
+        master_key=draft.master_key,
         anchors=draft.anchors,
         webhooks=draft.webhooks,
         tools=draft.tools,

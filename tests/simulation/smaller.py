@@ -13,7 +13,18 @@ from simulation.plan import Action, Plan
 from simulation.telling import waits_for_moment
 
 Smaller = Callable[[Plan], Iterator[Plan]]
-FIELDS = ("settings", "people", "plugins", "models", "pause_key", "anchors", "webhooks", "tools", "tenant")
+FIELDS = (
+    "settings",
+    "people",
+    "plugins",
+    "models",
+    "pause_key",
+    "master_key",
+    "anchors",
+    "webhooks",
+    "tools",
+    "tenant",
+)
 """Fields of a plan that most lives leave as they are."""
 SPARE = ("actor", "contents", "data", "delay")
 """What an action may have and need not."""

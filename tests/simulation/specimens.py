@@ -126,3 +126,11 @@ ERASED = Plan(
     ],
 )
 """A conversation is deleted; pauses are sealed, and calls approved ahead."""
+
+SEALED = Plan(
+    seed="specimen",
+    master_key=["env:HOSTLER_SIMULATED_MASTER_KEY"],
+    agents=[agent("maker", "maker")],
+    actions=[message(0.1, "said", "maker", [["say", "amber and birch and cedar"]], conversation="talk")],
+)
+"""Content is encrypted at rest."""

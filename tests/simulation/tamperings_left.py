@@ -10,6 +10,14 @@ from simulation.tampering import Tampering, drop_note, file, one_of, without
 RUN = "(SELECT min(run_id) FROM runs)"
 EVENT = "(SELECT min(event_id) FROM events WHERE workspace_id = 'default')"
 KEPT = "(SELECT run_id FROM runs WHERE event_id = 'kept')"
+
+
+def _write_in_the_clear(life: Life) -> None:
+    folder = life.hosts[0].settings.data_dir / "blobs" / "aa" / "bb"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plain").write_bytes(b"... amber and birch and cedar ...")
+
+
 BYTES = (hashlib.sha256(b"amber 3").digest() * 29)[:900]
 
 
@@ -64,6 +72,13 @@ LEFT = [
         "leftovers.judge",
         "a blob that counts no reference, and since when",
         "INSERT INTO blobs VALUES ('x', 1, 0, 1, NULL)",
+    ),
+    # -- sealed
+    Tampering(
+        "sealed.judge",
+        "in the clear",
+        _write_in_the_clear,
+        "SEALED",
     ),
     # -- decisions
     Tampering(

@@ -47,7 +47,11 @@ def _chain(life: Life, chain: str) -> list[str]:
             found.append(f"{chain} of {workspace}: row {seq} follows row {last}")
             return found
         body = content[CHAINS[chain].split(", ").index("body")]
-        if body is not None and sha256_of(content) != body_digest:
+        digest = sha256_of(content)
+        if str(body_digest).startswith("keyed:") and life.opener is not None:
+            name = f"event:{content[0]}" if chain == "events" else f"audit:{workspace}"
+            digest = life.opener.keyed(workspace, name, digest)
+        if body is not None and digest != body_digest:
             found.append(f"{chain} of {workspace}: row {seq} was changed")
         if sha256_of([digest_before, seq, body_digest]) != linked:
             found.append(f"{chain} of {workspace}: row {seq} does not follow from the one before")

@@ -34,7 +34,7 @@ AT_ZERO = (
     "hostler_stream_readers",
 )
 FILES = re.compile(
-    r"^(anchors|(shared|backup [\d.]+)\.db(-wal|-shm)?|(blobs|(copy|replay) [\d.]+)/.*|"
+    r"^(anchors|erasure\.key|(shared|backup [\d.]+)\.db(-wal|-shm)?|(blobs|(copy|replay) [\d.]+)/.*|"
     r"[\w-]+/(hostler\.yaml|hostler\.db(-wal|-shm)?|host_id|lock|maintenance\.lock|"
     r"database\.json|audit-heads\.json|plugins/(runners|forms)\.json|openapi/[0-9a-f]{64}|logs/.*|blobs/.*))$"
 )

@@ -92,7 +92,12 @@ def _faults_of(data_dir: Path, known: set[str]) -> list[str]:
         missing = known - {event for (event,) in copy.execute("SELECT event_id FROM events")}
         if missing:
             found.append(f"a backup lacks acknowledged events: {sorted(missing)}")
-        needed = {sha for (sha,) in copy.execute("SELECT sha256 FROM artifacts WHERE sha256 IS NOT NULL")}
+        needed = {
+            sha
+            for (sha,) in copy.execute(
+                "SELECT coalesce(stored_as, sha256) FROM artifacts WHERE sha256 IS NOT NULL"
+            )
+        }
     there = {path.name for path in (data_dir / "blobs").glob("??/??/*")}
     if needed - there:
         found.append(f"a backup lacks the content of {len(needed - there)} files")

@@ -1,0 +1,27 @@
+"""Encryption at rest: in a life with a master key no text that was said is in any byte of its disks."""
+
+from __future__ import annotations
+
+from simulation.life import Life
+
+SHORTEST = 16
+"""Shorter texts may be in the bytes by chance, or be names."""
+MANY = 200
+
+
+def judge(life: Life) -> list[str]:
+    """Search the database, its log and the blobs of every host for what was said."""
+    if not life.plan.master_key:
+        return []
+    rows = life.rows(
+        f"SELECT DISTINCT content FROM transcripts WHERE length(content) >= {SHORTEST} LIMIT {MANY}"
+    )
+    said = {text.encode() for (text,) in rows}
+    found: list[str] = []
+    for host in life.hosts:
+        folder = host.settings.data_dir / "blobs"
+        files = [*host.disk.path.parent.glob(f"{host.disk.path.name}*"), *folder.glob("??/??/*")]
+        for path in files:
+            content = path.read_bytes()
+            found += [f"{path.name} holds {text[:40]!r} in the clear" for text in said if text in content]
+    return found
