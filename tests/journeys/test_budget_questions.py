@@ -195,7 +195,7 @@ async def test_nobody_answers(tmp_path: Path) -> None:
 
         await host.host.db.write(expire)
         await host.host.pauses.sweep()
-        assert codes(await host.ended(run_id)) == ["ok", "expired", "denied"]
+        assert codes(await host.ended(run_id)) == ["ok", "expired", "expired"]
 
 
 async def test_who_may_add(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def judge(life: Life) -> list[str]:
                 found.append(f"{what}, and its usage is {tokens}")
             if not price_of(least) <= Decimal(cost or 0) <= price_of(most):
                 found.append(f"{what}, and its cost is {cost}, of {price_of(least)} at least")
-    unsure = _unsure(life)
+    unsure = _unsure(life) | {run for run in charged if charged[run] != committed[run]}
     for run, tokens, cost in life.rows(
         "SELECT owner_id, tokens + reserved_tokens, cost + reserved_cost FROM budget_use WHERE span = 'run'"
         " AND NOT EXISTS (SELECT 1 FROM runs WHERE parent_run_id = owner_id)"

@@ -118,7 +118,8 @@ def _told(life: Life) -> list[str]:
     """Runners are told `denied` and `expired` only of calls that were denied, and that expired.
 
     Forks without effects are denied what the run did not do from which they come; runs of agents that ask
-    nobody are denied their questions.
+    nobody are denied their questions. Where people did not add to a budget, all later calls that need it are
+    told so.
     """
     mute = [spec["name"] for spec in life.plan.agents if not spec.get("allow_questions", True)]
     forks = {run for (run,) in life.rows("SELECT run_id FROM run_sources")}
@@ -126,6 +127,7 @@ def _told(life: Life) -> list[str]:
     decided: Counter[tuple[str, str]] = Counter()
     for run, decision, count in life.rows("SELECT run_id, decision, count(*) FROM pause_calls GROUP BY 1, 2"):
         decided[run, decision] = count
+    budgets = set(life.rows("SELECT run_id, decision FROM pause_calls WHERE kind = 'budget'"))
     told: dict[tuple[str, str], set[str]] = defaultdict(set)
     for _, kind, data in life.outside.notes:
         answer = data.get("answer")
@@ -137,7 +139,7 @@ def _told(life: Life) -> list[str]:
         f"run {run} was told at steps {sorted(steps)} that a call is {said},"
         f" and {decided[run, said]} of its calls are"
         for (run, said), steps in told.items()
-        if len(steps) > decided[run, said]
+        if len(steps) > decided[run, said] and (run, said) not in budgets
     ]
 
 

@@ -24,7 +24,7 @@ from hostler.journal.run_log import RunLog
 from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.question import Question, refusal_of
 from hostler.storage.stores import pause_calls
-from hostler_protocol.errors import DeniedError, HostlerError
+from hostler_protocol.errors import DeniedError, ExpiredError, HostlerError
 
 BUDGET = "budget"
 """The method in the names of questions about budgets."""
@@ -102,8 +102,8 @@ class Spending:
         if terms.on_exceeded != "ask" or self.held is None or not charged.may_ask:
             raise exhausted.error
         record, account_id = charged.record, exhausted.key(self.budget.workspace_id).account_id
-        if await self._was_refused(exhausted, account_id):
-            raise self._refused(DeniedError(f"{exhausted.sentence}, and people did not add to it"), terms)
+        if (refused := await self._refused_before(exhausted, account_id)) is not None:
+            raise self._refused(refused, terms)
         call_id = record.name.call_id
         nth = self._asked[call_id] = self._asked.get(call_id, 0) + 1
         asked = asked_of(exhausted, account_id, record.name.method, call_id, nth)
@@ -141,14 +141,17 @@ class Spending:
             self.over(error.message)
         return error
 
-    async def _was_refused(self, exhausted: BudgetExhausted, account_id: str) -> bool:
-        """Whether people refused to add to this account before, or did not answer, and nobody added since."""
+    async def _refused_before(self, exhausted: BudgetExhausted, account_id: str) -> HostlerError | None:
+        """Return the error if people did not add to this account when asked, and nobody did since."""
         run_id = self.budget.run_id
-        refused = await self.budget.db.read(lambda tx: pause_calls.refused_budgets(tx, run_id))
-        return any(
-            (asked.account, asked.budget) == (account_id, exhausted.what) and asked.added >= exhausted.added
-            for asked in map(asked_in, refused)
-        )
+        for call in await self.budget.db.read(lambda tx: pause_calls.refused_budgets(tx, run_id)):
+            asked = asked_in(call)
+            same = (asked.account, asked.budget) == (account_id, exhausted.what)
+            if same and asked.added >= exhausted.added:
+                if call.decision == "denied":
+                    return DeniedError(f"{exhausted.sentence}, and people did not add to it")
+                return ExpiredError(f"{exhausted.sentence}, and nobody added to it in time")
+        return None
 
     def _terms(self, account_id: str) -> Terms:
         key = account_key(self.budget.workspace_id, account_id)
