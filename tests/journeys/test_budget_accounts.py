@@ -248,6 +248,23 @@ async def test_what_is_not_known_counts_as_it_was_reserved(
         assert host.host.freed.overruns == (counted == 905)
 
 
+async def test_embeddings_take_what_their_service_says(tmp_path: Path) -> None:
+    async with ModelServer() as server, host_at(tmp_path) as host:
+        price = Price(input=1_000_000.0)
+        entry = ModelEntry(id="v", base_url=server.base_url, model="x", price=price, type="embedding")
+        await host.models(entry)
+        body = json.dumps({"data": [{"index": 0, "embedding": [0.5]}], "usage": {"prompt_tokens": 3}})
+        for _ in range(2):
+            server.raw(body.encode())
+        policy = {"allowed_model_ids": ["v"], "budget": {"max_cost_per_run": 90.0}}
+        await host.agent(resource_policy=policy)
+        embed = ["call", "model.embed", {"model_id": "v", "inputs": ["some text"]}]
+        long = ["call", "model.embed", {"model_id": "v", "inputs": ["some text" * 20]}]
+        ended = await host.run([embed, long, embed, TELL], **PLACE)
+        assert codes(ended) == ["ok", "unauthorized", "ok"]
+        assert (await accounts(host))["run"].balance.used.cost == 6 * 10**9
+
+
 async def test_a_request_that_is_repeated_is_reserved_for_again(tmp_path: Path) -> None:
     async with ModelServer() as server, host_at(tmp_path) as host:
         await host.models(ModelEntry(id="m", base_url=server.base_url, model="x", max_retries=2))

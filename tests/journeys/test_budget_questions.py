@@ -84,7 +84,10 @@ async def test_a_denied_call_is_refused_and_nobody_is_asked_about_the_same_again
         pause = await waiting(host, run_id)
         await decide(host, pause, decision(pause.calls[0], "deny", comment="enough"))
         ended = await host.ended(run_id)
-        assert (ended.record.status, codes(ended)) == ("completed", ["ok", "denied", "denied", "denied"])
+        assert (ended.record.status, codes(ended)) == (
+            "completed",
+            ["ok", "denied", "denied", "denied"],
+        )
         assert "denied by admin: enough" in ended.told[1]["error"]["message"]
         assert ended.types.count("interaction.requested") == 1
         assert (await waiting(host, run_id, status="resumed")).segment == 1

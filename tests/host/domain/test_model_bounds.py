@@ -13,6 +13,7 @@ from hostler.domain.model_bounds import (
     artifacts_in,
     asked_output,
     check_args,
+    default_output,
     input_bound,
     limited,
     need_of,
@@ -71,23 +72,37 @@ def test_images_count_what_the_entry_says_and_other_files_their_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by_operator", "by_runner", "most", "expected"),
+    ("by_operator", "by_runner", "expected"),
     [
-        ({}, {}, None, DEFAULT_OUTPUT_TOKENS),
-        ({}, {}, 700, 700),
-        ({"max_tokens": 300}, {}, 700, 300),
-        ({"max_tokens": 300}, {"max_tokens": 900}, 700, 900),
-        ({"max_tokens": 300}, {"max_completion_tokens": 200}, None, 200),
-        ({}, {"max_tokens": None}, None, DEFAULT_OUTPUT_TOKENS),
+        ({}, {}, None),
+        ({"max_tokens": 300}, {}, 300),
+        ({"max_tokens": 300}, {"max_tokens": 900}, 900),
+        ({"max_tokens": 300}, {"max_completion_tokens": 200}, 200),
+        ({}, {"max_tokens": None}, None),
     ],
 )
 def test_the_output_is_bounded_by_whoever_set_a_limit(
-    by_operator: Any, by_runner: Any, most: int | None, expected: int
+    by_operator: Any, by_runner: Any, expected: int | None
 ) -> None:
-    assert (
-        asked_output(by_runner, ModelEntry(id="m", extra_args=by_operator, max_output_tokens=most))
-        == expected
-    )
+    assert asked_output(by_runner, ModelEntry(id="m", extra_args=by_operator)) == expected
+
+
+@pytest.mark.parametrize(
+    ("most", "window", "estimate", "expected"),
+    [
+        (None, None, 0, DEFAULT_OUTPUT_TOKENS),
+        (700, None, 0, 700),
+        (None, 200_000, 1_000, DEFAULT_OUTPUT_TOKENS),
+        (None, 4_096, 800, 4_096 - 64 - 900),
+        (700, 4_096, 800, 700),
+        (None, 4_096, 4_000, 256),
+        (100, 4_096, 4_000, 100),
+    ],
+)
+def test_a_limit_that_nobody_set_fits_beside_the_input(
+    most: int | None, window: int | None, estimate: int, expected: int
+) -> None:
+    assert default_output(ModelEntry(id="m", max_output_tokens=most), window, estimate) == expected
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "1000", 1.5, 2**70, [5]])

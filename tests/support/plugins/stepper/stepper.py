@@ -37,7 +37,7 @@ import sys
 
 AUTHOR, NAME = os.environ.get("STEPPER_IDENTITY", "test/stepper").split("/")
 ALL = {
-    "models": ["invoke", "stream", "rerank", "count_tokens"],
+    "models": ["invoke", "stream", "rerank", "embed", "count_tokens"],
     "history": ["page", "search"],
     "events": ["get", "page"],
     "artifacts": ["metadata", "read"],

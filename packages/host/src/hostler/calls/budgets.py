@@ -12,7 +12,7 @@ from hostler.domain.budgets import NANO, NOTHING, Account, Use, merge_accounts
 from hostler.domain.reservations import BudgetExhausted, Busy, Granted, Need
 from hostler.journal.call_records import Reserved
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import budgets, runs
+from hostler.storage.stores import budgets, run_notes
 from hostler.storage.stores.budgets import Charge, NewReservation, Settlement, TimeBack, TimeCharge
 from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import CancelledCallError, StorageError
@@ -211,7 +211,7 @@ class RunBudget:
         return done.outcome
 
     def _fenced(self, tx: Tx) -> CancelledCallError | None:
-        run = runs.by_id(tx, self.run_id)
+        run = run_notes.hold(tx, self.run_id)  # whoever takes the run over finds what is reserved here
         if run is not None and run.attempt == self.attempt and run.status in {"claimed", "running"}:
             return None
         return CancelledCallError("this attempt of the run is over: the model was not asked")

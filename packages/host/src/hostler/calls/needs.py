@@ -16,6 +16,7 @@ from hostler.domain.model_bounds import (
     artifacts_in,
     asked_output,
     check_args,
+    default_output,
     input_bound,
     limited,
     need_of,
@@ -82,6 +83,11 @@ class Needs:
     async def _chat(self, params: ModelParams, model: PricedModel) -> Need:
         check_args(params.extra_args)
         output = asked_output(params.extra_args, model.entry)
+        if output is None:
+            estimate = 0
+            if model.context_window is not None:
+                estimate = (await model.provider.count_tokens(params.messages, params.tools)).input_tokens
+            output = default_output(model.entry, model.context_window, estimate)
         ids = artifacts_in(params.messages)
         sizes = await self.budget.db.read(lambda tx: self._sizes(tx, ids)) if ids else {}
         tokens = input_bound(params.messages, params.tools, params.extra_args, model.entry, sizes)

@@ -15,7 +15,7 @@ import msgspec
 
 from hostler.domain.budgets import MOST
 from hostler.domain.model_entries import ModelEntry
-from hostler.domain.reservations import ONE_CALL, Need
+from hostler.domain.reservations import LEAST_OUTPUT_TOKENS, ONE_CALL, Need
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
@@ -27,9 +27,9 @@ from hostler_protocol.content import (
 )
 from hostler_protocol.errors import InvalidArgumentError
 
-DEFAULT_OUTPUT_TOKENS = 8_192
-"""The most output of a call that nobody limits, under a budget: several pages. The limits of models
-themselves, up to 128,000, would reserve a dollar for each call.
+DEFAULT_OUTPUT_TOKENS = 4_096
+"""The most output of a call that nobody limits, under a budget: a few pages, and no more than any model
+permits. The limits of newer models, up to 128,000, would reserve a dollar for each call.
 """
 TOKENS_PER_REQUEST = 64
 """Bound of what a service adds to any request: its head, and that of the answer."""
@@ -47,6 +47,8 @@ SAFE_ARGS = frozenset(
     }
 )
 """Arguments of a runner that change neither a service's prices nor what bounds the output."""
+_ESTIMATE_OVER, _ESTIMATE_UNDER = 9, 8
+"""An estimate of tokens may be a tenth too small."""
 _NANO_PER_PRICE = 1_000
 """A price per million tokens, in billionths per token."""
 
@@ -92,13 +94,24 @@ def artifacts_in(messages: Iterable[ModelMessage]) -> list[str]:
     return [e.artifact_id for content in parts for e in content if isinstance(e, ArtifactElement)]
 
 
-def asked_output(extra_args: Mapping[str, Any], entry: ModelEntry) -> int:
-    """Return the most tokens of output that a call may have. InvalidArgumentError: that is no number."""
+def asked_output(extra_args: Mapping[str, Any], entry: ModelEntry) -> int | None:
+    """Return the limit of the output that runner or operator set. InvalidArgumentError: that is no number."""
     given = {**entry.extra_args, **extra_args}
     limits = [_whole(name, given[name]) for name in OUTPUT_ARGS if given.get(name) is not None]
-    if limits:
-        return min(limits)
-    return DEFAULT_OUTPUT_TOKENS if entry.max_output_tokens is None else entry.max_output_tokens
+    return min(limits, default=None)
+
+
+def default_output(entry: ModelEntry, context_window: int | None, estimate: int) -> int:
+    """Return the limit of the output where nobody set one.
+
+    `estimate`: the tokens of the input, as far as they are known. Services refuse a limit that does not fit
+    into the window beside the input.
+    """
+    most = DEFAULT_OUTPUT_TOKENS if entry.max_output_tokens is None else entry.max_output_tokens
+    if context_window is None:
+        return most
+    room = context_window - TOKENS_PER_REQUEST - estimate * _ESTIMATE_OVER // _ESTIMATE_UNDER
+    return max(min(most, room), min(most, LEAST_OUTPUT_TOKENS))
 
 
 def _whole(name: str, value: Any) -> int:
