@@ -26,6 +26,7 @@ from simulation.judges import (
     quotas,
     runs,
     sealed,
+    secrets,
     turns,
 )
 from simulation.judges import webhooks as notices
@@ -60,6 +61,7 @@ from simulation.workloads import budgets as spenders
 from simulation.workloads import families as climbers
 from simulation.workloads import quotas as hoarders
 from simulation.workloads import runs as work
+from simulation.workloads import secrets as holders
 
 ALWAYS = frozenset(
     {messages.plan, faults.plan, faults.plan_moments, faults.plan_commits, calls.plan, strikes.plan}
@@ -93,6 +95,7 @@ PLANNERS = (
     hoarders.plan,
     spenders.plan,
     encryption.plan,
+    holders.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -112,6 +115,7 @@ HANDLERS: dict[str, Handler] = {
     **rights.ACTIONS,
     **spenders.ACTIONS,
     **encryption.ACTIONS,
+    **holders.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant, leases.attend]
 _OTHERS = [
@@ -126,6 +130,7 @@ _OTHERS = [
     facts.judge,
     leftovers.judge,
     sealed.judge,
+    secrets.judge,
     prompt.judge,
     answers.judge,
     attempts.judge,

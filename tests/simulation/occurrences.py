@@ -275,6 +275,18 @@ OPERATORS: dict[str, Count] = {
     "plugins upgraded": _noted("operated", what="upgrade plugin"),
     "hosts rolled": _noted("operated", what="roll"),
     "backups taken": _noted("operated", what="backup"),
+    "secrets set": lambda facts: sum(
+        kind == "changed secret" and data["number"] is not None for _, kind, data in facts.life.outside.notes
+    ),
+    "secrets removed": _noted("changed secret", number=None),
+    "attempts with a secret": _noted("has secret"),
+    "later attempts with a secret": lambda facts: sum(
+        kind == "has secret" and data["attempt"] > 1 for _, kind, data in facts.life.outside.notes
+    ),
+    "runs without the secret that they need": _runs(
+        "status = 'failed' AND agent_name = 'holder' AND attempt = 1"
+    ),
+    "old master keys taken away": _noted("operated", what="drop master key"),
     "conversations deleted": _noted("erased", what="conversation"),
     "people's data deleted": _noted("erased", what="actor"),
     "deletions refused while a run is active": _noted("erasure refused"),

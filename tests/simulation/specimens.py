@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from simulation.model_service import KEY_NAME, PRICE, URL
 from simulation.plan import Action, Plan
 from simulation.receivers import SECRET_NAME
+from simulation.workloads.secrets import WRITTEN_OUT
 
 RUNNER = "plugin:test/actor/"
 
@@ -134,3 +137,19 @@ SEALED = Plan(
     actions=[message(0.1, "said", "maker", [["say", "amber and birch and cedar"]], conversation="talk")],
 )
 """Content is encrypted at rest."""
+HELD = Plan(
+    seed="specimen",
+    master_key=["env:HOSTLER_SIMULATED_MASTER_KEY"],
+    agents=[
+        agent("holder", "holder", config={"key": "secret://token"}),
+        agent("writer", "holder", config={"key": WRITTEN_OUT}),
+    ],
+    actions=[
+        Action(0.0, "set secrets", {"changes": [[0.0, "set"], [3.0, "set"]], "host": 0}),
+        *(
+            msgspec.structs.replace(message(at, name, to, [["say", name]]), what="use secret")
+            for at, name, to in ((0.5, "first", "holder"), (1.0, "other", "writer"), (6.0, "last", "holder"))
+        ),
+    ],
+)
+"""Agents with a stored secret, which is rotated, and with one that is written out."""

@@ -26,6 +26,7 @@ from simulation.tamperings_families import FAMILIES
 from simulation.tamperings_left import LEFT
 from simulation.tamperings_lost import LOST
 from simulation.tamperings_quotas import QUOTAS
+from simulation.tamperings_secrets import SECRETS
 from simulation.workloads import anchors
 
 RUN = "(SELECT run_id FROM runs WHERE event_id = '{}' AND workspace_id = 'default' LIMIT 1)"
@@ -96,6 +97,7 @@ TAMPERINGS = [
     *LOST,
     *FAMILIES,
     *QUOTAS,
+    *SECRETS,
     *BUDGETS,
     # -- attempts
     Tampering(

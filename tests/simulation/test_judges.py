@@ -71,7 +71,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def findings(template: Path) -> dict[int, list[str]]:
     """What judges found, by the number of the tampering."""
     found: dict[int, list[str]] = {}
-    for plan in (specimens.CALM, specimens.HARD, specimens.ERASED, specimens.SEALED):
+    for plan in (specimens.CALM, specimens.HARD, specimens.ERASED, specimens.SEALED, specimens.HELD):
         for line in in_child(
             plan, template, lambda: catalog.JUDGES.__setitem__(slice(None), [prove])
         ).findings:
@@ -82,8 +82,8 @@ def findings(template: Path) -> dict[int, list[str]]:
 
 @pytest.mark.parametrize(
     "plan",
-    [specimens.CALM, specimens.HARD, specimens.ERASED, specimens.SEALED],
-    ids=["calm", "hard", "erased", "sealed"],
+    [specimens.CALM, specimens.HARD, specimens.ERASED, specimens.SEALED, specimens.HELD],
+    ids=["calm", "hard", "erased", "sealed", "held"],
 )
 def test_the_lives_that_are_tampered_with_are_sound(plan: Plan, template: Path) -> None:
     assert in_child(plan, template).findings == []

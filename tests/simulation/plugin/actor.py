@@ -98,6 +98,17 @@ class Resumable(Plain):
     capabilities = {"streaming", "tool_calling", "steering", "resumable"}
 
 
+class Holder(Plain):
+    """Takes the steps; it has a secret, and says which."""
+
+    config = [*Plain.config, {"name": "key", "type": "secret"}]
+
+    async def run(self, ctx: RunContext) -> str | Result:
+        """Take the steps."""
+        outside().note("has secret", run=ctx.run_id, attempt=ctx.attempt, secret=ctx.config["key"])
+        return await super().run(ctx)
+
+
 class Keeper(Plain):
     """Takes the steps; it can pause the run itself, and then goes on from a state of its own."""
 

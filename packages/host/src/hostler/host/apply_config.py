@@ -26,7 +26,7 @@ from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_diff import Entries, changes_of, must_be_named, must_be_new, refuse_too_many
 from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read_entry, with_entry
 from hostler.host.config_file import ConfigSource
-from hostler.host.config_review import Reviewer, names_in
+from hostler.host.config_review import Review, Reviewer, names_in
 from hostler.host.entry_sealing import EntrySealing
 from hostler.host.identity_providers import IdentityProviders
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
@@ -145,11 +145,19 @@ class Configurator:
 
     async def catch_up(self) -> bool:
         """Activate the stored configuration if another host has changed it; return whether it has."""
-        if await self._db.read(installation.revision, brief=True) == self._revision:
+        if await self._is_current():
             return False
         async with self._applying:
             await self._activate()
         return True
+
+    async def _is_current(self) -> bool:
+        return await self._db.read(installation.revision, brief=True) == self._revision
+
+    async def _follow(self) -> None:
+        """Activate what another host has changed: it may have given this one a master key."""
+        if self._db.shared and not await self._is_current():
+            await self._activate()
 
     async def export(self) -> ConfigFile:
         """Return the stored configuration as a file."""
@@ -202,6 +210,7 @@ class Configurator:
         """
         async with self._applying:
             try:
+                await self._follow()
                 stored = await self._read()
                 await self.entry_sealing.know([*stored.config.models, *stored.config.agents])
                 config, source = self._with_stored_secrets(config, stored.config, source)
@@ -210,7 +219,8 @@ class Configurator:
                 )
                 review.refuse()
                 if not dry_run:
-                    config = await self._with_sealed(config, stored.config, prune=prune)
+                    sealing = await self._sealing_after(config, stored.config, review, prune=prune)
+                    config = await self._with_sealed(config, stored.config, sealing)
                 known = await asyncio.to_thread(stored_by_name, stored)
                 changes = changes_of(stored, known, config, review.plugins, prune=prune, shown=self.shown)
                 refuse_too_many(changes)
@@ -288,16 +298,19 @@ class Configurator:
             return config, source
         return config, dataclasses.replace(whole, mistakes=(*whole.mistakes, *mistakes))
 
-    async def _with_sealed(self, config: ConfigFile, stored: ConfigFile, *, prune: bool) -> ConfigFile:
-        """Seal the secrets that are written out, under the master key that there will be.
-
-        KeyRingError if that cannot be read.
-        """
-        models, specs = {model.id: model for model in stored.models}, {one.name: one for one in stored.agents}
-        sealing, ws = self.entry_sealing, self._workspace
+    async def _sealing_after(
+        self, config: ConfigFile, stored: ConfigFile, review: Review, *, prune: bool
+    ) -> EntrySealing:
+        """Return the sealing under the master key, and with the forms, that there will be."""
+        key_ring = None
         if prune or (config.master_key and config.master_key != stored.master_key):
-            sealing = sealing.under(await self._master_key.opened(config.master_key))
-        sealed = sealing.sealed
+            key_ring = await self._master_key.opened(config.master_key)
+        return self.entry_sealing.under(key_ring, review.form_of)
+
+    async def _with_sealed(self, config: ConfigFile, stored: ConfigFile, sealing: EntrySealing) -> ConfigFile:
+        """Seal the secrets that are written out. KeyRingError if the master key cannot be read."""
+        models, specs = {model.id: model for model in stored.models}, {one.name: one for one in stored.agents}
+        sealed, ws = sealing.sealed, self._workspace
         return msgspec.structs.replace(
             config,
             models=[await sealed(ws, model, models.get(model.id)) for model in config.models],

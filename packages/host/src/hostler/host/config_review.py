@@ -55,6 +55,8 @@ class Review:
     plugins: Mapping[str, PluginEntry] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
     problems: list[ConfigProblem] = field(default_factory=list)
+    inventory: Inventory | None = None
+    """What there will be; None if there are no agents to review."""
 
     def add(
         self, kind: Kind, number: int | None, name: str, mistake: Mistake, *, known: bool = False
@@ -70,6 +72,11 @@ class Review:
                     kind=kind, name=name, problem=mistake.text, place=mistake.place, severity=mistake.severity
                 )
             )
+
+    def form_of(self, runner_id: str) -> Mapping[str, str] | None:
+        """Return the form of a runner as it will be: see `written_secrets.Forms`."""
+        manifest, _ = (None, None) if self.inventory is None else self.inventory.runner(runner_id)
+        return None if manifest is None else {item.name: item.kind for item in manifest.config_schema}
 
     def refuse(self) -> None:
         """Raise ConfigurationError with all mistakes if any is an error."""
@@ -128,6 +135,7 @@ class Reviewer:
             inventory = await self.inventories.after_change(
                 result, folders, config.agents, dry_run=dry_run, seconds=seconds
             )
+            review.inventory = inventory
             by_agent = await asyncio.to_thread(_review_agents, config.agents, inventory)
             for number, (spec, own) in enumerate(zip(config.agents, by_agent, strict=True)):
                 known = before["agent"].get(spec.name) == spec

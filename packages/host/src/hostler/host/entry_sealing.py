@@ -65,10 +65,16 @@ class EntrySealing:
         self._log_has_old_pages = True
         """At a start, too: an earlier host may have been killed before it emptied the log."""
 
-    def under(self, key_ring: LiveKeyRing) -> EntrySealing:
-        """Return the sealing under other master keys: those that a configuration will have."""
-        other = EntrySealing(self._db, self._workspace, key_ring, self._forms)
-        other.secrets = self.secrets.under(key_ring)
+    def under(self, key_ring: LiveKeyRing | None, forms: Forms) -> EntrySealing:
+        """Return the sealing under other master keys (None: the same) and with forms that are known first."""
+
+        def known(runner: str) -> Mapping[str, str] | None:
+            found = forms(runner)
+            return self._forms(runner) if found is None else found
+
+        ring = self._key_ring if key_ring is None else key_ring
+        other = EntrySealing(self._db, self._workspace, ring, known)
+        other.secrets = self.secrets.under(ring)
         return other
 
     async def load(self) -> None:

@@ -127,6 +127,8 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
     """
     host, workspace, actor = request.state.host, request.workspace_id, request.caller.subject
     name = body.get().name
+    if host.db.shared:
+        await host.configurator.catch_up()  # another host may have set a master key, under which it is sealed
     known = await host.db.read(lambda tx: agents.readable(tx, workspace, name))
     if known is not None:
         await host.configurator.entry_sealing.know([known.spec])
