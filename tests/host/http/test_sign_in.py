@@ -506,6 +506,18 @@ async def test_a_person_goes_from_one_workspace_to_another(tmp_path: Path) -> No
         assert nowhere.status_code == 404
 
 
+async def test_going_to_a_workspace_makes_no_session_longer(tmp_path: Path) -> None:
+    """Otherwise a cookie that was taken is good for ever: its thief enters the workspace again and again."""
+    async with desk(tmp_path) as made:
+        browser = await made.signed_in(groups=["desk", "other desk"])
+        first = (await browser.get("/v1/auth/session")).json()["expires_at"]
+        for workspace in ("other", "default", "default"):
+            moved = await browser.request("POST", "/v1/auth/workspace", json={"workspace_id": workspace})
+            browser.csrf = moved.json()["csrf_token"]
+            assert moved.json()["expires_at"] <= first
+            assert moved.json()["expires_at"] == pytest.approx(first, abs=1)
+
+
 async def test_an_entry_that_is_removed_ends_its_sessions(tmp_path: Path) -> None:
     async with desk(tmp_path) as made:
         browser = await made.signed_in()

@@ -131,7 +131,10 @@ async def end_session(request: ApiRequest) -> Empty:
 
 @endpoint("POST", "/v1/auth/workspace", right=None, signed_in=True, tag="sign-in")
 async def enter_workspace(request: ApiRequest, body: EnterWorkspace) -> Json[SessionView]:
-    """Go on in another workspace of the caller, with a new session; the old one ends."""
+    """Go on in another workspace of the caller, with a new session; the old one ends.
+
+    The new one ends when the old one would have: that is counted from the sign-in.
+    """
     session = session_of_request(request)
     provider = request.state.host.providers.find(session.provider)
     if provider is None:
@@ -143,14 +146,18 @@ async def enter_workspace(request: ApiRequest, body: EnterWorkspace) -> Json[Ses
         member = next((one for one in found if one.workspace_id == body.workspace_id), None)
         if member is None:
             raise NotFoundError(f"you are no member of workspace {body.workspace_id!r}")
-        made, token, ended = open_session(tx, member, entry, session.agent, begun_by="another workspace")
+        left = (session.expires_at - tx.now) / 1000
+        made, token, ended = open_session(
+            tx, member, entry, session.agent, begun_by="another workspace", seconds=left
+        )
         _revoke(tx, request, session)
         return _Entering(made, member, found, token, [*ended, session.session_id])
 
     entered = await request.state.host.db.write(enter)
     end_access(request.state, map(session_credential, entered.ended))
     view = _view(entered.session, entered.member, entered.found, entered.token)
-    cookie = set_cookie(COOKIE, entered.token, secure=entry.secure, max_age=entry.session_hours * 3600)
+    left = (entered.session.expires_at - entered.session.created_at) / 1000
+    cookie = set_cookie(COOKIE, entered.token, secure=entry.secure, max_age=left)
     return Json(view, headers=[cookie])
 
 

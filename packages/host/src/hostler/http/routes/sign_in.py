@@ -159,9 +159,12 @@ async def _check_answer(query: CallbackQuery, provider: IdentityProvider) -> Non
 
 
 def open_session(
-    tx: Tx, member: Member, entry: SignInEntry, agent: str, *, begun_by: str
+    tx: Tx, member: Member, entry: SignInEntry, agent: str, *, begun_by: str, seconds: float | None = None
 ) -> tuple[Session, str, list[str]]:
-    """Open a session; return it, its token and the ids of sessions that it replaces."""
+    """Open a session; return it, its token and the ids of sessions that it replaces.
+
+    `seconds`: how long it lasts, where the sign-in was earlier; None for all that the entry allows.
+    """
     session, token, ended = sessions.create(
         tx,
         member.workspace_id,
@@ -170,7 +173,7 @@ def open_session(
         provider=entry.name,
         issuer=entry.issuer,
         agent=agent,
-        seconds=entry.session_hours * 3600,
+        seconds=entry.session_hours * 3600 if seconds is None else seconds,
         idle_seconds=entry.idle_minutes * 60,
     )
     body = {"member_id": member.member_id, "role": member.role, "provider": entry.name, "by": begun_by}
