@@ -26,6 +26,14 @@ def test_members_are_invited_listed_changed_and_removed(hostler: CommandLine, se
         removed = hostler("members", "remove", added.json["member_id"])
         assert removed.status == 0, removed.err
         assert hostler("members", "list", "--json").json == []
+        facts = hostler("audit", "list", "--json").json
+        assert [fact["action"] for fact in facts if fact["target"] == added.json["member_id"]] == [
+            "member.removed",
+            "member.role_changed",
+            "member.added",
+        ]
+        assert "member.role_changed" in hostler("audit", "list", "--limit", "2").out
+        assert hostler("audit", "list", "--limit", "2").out.count("member.") == 2
 
     if served:
         with hostler.serving():

@@ -1,4 +1,4 @@
-"""The master key is changed, and a conversation erased, while runs are at work: none fails."""
+"""Master key and keys of workspaces change, a conversation is erased, while runs are at work: none fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.host import maintenance
+from hostler.host import maintenance, workspace_keys
 from hostler.host.config import ConfigFile
 from hostler.secrets.key_ring import KeyRing, new_key
 from hostler.storage.sealing.tx import workspace_key_uses
@@ -42,6 +42,10 @@ async def test_no_run_fails_while_keys_change(tmp_path: Path, database_url: str)
             await load.more(LANES)
             await host.host.apply(ConfigFile(master_key=[new]), actor="test")
             await load.more(LANES)
+            for workspace in (WORKSPACE, None):
+                rotated = await workspace_keys.rotate(host.host.sealing, WORKSPACE, workspace, by="test")
+                assert rotated.replaced > LANES
+                await load.more(LANES)
             receipt = await maintenance.delete_conversation(host.host.data, WORKSPACE, "gone", by="test")
             assert receipt.erasure_key is not None
             await load.more(2 * LANES)

@@ -69,3 +69,23 @@ def test_without_a_master_key_the_command_says_how_to_get_one(tmp_path: Path) ->
     assert refused.status == 2
     assert "openssl rand -base64 32" in refused.error
     assert "no master key is configured" in command("secrets", "keys").err
+
+
+def test_keys_of_workspaces_are_rotated_from_the_shell(hostler: CommandLine) -> None:
+    assert hostler("secrets", "rotate-keys", "--workspace", "nowhere").status == 1
+    with_content = "w" * 30
+    assert hostler("secrets", "set", "token", stdin=with_content).status == 0
+    rotated = hostler("secrets", "rotate-keys")
+    assert rotated.status == 0, rotated.err
+    assert "keys are replaced" in rotated.err
+    (fact,) = [
+        one for one in hostler("audit", "list", "--json").json if one["action"] == "workspace_keys.rotated"
+    ]
+    assert fact["target"] == "*"
+    assert hostler("audit", "verify").status == 0
+
+
+def test_without_a_master_key_there_is_nothing_to_rotate(tmp_path: Path) -> None:
+    ran = CommandLine(tmp_path / "data", tmp_path)("secrets", "rotate-keys")
+    assert ran.status == 1
+    assert "no master key is configured" in ran.err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.host import maintenance
+from hostler.host import maintenance, workspace_keys
 from hostler.host.config import ConfigFile
 from hostler.secrets.key_ring import KeyRing, new_key
 from hostler.storage.sealing.erasure_key import ErasureKey
@@ -49,6 +49,9 @@ async def test_one_erases_and_rotates_while_the_other_works(tmp_path: Path, shar
                     name = "gone" if round_ == 0 else f"gone{round_ - 1}"
                     erased = await maintenance.delete_conversation(one.host.data, WORKSPACE, name, by="test")
                     assert erased.erasure_key is not None
+                    await load.more(8)
+                    rotated = await workspace_keys.rotate(one.host.sealing, WORKSPACE, None, by="test")
+                    assert rotated.erasure_key != erased.erasure_key
                     await load.more(8)
                 second = new_key()
                 (tmp_path / "second.key").write_text(second.hex())

@@ -145,6 +145,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "remove_secret": (send("DELETE", "/v1/secrets/theirs"), 404),
     "move_secret": (send("PUT", "/v1/secrets/a/from", json={"kind": "models", "name": "m"}), 403),
     "list_master_keys": (get("/v1/master-keys"), 403),
+    "rotate_workspace_keys": (send("POST", "/v1/workspace-keys/rotate", json={}), 403),
     "list_members": (get("/v1/members"), OWN),
     "add_member": (send("POST", "/v1/members", json={"email": "a@b.org", "role": "administrator"}), 403),
     "get_member": (get("/v1/members/{member_id}"), 404),

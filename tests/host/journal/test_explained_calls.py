@@ -22,6 +22,7 @@ from hostler.domain.budgets import Spender, accounts_of
 from hostler.domain.call_checks import CHECKS
 from hostler.domain.explanations import Explanation
 from hostler.domain.pause_actions import Action, Similar
+from hostler.domain.quotas import AgentQuota
 from hostler.journal.explained_calls import explain_call
 from hostler.storage.sql.database import SqlDatabase
 from hostler_protocol.errors import HostlerError, NotFoundError
@@ -191,6 +192,41 @@ async def act(world: World, attempt: CallAttempt, subject: str, kind: Any, **mor
     (call,) = (await attempt.pause())[1]
     person = await ada(world, "desk", subject=subject)
     await attempt.decide(person, Action(call_id=call.call_id, type=kind, args_hash=call.args_hash, **more))
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "quota", "field"),
+    [
+        ("state.set", {**STATE, "value": "v" * 200}, {"max_state_bytes": 10}, "max_state_bytes"),
+        (
+            "storage.set",
+            {"area": "plugin", "key": "k", "content_base64": "eHh4"},
+            {"max_storage_bytes_per_run": 2},
+            "max_storage_bytes_per_run",
+        ),
+    ],
+)
+async def test_a_quota_that_had_no_room(
+    attempts: Attempts, method: str, params: Any, quota: dict[str, int], field: str
+) -> None:
+    async with attempts.attempt(attempt_grant(quota=AgentQuota(**quota))) as attempt:
+        with pytest.raises(HostlerError) as refused:
+            await attempt.call(method, **params)
+        found = await last_of(attempt)
+        assert (found.outcome, found.decided_by) == ("refused", "quota")
+        assert refused.value.message in found.text
+        assert results(found)["quota"] == "refused"
+        assert results(found)["budget"] == "passed"
+        assert field in words(found, "quota")
+        assert ("policy", "resource_policy.quota") in texts(found, "quota")
+
+
+async def test_quotas_of_calls_that_store_and_of_others(attempts: Attempts) -> None:
+    async with attempts.attempt(attempt_grant()) as attempt:
+        await attempt.call("state.set", **STATE, value=1)
+        assert results(await last_of(attempt))["quota"] == "passed"
+        await attempt.call("state.get", **STATE)
+        assert results(await last_of(attempt))["quota"] == "not needed"
 
 
 async def test_two_who_approve_are_named_with_the_rule_that_they_met(attempts: Attempts) -> None:

@@ -1,9 +1,13 @@
-"""Lives whose content is encrypted at rest, under a master key that an operator replaces."""
+"""Lives whose content is encrypted at rest, under keys that an operator replaces."""
 
 from __future__ import annotations
 
+import contextlib
+
+from hostler.host import workspace_keys
 from hostler.host.config import ConfigFile
-from simulation.life import Life
+from hostler_protocol.errors import NotFoundError
+from simulation.life import WORKSPACE, Life
 from simulation.opened import NAMES
 from simulation.plan import MAX_MOMENT, Action, Draft
 
@@ -16,6 +20,8 @@ def plan(draft: Draft) -> None:
     draft.master_key = [OLD]
     if chance.random() < 0.6:
         draft.add(chance.uniform(0, MAX_MOMENT), "change master key", host=0)
+    for _ in range(chance.choice([0, 0, 1, 2])):
+        draft.add(chance.uniform(0, MAX_MOMENT), "rotate workspace keys", host=0)
 
 
 async def change_key(life: Life, action: Action) -> None:
@@ -26,4 +32,13 @@ async def change_key(life: Life, action: Action) -> None:
     life.outside.note("operated", what=action.what)
 
 
-ACTIONS = {"change master key": change_key}
+async def rotate_keys(life: Life, action: Action) -> None:
+    """Replace the keys of all workspaces and the erasure key. A host that dies in it goes on at its start."""
+    with contextlib.suppress(NotFoundError):  # nothing was sealed so far
+        await life.persist(
+            0, lambda h: workspace_keys.rotate(h.sealing, WORKSPACE, None, by="operator"), seconds=60
+        )
+    life.outside.note("operated", what=action.what)
+
+
+ACTIONS = {"change master key": change_key, "rotate workspace keys": rotate_keys}

@@ -8,7 +8,7 @@ import pytest
 
 from hostler.domain.retention import RetentionPolicy
 from hostler.secrets.key_ring import KeyRing, new_key
-from hostler.storage.port import Query, Tx
+from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sealing import erasing
 from hostler.storage.sealing.columns import TABLES
 from hostler.storage.sealing.envelope import SealedError
@@ -140,6 +140,92 @@ async def test_what_is_stored_while_keys_are_replaced_opens(
         assert all(f"writer{number}" in said for number in range(3, busy.writes, 3))
     async with folder.open() as opened:
         assert await says(opened, "c-kept") == said
+
+
+async def test_a_receipt_names_the_erasure_key_whoever_erased(tmp_path: Path) -> None:
+    """The daily look of a host may have done all of it, between the deletion of the rows and its end."""
+    folder = SealedFolder(tmp_path / "data")
+    await filled(folder)
+    async with folder.open() as opened:
+        await delete(opened)
+        eraser = opened.eraser()
+        assert await eraser.destroy_all_unused() > 0
+        current = await eraser.erase()
+        receipt = await deletion.delete_conversation(
+            opened.database, opened.blobs, "w", "c-gone", by="t", eraser=eraser
+        )
+        assert receipt.erasure_key == current is not None
+
+
+def tree(rows: list[Row]) -> dict[bool, set[str]]:
+    """The ids of keys: True for those that wrap others by their kind, False for data keys."""
+    above = ("#", "workspace", "conversation:")
+    is_above = {row["key_id"]: any(part in row["name"] for part in above) for row in rows}
+    return {kind: {key for key, one in is_above.items() if one is kind} for kind in (True, False)}
+
+
+@pytest.mark.gate("keys-change")
+@pytest.mark.parametrize("workspace", ["w", None])
+async def test_keys_of_workspaces_are_rotated_and_everything_opens(
+    tmp_path: Path, workspace: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing, "STEP_KEYS", 2)
+    folder = SealedFolder(tmp_path / "data")
+    await filled(folder)
+    noted: list[str] = []
+    async with folder.open() as opened:
+        before = await opened.database.read(lambda tx: tx.all(KEYS))
+        erasure_key = opened.erasure_key.ring().current_id
+        replaced, current = await opened.eraser().rotate(workspace, lambda _: noted.append("noted"))
+        assert current == opened.erasure_key.reread().current_id != erasure_key
+        after = await opened.database.read(lambda tx: tx.all(KEYS))
+        mine = [row for row in before if workspace in (None, row["workspace_id"])]
+        assert noted == ["noted"]
+        assert replaced == len(tree(mine)[True]) > 5
+        assert not tree(mine)[True] & {row["key_id"] for row in after}, "no key of before wraps anything"
+        assert tree(after)[False] == tree(before)[False]
+        assert not [row for row in after if row["retired"]]
+        others = tree([row for row in before if row not in mine])[True]
+        assert others <= tree(after)[True]
+        assert GONE in await says(opened, "c-gone")
+        assert "bob" in await says(opened, "c-other", "w2")
+        await opened.world.turn("c-kept", "eve")
+    async with folder.open() as opened:
+        assert KEPT in (said := await says(opened, "c-kept"))
+        assert "eve" in said
+        assert await opened.eraser().rotate("nowhere", lambda _: noted.append("again")) == (0, current)
+        assert noted == ["noted"]
+
+
+@pytest.mark.gate("keys-change")
+@pytest.mark.parametrize("after", [False, True], ids=["before the commit", "after it"])
+async def test_a_rotation_that_dies_anywhere_loses_nothing_and_the_next_look_ends_it(
+    tmp_path: Path, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erasing, "STEP_KEYS", 3)
+    first = SealedFolder(tmp_path / "first")
+    await filled(first)
+    for number in range(100):
+        folder = first.copy(tmp_path / f"{number}")
+        died = False
+        async with folder.open() as opened:
+            try:
+                await opened.eraser(Crashing(opened.database, number, after)).rotate(None, lambda _: None)
+            except CrashError:
+                died = True
+        async with folder.open() as opened:
+            for _ in range(2):
+                assert GONE in await says(opened, "c-gone")
+                assert "bob" in await says(opened, "c-other", "w2")
+                await opened.world.turn("c-new", "eve")
+                assert "eve" in await says(opened, "c-new")
+                await opened.eraser().erase()  # as the upkeep does at each start
+            assert len(opened.erasure_key.reread().ids) == 1
+            assert not [row for row in await opened.database.read(lambda tx: tx.all(KEYS)) if row["retired"]]
+        if not died:
+            assert number > 6, "it died at every write before"
+            return
+    raise AssertionError("it does not end")
 
 
 async def test_keys_of_what_retention_deleted_go_too(tmp_path: Path) -> None:

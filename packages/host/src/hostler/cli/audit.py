@@ -1,4 +1,4 @@
-"""`hostler audit verify`: check that nothing in the event log or the audit log was changed."""
+"""`hostler audit`: list the facts of the audit log; check that neither it nor the event log was changed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hostler.cli.options import DatabaseOption, DataOption, JsonOption, NoKeyOption, NoUrlOption
+from hostler.cli.options import DatabaseOption, DataOption, JsonOption, LimitOption, NoKeyOption, NoUrlOption
 from hostler.cli.output import FAILED, show_error, write_json
+from hostler.cli.server import Server, server_command
+from hostler.cli.tables import moment, write_items
 from hostler.cli.terminal import out
 
 if TYPE_CHECKING:
     from hostler.cli.database import StorageLocation
     from hostler.storage.stores.verification import ChainReport
 
-app = typer.Typer(help="Verify the hash chains of the event log and the audit log.", no_args_is_help=True)
+app = typer.Typer(help="The audit log: list, verify.", no_args_is_help=True)
 
 
-@app.callback()
-def _group() -> None:
-    pass
+@app.command("list")
+@server_command
+def list_facts(server: Server, limit: LimitOption = 100, as_json: JsonOption = False) -> None:
+    """List who did what, newest first: decisions, changes, sign-ins, uses of secrets, refusals, deletions."""
+    write_items(
+        server.items("/v1/audit", limit=limit),
+        {
+            "at": lambda fact: moment(fact["at"]),
+            "who": lambda fact: fact["actor_name"] or fact["actor"],
+            "did": "action",
+            "what": "target",
+            "subject": lambda fact: fact["actor"] if fact["actor_name"] else None,
+        },
+        as_json=as_json,
+        none="nothing is in the audit log yet",
+        spare=("subject",),
+    )
 
 
 @app.command("verify")

@@ -82,9 +82,7 @@ COMMANDS: Mapping[str, CliCommand] = {
         "Delete expired artifacts, unfinished uploads, unused files and working folders, and old data by "
         "age.",
     ),
-    "audit": CliCommand(
-        "audit", "app", OPERATE, "Verify the hash chains of the event log and the audit log."
-    ),
+    "audit": CliCommand("audit", "app", OPERATE, "The audit log: list who did what, verify its hash chain."),
     "runs": CliCommand("runs", "app", LOOK, "Runs: list, show, follow, cancel, export, retry, fork."),
     "explain": CliCommand(
         "explain", "explain", LOOK, "Say which rule decided a call of a run, and who approved it."

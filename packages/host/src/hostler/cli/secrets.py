@@ -17,7 +17,9 @@ from hostler.cli.tables import moment, write_done, write_items
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="Stored secrets: set, list, rotate, remove, move; master keys.", no_args_is_help=True)
+app = typer.Typer(
+    help="Stored secrets: set, list, rotate, remove, move; keys of encryption.", no_args_is_help=True
+)
 NameArgument = Annotated[str, typer.Argument(help="The name of the secret.")]
 InstallationOption = Annotated[
     bool,
@@ -128,6 +130,28 @@ def keys(server: Server, as_json: JsonOption = False) -> None:
         },
         as_json=as_json,
         none="no master key is configured: `hostler config set master_key` names one",
+    )
+
+
+@app.command("rotate-keys")
+@server_command
+def rotate_keys(
+    server: Server,
+    workspace: Annotated[
+        str | None, typer.Option("--workspace", metavar="NAME", help="Of this workspace; default: of all.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Replace the keys of workspaces that encryption at rest uses, and the erasure key, while runs go on.
+
+    A backup from before opens only with keys of after: make a new one.
+    """
+    done = server.ask(lambda api: api.post("/v1/workspace-keys/rotate", {"workspace_id": workspace}))
+    write_done(
+        done,
+        f"{done['replaced']:,} keys are replaced, and the erasure key is {done['erasure_key']} now. Backups "
+        "from before open only with keys of after: make a new one, and copy the erasure key",
+        as_json=as_json,
     )
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-CallCheck = Literal["connection", "attempt", "grant", "arguments", "rate", "deadline", "budget", "approval"]
-"""`approval`: people, or a client, had to let the call go on. The others are the gate's (calls/gate.py)."""
+CallCheck = Literal[
+    "connection", "attempt", "grant", "arguments", "rate", "deadline", "budget", "approval", "quota"
+]
+"""`approval`: people, or a client, had to let the call go on. `quota`: what it stores has to fit. The others
+are the gate's (calls/gate.py).
+"""
 CHECKS: tuple[CallCheck, ...] = get_args(CallCheck)

@@ -15,6 +15,7 @@ from hostler.domain.call_checks import CHECKS, CallCheck
 from hostler.domain.grant_rules import Rule, grant_rules
 from hostler.domain.grants import Grant
 from hostler.domain.name_patterns import best_match
+from hostler.domain.quotas import REASON as QUOTA_EXCEEDED
 from hostler_protocol._base import Strict
 from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import Fault
@@ -22,6 +23,8 @@ from hostler_protocol.errors import Fault
 CallOutcome = Literal["allowed", "failed", "refused", "withdrawn", "waiting", "unknown"]
 """`failed`: it was carried out, and ended with an error. `withdrawn`: the runner did not wait for the end.
 `unknown`: it was begun, and the journal has no outcome."""
+_STORING = frozenset({"artifact.upload", "state.set", "storage.set", "tool.call"})
+"""Calls that store what quotas bound: of a tool, files of its result."""
 CheckResult = Literal["passed", "refused", "not reached", "not needed", "skipped"]
 """`skipped`: the call was answered from a recording, which takes nothing from rate and budget."""
 
@@ -60,6 +63,17 @@ class JournalledCall:
     approved_by: str | None = None
     similar_id: str | None = None
     decisions: Sequence[Decision] = ()
+
+    @property
+    def refused_at(self) -> CallCheck | None:
+        """The check that refused it, as far as the journal says. A quota does when the call is made."""
+        if (
+            self.check is None
+            and self.error is not None
+            and self.error.details.get("reason") == QUOTA_EXCEEDED
+        ):
+            return "quota"
+        return self.check
 
 
 class CheckView(Strict):
@@ -128,7 +142,7 @@ def explain(run_id: str, call: JournalledCall, grant: Grant, spec: AgentSpec | N
 
 def _outcome(call: JournalledCall) -> CallOutcome:
     if call.error is not None:
-        return "refused" if call.by_gate or call.check is not None else "failed"
+        return "refused" if call.by_gate or call.refused_at is not None else "failed"
     if call.given_up:
         return "withdrawn"
     if call.ended:
@@ -155,8 +169,8 @@ def _own_outcome(call: JournalledCall) -> CallOutcome:
 
 
 def _decided_by(call: JournalledCall, checks: Sequence[CheckView]) -> CallCheck | None:
-    if call.check is not None:
-        return call.check
+    if call.refused_at is not None:
+        return call.refused_at
     if call.by_gate:  # of an older host
         return None
     if not call.method or any(one.check == "approval" and one.result == "passed" for one in checks):
@@ -173,15 +187,15 @@ def _check(check: CallCheck, call: JournalledCall, grant: Grant, spec: AgentSpec
 
 
 def _result(check: CallCheck, call: JournalledCall, grant: Grant) -> CheckResult:
-    refused_at = call.check if call.error is not None else None
+    refused_at = call.refused_at if call.error is not None else None
     if call.by_gate and refused_at is None:
         return "not reached"  # an older host did not note where
     if check == refused_at:
         return "refused"
     if refused_at is not None and _order(check, call) > _order(refused_at, call):
         return "not reached"
-    if check == "approval":
-        return _approval_result(call, grant)
+    if check in ("approval", "quota"):
+        return _approval_result(call, grant) if check == "approval" else _quota_result(call)
     if call.inherited and check in ("rate", "deadline", "budget"):
         return "skipped"
     return "passed"
@@ -204,6 +218,14 @@ def _approval_result(call: JournalledCall, grant: Grant) -> CheckResult:
     return "skipped" if call.inherited else "not reached"
 
 
+def _quota_result(call: JournalledCall) -> CheckResult:
+    if call.method not in _STORING:
+        return "not needed"
+    if call.inherited:
+        return "skipped"
+    return "passed" if call.ended and call.error is None and not call.given_up else "not reached"
+
+
 def _asks(call: JournalledCall, grant: Grant) -> bool:
     if call.method == "interaction.request" or call.decisions or call.approved_by:
         return True
@@ -214,7 +236,7 @@ def _asks(call: JournalledCall, grant: Grant) -> bool:
 
 
 def _rules(check: CallCheck, call: JournalledCall, grant: Grant, spec: AgentSpec | None) -> list[Rule]:
-    said = [Rule("host", call.error.message)] if call.error is not None and check == call.check else []
+    said = [Rule("host", call.error.message)] if call.error is not None and check == call.refused_at else []
     match check:
         case "connection":
             rules = [
@@ -237,6 +259,8 @@ def _rules(check: CallCheck, call: JournalledCall, grant: Grant, spec: AgentSpec
             rules = _budget_rules(grant, call.method)
         case "approval":
             rules = _approval_rules(call, grant, spec)
+        case "quota":
+            rules = _quota_rules(call, grant)
     return said + rules
 
 
@@ -267,6 +291,17 @@ def _budget_rules(grant: Grant, method: str) -> list[Rule]:
     if grant.above is not None:
         rules.append(Rule("parent", "budgets of the runs above this one count too"))
     return rules
+
+
+def _quota_rules(call: JournalledCall, grant: Grant) -> list[Rule]:
+    if call.method not in _STORING:
+        return [Rule("host", "the call stores nothing that quotas bound")]
+    set_ = {name: getattr(grant.quota, name) for name in grant.quota.__struct_fields__}
+    bounds = ", ".join(f"{name} {value}" for name, value in set_.items() if value is not None)
+    return [
+        Rule("policy", bounds or "no quota is set", "resource_policy.quota"),
+        Rule("workspace", "the workspace's quota counts what all its agents store", "quota"),
+    ]
 
 
 def _approval_rules(call: JournalledCall, grant: Grant, spec: AgentSpec | None) -> list[Rule]:

@@ -13,6 +13,7 @@ import msgspec
 
 from hostler.domain.epoch import seconds
 from hostler.domain.stored_secrets import MAX_PLACES, MAX_SECRET_BYTES, SecretOwner, reference_to
+from hostler.host import workspace_keys
 from hostler.host.moved_secrets import Place
 from hostler.http.auth import require_right
 from hostler.http.endpoint import endpoint
@@ -86,6 +87,19 @@ class MasterKeyRecord(Strict):
     uses: dict[str, int]
 
 
+class Rotation(Strict):
+    """`workspace_id`: whose keys; null for all workspaces."""
+
+    workspace_id: str | None = None
+
+
+class RotatedKeys(Strict):
+    """`replaced`: keys of workspaces and of their conversations. `erasure_key`: the id of the new one."""
+
+    replaced: int
+    erasure_key: str
+
+
 @endpoint("GET", "/v1/secrets", right="secrets:read", tag="secrets")
 async def list_secrets(request: ApiRequest, query: SecretsQuery) -> Listing[SecretRecord]:
     """List secrets by name, without their values."""
@@ -153,6 +167,19 @@ async def list_master_keys(request: ApiRequest) -> Listing[MasterKeyRecord]:
             for key in keys
         ]
     )
+
+
+@endpoint("POST", "/v1/workspace-keys/rotate", right="installation", tag="secrets")
+async def rotate_workspace_keys(request: ApiRequest, body: Rotation) -> RotatedKeys:
+    """Replace the keys of workspaces, which wrap those that seal content, and the erasure key.
+
+    Runs go on meanwhile. Backups from before open only with the rows of keys from after, as after an erasure.
+    """
+    host = request.state.host
+    rotated = await workspace_keys.rotate(
+        host.sealing, host.settings.workspace, body.workspace_id, by=request.caller.subject
+    )
+    return RotatedKeys(replaced=rotated.replaced, erasure_key=rotated.erasure_key)
 
 
 def _check(request: ApiRequest, owner: SecretOwner) -> None:

@@ -36,6 +36,10 @@ _q = load(__file__.replace("erasing.py", "keys.py"))
 T = TypeVar("T")
 
 
+def _nothing(tx: Tx) -> None:
+    """Note nothing."""
+
+
 class Eraser:
     """Destroys keys of a database that seals. One erasure at a time; several at once share the last step."""
 
@@ -75,18 +79,42 @@ class Eraser:
         what the destroyed keys sealed. StorageError if the erasure key cannot be written: ask again.
         """
         async with self._turn, self._claimed():
-            if not await self._is_due():
-                return None
-            await asyncio.to_thread(self._erasure_key.begin)
-            current = self._erasure_key.reread().current_id
-            # from here on no host wraps a workspace's key with the old one
-            await self._database.write(lambda tx: installation.put(tx, ERASURE_KEY, current.encode()))
-            while retired := await self._read(lambda tx: tx.all(_q.retired, limit=1)):
-                await self._replace(retired[0])
-            while await self._rewrap():  # until a look finds none under the old one
-                pass
-            await asyncio.to_thread(self._erasure_key.finish)
-            return current
+            return await self._erase()
+
+    async def _erase(self) -> str | None:
+        if not await self._is_due():
+            return None
+        await asyncio.to_thread(self._erasure_key.begin)
+        current = self._erasure_key.reread().current_id
+        # from here on no host wraps a workspace's key with the old one
+        await self._database.write(lambda tx: installation.put(tx, ERASURE_KEY, current.encode()))
+        while retired := await self._read(lambda tx: tx.all(_q.retired, limit=1)):
+            await self._replace(retired[0])
+        while await self._rewrap():  # until a look finds none under the old one
+            pass
+        await asyncio.to_thread(self._erasure_key.finish)
+        return current
+
+    async def erased(self) -> str:
+        """`erase`, and return the id of the erasure key of after, also if another erasure had done it all."""
+        return await self.erase() or self._erasure_key.reread().current_id
+
+    async def rotate(self, workspace_id: str | None, note: Callable[[Tx], object]) -> tuple[int, str]:
+        """Replace the keys of one workspace, or of all, that wrap data keys, and then the erasure key.
+
+        Data keys stay, under new ones; the old ones open nothing that is stored from then on. Return how many
+        were replaced, and the id of the erasure key. `note` is called in the first transaction, if any is
+        replaced. After an interruption `erase` goes on with the keys that were reached.
+        """
+        replaced = 0
+        async with self._turn, self._claimed():
+            for row in await self._read(lambda tx: tx.all(_q.to_rotate, workspace_id=workspace_id)):
+                key_id, said = row["key_id"], note if not replaced else _nothing
+                replaced += await self._write(partial(self._retire, key_ids=[key_id], note=said))
+                while groups := await self._read(partial(_groups_below, parent_id=key_id)):
+                    replaced += await self._write(partial(self._retire, key_ids=groups))
+            current = await self._erase() or self._erasure_key.reread().current_id
+        return replaced, current
 
     async def rewrap(self) -> int:
         """Wrap the keys of workspaces with the current master key; return how many were not."""
@@ -116,6 +144,14 @@ class Eraser:
     async def _is_due(self) -> bool:
         is_begun = len(self._erasure_key.ring().ids) > 1
         return is_begun or bool(await self._read(lambda tx: tx.all(_q.retired, limit=1)))
+
+    def _retire(self, tx: SealingTx, key_ids: list[str], note: Callable[[Tx], object] = _nothing) -> int:
+        """Retire keys, and return how many were in use."""
+        _keep_claim(tx, self._sealer)
+        retired = sum(tx.retire(key_id) for key_id in key_ids)
+        if retired:
+            note(tx)
+        return retired
 
     async def _replace(self, retired: Row) -> None:
         """Move all keys below a retired key to its successor, then destroy it."""
@@ -178,6 +214,11 @@ def _groups(tx: Tx, ws: str, name: str, name_end: str) -> list[str]:
     return [row["key_id"] for row in rows]
 
 
+def _groups_below(tx: Tx, parent_id: str) -> list[str]:
+    rows = tx.all(_q.groups_below, parent_id=parent_id, after="", limit=STEP_KEYS)
+    return [row["key_id"] for row in rows]
+
+
 def _next_groups(tx: Tx, ws: str, after: str) -> list[str]:
     rows = tx.all(_q.groups, workspace_id=ws, after=after, limit=STEP_KEYS)
     return [row["key_id"] for row in rows]
@@ -189,11 +230,16 @@ def _claim(tx: SealingTx) -> bool:
     return tx.run(_q.claim, name=CLAIM, until=until, now=tx.now.to_bytes(8)) == 1
 
 
+def _keep_claim(tx: SealingTx, sealer: Sealer) -> None:
+    """Renew the right to erase."""
+    if sealer.shared:
+        installation.put(tx, CLAIM, (tx.now + CLAIM_MS).to_bytes(8))
+
+
 def _move_children(tx: SealingTx, sealer: Sealer, retired: Row) -> int:
     """Wrap the next keys below a retired key with its successor, and return their number; destroy it at 0."""
     key_id = retired["key_id"]
-    if sealer.shared:
-        installation.put(tx, CLAIM, (tx.now + CLAIM_MS).to_bytes(8))
+    _keep_claim(tx, sealer)
     if tx.one(_q.held_alone, key_id=key_id) is None:
         return 0
     rows = tx.all(_q.below, parent_id=key_id, after="", limit=STEP_KEYS)

@@ -76,6 +76,18 @@ WHERE workspace_id = :workspace_id AND key_id > :after AND parent_id IN (
     SELECT key_id FROM sealing_keys WHERE parent_id IS NULL AND workspace_id = :workspace_id)
 ORDER BY key_id LIMIT :limit
 
+-- name: to_rotate
+-- Keys of workspaces that new values are under, of one workspace or (:workspace_id NULL) of all.
+SELECT key_id, workspace_id FROM sealing_keys
+WHERE parent_id IS NULL AND retired = 0
+  AND (CAST(:workspace_id AS text) IS NULL OR workspace_id = CAST(:workspace_id AS text))
+ORDER BY key_id
+
+-- name: groups_below
+-- The keys that a workspace's key wraps and that new keys are under.
+SELECT key_id FROM sealing_keys WHERE parent_id = :parent_id AND key_id > :after AND retired = 0
+ORDER BY key_id LIMIT :limit
+
 -- name: named_groups
 -- Those of one conversation, or (:name is like 'run#') of one kind of data without conversation.
 SELECT key_id FROM sealing_keys WHERE workspace_id = :workspace_id AND name >= :name AND name < :name_end

@@ -213,6 +213,17 @@ class SealingTx(SessionTx):
         self.change.named = {place: key for place, key in self.change.named.items() if key.key_id not in gone}
         return True
 
+    def retire(self, key_id: str) -> bool:
+        """Let a key of its name take its place from now on; return whether it is there, in use.
+
+        What it wraps is moved by `sealing.erasing`.
+        """
+        if super().one(_q.held_alone, key_id=key_id) is None or not super().run(_q.retire, key_id=key_id):
+            return False
+        self.change.destroyed.add(key_id)  # nothing new may be wrapped by it
+        self.change.named = {place: key for place, key in self.change.named.items() if key.key_id != key_id}
+        return True
+
     def exists(self, workspace_id: str, name: str) -> bool:
         """Whether there is a key of this name."""
         if (workspace_id, name) in self.change.named or self._sealer.named(workspace_id, name) is not None:

@@ -287,7 +287,7 @@ class _Erasure:
         erasure_key = None
         if self.eraser is not None:
             self._count("keys", await self.eraser.destroy_unused(self._ws, sorted(self.conversations)))
-            erasure_key = await self.eraser.erase()
+            erasure_key = await self.eraser.erased()
         counts = {one: count for one, count in sorted(self._counts.items()) if count}
         return await self._database.write(
             lambda tx: deletion_receipts.write(
