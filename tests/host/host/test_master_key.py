@@ -16,7 +16,7 @@ from hostler.host.config import ConfigFile, Settings
 from hostler.host.host import Host
 from hostler.secrets.key_ring import KeyRing, KeyRingError, new_key
 from hostler.storage.port import Query, Tx
-from hostler.storage.stores import settings
+from hostler.storage.stores import plugin_storage, settings
 from support.every_row import everything
 
 pytestmark = pytest.mark.gate("master-key")
@@ -131,3 +131,43 @@ async def test_what_is_applied_together_with_its_first_master_key_is_sealed_at_o
         assert [one.name for one in removed.problems if one.kind == "model"] == ["m"], "it stays sealed"
         await host.apply(ConfigFile(models=[ModelEntry(id="n", api_key="sk-another")]), actor="t")
         assert "sk-another" in await host.db.read(everything)
+
+
+async def test_a_key_that_leaves_takes_nothing_with_it(tmp_path: Path, database_url: str) -> None:
+    """Rotated twice at once, and a key file that is written over: all moves before the old key is forgotten."""
+    files = [tmp_path / name for name in ("first", "second", "third")]
+    for path in files:
+        path.write_text(new_key().hex())
+    first, second, third = (f"file:{path}" for path in files)
+    model = ModelEntry(id="m", api_key="sk-written-out")
+    async with opened(tmp_path / "data", database_url) as host:
+        await host.apply(ConfigFile(master_key=[first], models=[model]), actor="t")
+        await host.secrets.set("default", "workspace", "token", "a secret value", "t")
+        await host.db.write(
+            lambda tx: plugin_storage.set(tx, "default", "author/name", "key", b"content that is sealed")
+        )
+
+        async def change(keys: list[str]) -> list[str]:
+            diff = await host.apply(ConfigFile(master_key=keys), actor="t")
+            return [problem.sentence for problem in diff.problems if problem.severity == "error"]
+
+        assert await change([second, first]) == []
+        assert await change([third, second]) == []
+        assert [key.uses for key in await host.master_key.keys()][1] == {}
+        assert await change([third]) == []
+        files[2].write_text((later := new_key()).hex())
+        diff = await host.apply(ConfigFile(models=[ModelEntry(id="n")]), actor="t")
+        assert [problem for problem in diff.problems if problem.kind == "master_key"] == []
+        (key,) = await host.master_key.keys()
+        assert (key.key_id, set(key.uses)) == (
+            KeyRing([later]).current_id,
+            {"secrets", "keys of content", "keys of written-out secrets"},
+        )
+    async with opened(tmp_path / "data", database_url) as host:
+        assert [problem for problem in await host.problems() if problem.kind == "master_key"] == []
+        found = await host.db.read(lambda tx: plugin_storage.get(tx, "default", "author/name", "key"))
+        assert found == b"content that is sealed"
+        assert host.models.get("m").entry.api_key == "sk-written-out"
+        shown, _ = await host.secrets.page("default", "workspace", "", 10)
+        assert await host.secrets.known("default", "workspace") == {"token": None}
+        assert [facts.name for facts in shown] == ["token"]

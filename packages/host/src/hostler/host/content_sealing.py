@@ -103,6 +103,11 @@ class ContentSealing:
         self.changed.set()
         return self.problem
 
+    async def rewrap(self) -> None:
+        """Wrap the keys of workspaces with the current master key, if they can be opened."""
+        if self.eraser is not None:
+            await self.eraser.rewrap()
+
     def _switch(self, transactions: OpenTx, keys: SealedBlobKeys | LockedBlobKeys | None) -> None:
         self._database.transact_by(transactions)
         if self._blobs is not None:

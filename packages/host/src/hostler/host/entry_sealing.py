@@ -202,7 +202,7 @@ class EntrySealing:
         """
         if self._key_ring.locked is not None or self._key_ring.ring is None:
             return
-        await self._rewrap()
+        await self.rewrap()
         if self._is_due or any(self._forms(runner) is not None for runner in self._unknown):
             self._is_due = False
             try:
@@ -216,7 +216,8 @@ class EntrySealing:
         if self._log_has_old_pages and await self._truncate_log():
             self._log_has_old_pages = False
 
-    async def _rewrap(self) -> None:
+    async def rewrap(self) -> None:
+        """Wrap the keys that seal entries with the current master key."""
         ring = self._key_ring.ring
         wrapped = await self._db.read(written_keys.wrapped_keys, brief=True)
         if ring is None or all(ring.is_current(key) for key in wrapped.values()):

@@ -11,11 +11,11 @@ from hostler.domain.config_changes import ConfigProblem
 from hostler.host.config_entries import POLICY
 from hostler.host.stored_config import StoredConfig
 from hostler.secrets.key_command import PREFIX, named
-from hostler.secrets.key_ring import KeyRingError, LiveKeyRing, Locked, open_key_ring
+from hostler.secrets.key_ring import KeyRing, KeyRingError, LiveKeyRing, Locked, open_key_ring
 from hostler.storage.port import Database, Tx
 from hostler.storage.sealing.tx import workspace_key_uses
 from hostler.storage.stores import secrets, written_keys
-from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.errors import InvalidArgumentError, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -45,13 +45,15 @@ async def _nothing() -> None:
 class MasterKey:
     """Keeps the key ring as configured.
 
-    `on_changed` is awaited after each reading of it, and returns a problem.
+    `on_changed` is awaited after each reading of it, and returns a problem. `movers` wrap with the current
+    key what is under older ones.
     """
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self.key_ring = LiveKeyRing()
         self.on_changed: Callable[[], Awaitable[str | None]] = _nothing
+        self.movers: Sequence[Callable[[], Awaitable[object]]] = ()
         self._references: Sequence[str] = ()
 
     async def configure(self, stored: StoredConfig) -> list[ConfigProblem]:
@@ -84,8 +86,29 @@ class MasterKey:
             else:
                 log.warning("%s; the keys that were read before stay in use", error.message)
             return [ConfigProblem(kind="master_key", name=POLICY, problem=error.message)]
+        if ring is not None:
+            await self._move(ring)
         self.key_ring.replace(ring)
         return []
+
+    async def _move(self, ring: KeyRing) -> None:
+        """Wrap anew what is under keys that leave the ring, before they are forgotten.
+
+        What cannot be moved now is a problem afterwards (`problems`), and opens once its key is back.
+        """
+        old = None if self.key_ring.locked is not None else self.key_ring.ring
+        leaving = set() if old is None else {*old.ids} - {*ring.ids}
+        if old is None or not leaving:
+            return
+        used = await self._db.read(lambda tx: {key for uses in KEY_USES.values() for key in uses(tx)})
+        if not leaving & used:
+            return
+        self.key_ring.replace(ring.with_older(old))
+        for move in self.movers:
+            try:
+                await move()
+            except StorageError as error:
+                log.warning("what is under a master key that is removed cannot be moved: %s", error.message)
 
     @staticmethod
     async def opened(references: Sequence[str]) -> LiveKeyRing:

@@ -112,6 +112,7 @@ class Installation:
         files = settings.erasure_key or named_files()
         self.sealing = ContentSealing(db, blobs, self.master_key.key_ring, settings.data_dir, files)
         self.master_key.on_changed = self.sealing.follow
+        self.master_key.movers = (self.secrets.rewrap, self.entry_sealing.rewrap, self.sealing.rewrap)
         self.sealing_upkeep = SealingUpkeep(db, blobs, self.sealing)
         self.filters = machine.open_filters()
         self.event_router = EventRouter(db, self.filters)

@@ -57,6 +57,12 @@ class KeyRing:
         """The ids of all keys, the current one first."""
         return [key.hex() for key in self._keys]
 
+    def with_older(self, other: KeyRing) -> KeyRing:
+        """Return a ring that wraps with the current key of this one, and also opens what `other` opens."""
+        ring = KeyRing.__new__(KeyRing)
+        ring._keys, ring._current = {**self._keys, **other._keys}, self._current
+        return ring
+
     def wrap(self, bound: bytes, key: bytes) -> bytes:
         """Wrap a key with the current key: version, key id, nonce, ciphertext."""
         return VERSION + self._current + _encrypt(self._keys[self._current], bound, key)
