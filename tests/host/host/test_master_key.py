@@ -134,7 +134,7 @@ async def test_what_is_applied_together_with_its_first_master_key_is_sealed_at_o
 
 
 async def test_a_key_that_leaves_takes_nothing_with_it(tmp_path: Path, database_url: str) -> None:
-    """Rotated twice at once, and a key file that is written over: all moves before the old key is forgotten."""
+    """Rotated twice at once, and a key file that is written over: all moves before the old key is gone."""
     files = [tmp_path / name for name in ("first", "second", "third")]
     for path in files:
         path.write_text(new_key().hex())
