@@ -82,7 +82,7 @@ COMMANDS: Mapping[str, CliCommand] = {
         "Delete expired artifacts, unfinished uploads, unused files and working folders, and old data by "
         "age.",
     ),
-    "audit": CliCommand("audit", "app", OPERATE, "The audit log: list who did what, verify its hash chain."),
+    "audit": CliCommand("audit", "app", OPERATE, "The audit log: list, verify."),
     "runs": CliCommand("runs", "app", LOOK, "Runs: list, show, follow, cancel, export, retry, fork."),
     "explain": CliCommand(
         "explain", "explain", LOOK, "Say which rule decided a call of a run, and who approved it."
@@ -113,7 +113,7 @@ COMMANDS: Mapping[str, CliCommand] = {
     "members": CliCommand("members", "app", LOOK, "Members: add, list, set-role, remove."),
     "keys": CliCommand("keys", "app", LOOK, "API keys: create, list, revoke."),
     "secrets": CliCommand(
-        "secrets", "app", LOOK, "Stored secrets: set, list, rotate, remove, move; master keys."
+        "secrets", "app", LOOK, "Stored secrets: set, list, rotate, remove, move; keys of encryption."
     ),
 }
 
