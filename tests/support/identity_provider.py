@@ -70,6 +70,9 @@ class FakeProvider(Listening):
     alg: str = "RS256"
     signed: str | None = None
     """A whole token to hand out instead of a signed one."""
+    access_token: str = "at"
+    issued: list[str] = field(default_factory=list)
+    """The ID tokens that it handed out."""
 
     def __post_init__(self) -> None:
         self.rotate()
@@ -164,7 +167,9 @@ class FakeProvider(Listening):
             return 400, b'{"error": "invalid_grant"}'
         grant.used = True
         token = self.signed or self.sign(self.claims_of(grant))
-        return 200, json.dumps({"id_token": token, "access_token": "at", "token_type": "Bearer"}).encode()
+        self.issued.append(token)
+        reply = {"id_token": token, "access_token": self.access_token, "token_type": "Bearer"}
+        return 200, json.dumps(reply).encode()
 
     def claims_of(self, grant: Grant) -> dict[str, Any]:
         now = int(time.time())

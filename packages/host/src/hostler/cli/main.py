@@ -35,11 +35,16 @@ def _report() -> int:
     from pathlib import Path
 
     from hostler.cli.output import show_error
+    from hostler.secrets.known_values import redact
 
+    arguments = [
+        "***" if before == "--key" or one.startswith("--key=") else one
+        for before, one in zip(["", *sys.argv], sys.argv, strict=False)
+    ]
     with tempfile.NamedTemporaryFile(
         "w", prefix="hostler-", suffix=".log", delete=False, encoding="utf-8"
     ) as file:
-        file.write(f"{sys.argv}\n{traceback.format_exc()}")
+        file.write(redact(f"{arguments}\n{traceback.format_exc()}"))
     show_error(f"this is a bug in hostler: please report it with {Path(file.name)}, which has the details")
     return 1
 

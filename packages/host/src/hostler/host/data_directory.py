@@ -49,10 +49,16 @@ def own_database(data_dir: Path) -> Path:
 
 
 def address_of(data_dir: Path, database: str | None) -> str:
-    """Return the address of a database without user, password and options, for people."""
+    """Return the address of a database without user, password and options, for people.
+
+    InvalidArgumentError for a URL that is none; it is not repeated, since it may have a password.
+    """
     if database is None or database == str(own_database(data_dir)):
         return "sqlite"
-    parts = urlsplit(database)
+    try:
+        parts = urlsplit(database)
+    except ValueError:
+        raise InvalidArgumentError("the address of the database is no URL") from None
     if not parts.scheme.startswith("postgres"):
         return database
     host = parts.netloc.rpartition("@")[2]

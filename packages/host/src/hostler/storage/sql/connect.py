@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from hostler.storage.sql.database import SqlDatabase
@@ -13,6 +14,10 @@ from hostler_protocol.errors import InvalidArgumentError
 DEFAULT_READERS = 3
 """Reading threads: queries are short and rarely hold a lock, but the interpreter runs one thread at a
 time."""
+
+
+_CONNECTION_WORDS = re.compile(r"(?:^|\s)(?:host|hostaddr|port|dbname|user|password|service|sslmode)\s*=")
+"""How libpq writes an address; as a file name it would be made, with the password in it."""
 
 
 def open_database(where: str | os.PathLike[str], *, readers: int = DEFAULT_READERS) -> SqlDatabase:
@@ -28,10 +33,15 @@ def open_database(where: str | os.PathLike[str], *, readers: int = DEFAULT_READE
 def _driver(where: str) -> Driver:
     scheme, separator, rest = where.partition("://")
     if not separator:
+        if _CONNECTION_WORDS.search(where):  # not repeated: it may have a password
+            raise InvalidArgumentError(
+                "the database is no file path but words of a connection (host=, dbname= ...): write a URL, "
+                "postgresql://user@host/name"
+            )
         return SqliteDriver(Path(where))
     if scheme == "sqlite":
         if not rest.startswith("/"):
-            raise InvalidArgumentError(f"{where!r}: write sqlite:///path/to/file (three slashes)")
+            raise InvalidArgumentError("the address of SQLite is sqlite:///path/to/file (three slashes)")
         return SqliteDriver(Path(rest.removeprefix("/")) if rest.startswith("//") else Path(rest))
     if scheme in ("postgresql", "postgres"):
         # imported here: psycopg is an optional extra, and costs start-up time

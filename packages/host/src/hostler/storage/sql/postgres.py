@@ -8,6 +8,7 @@ the last group: if it is this group's, the commit happened, otherwise the group 
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
@@ -16,6 +17,7 @@ from typing import Any
 
 import psycopg
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row, tuple_row
 
 from hostler.domain.back_off import back_off
@@ -49,6 +51,10 @@ them, lease renewals included. The host retries a transaction that the timeout e
 that the timeout misses (`hosts.end_stalled`)."""
 _COMMIT = "UPDATE writers SET last_group = {group} WHERE writer_id = '{writer_id}'; COMMIT"
 """One round trip, which allows no parameters: both values, a number and a UUID, are made by this module."""
+_NO_ADDRESS = (
+    "the address of PostgreSQL cannot be read: write postgresql://user:password@host/name, with special "
+    "characters of the password written as %2F and the like"
+)
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"
 
 _q = load(__file__)
@@ -270,8 +276,9 @@ class _Migrations:
 
 
 def connect(url: str) -> Connection:
-    """Open a connection. Raises a StorageError that says what to check."""
+    """Open a connection. StorageError, which says what to check; InvalidArgumentError for no address."""
     try:
+        _check(url)
         return psycopg.connect(
             url,
             autocommit=True,  # transactions begin and end with explicit statements
@@ -281,11 +288,19 @@ def connect(url: str) -> Connection:
             application_name=APPLICATION,
             client_encoding="utf8",
         )
+    except psycopg.ProgrammingError:  # libpq repeats what it cannot read, a password too
+        raise InvalidArgumentError(_NO_ADDRESS) from None
     except psycopg.Error as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise StorageError(
             f"PostgreSQL cannot be reached ({reason}): check the address, the server and the password"
         ) from error
+
+
+def _check(url: str) -> None:
+    """Check an address where libpq would repeat parts of it: a slash makes the password a port."""
+    if not re.fullmatch(r"[0-9,]*", str(conninfo_to_dict(url).get("port", ""))):
+        raise InvalidArgumentError(_NO_ADDRESS)
 
 
 def translated(error: psycopg.Error, connection: Connection) -> Exception:
