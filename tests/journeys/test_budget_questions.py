@@ -11,8 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler.domain.allowances import WorkspaceEntry
+from hostler.domain.budget_limits import WorkspaceBudget
 from hostler.domain.pause_actions import StaleViewError, UnprocessableError
 from hostler.domain.pause_views import PauseView
+from hostler.host.config import ConfigFile
 from hostler.storage.stores import audit, budget_accounts
 from hostler.storage.stores.budget_accounts import StoredAccount
 from support.budgeted import ASK, PLACE, READ, SET, codes, model
@@ -164,6 +167,32 @@ async def test_what_is_added_lets_all_go_on_that_wait_for_it(tmp_path: Path, dat
         assert (account.balance.used.calls, account.balance.added.calls) == (10, 50)
         facts = await host.host.db.read(lambda tx: audit.page(tx, WORKSPACE))
         assert [fact.action for fact in facts].count("budget.topped_up") == 1
+
+
+@pytest.mark.parametrize("after", [WorkspaceBudget(max_calls=50, on_exceeded="ask"), WorkspaceBudget(), None])
+async def test_a_workspaces_budget_that_is_raised_or_removed_lets_go_on(
+    tmp_path: Path, database_url: str, after: WorkspaceBudget | None
+) -> None:
+    async with host_at(tmp_path, database_url) as host:
+        await host.agent(**RESUMABLE)
+
+        async def limit(budget: WorkspaceBudget | None) -> None:
+            entry = WorkspaceEntry(name=WORKSPACE, budget=budget)
+            await host.host.apply(ConfigFile(workspaces=[entry]), actor="operator")
+
+        await limit(WorkspaceBudget(max_calls=1, on_exceeded="ask"))
+        run_id = await host.start([SET, READ, TELL], **PLACE)
+        pause = await waiting(host, run_id)
+        assert pause.calls[0].args["account"].startswith("workspace.0.")
+        await limit(WorkspaceBudget(max_calls=1, max_calls_per_day=9, on_exceeded="ask"))
+        for _ in range(2):  # it is as full as before
+            assert await host.host.pauses.sweep() == 0
+        await limit(after)
+        assert codes(await host.ended(run_id)) == ["ok", "ok"]
+        ended = await host.host.pauses.get(ADMIN, pause.id)
+        assert ended.calls[0].decision == "approved"
+        facts = await host.host.db.read(lambda tx: audit.page(tx, WORKSPACE))
+        assert "budget.topped_up" not in [fact.action for fact in facts]
 
 
 async def test_parallel_calls_of_one_run_wait_in_one_pause(tmp_path: Path) -> None:

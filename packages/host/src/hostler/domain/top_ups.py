@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from hostler.domain.budget_limits import Quantity
-from hostler.domain.budgets import MOST, OF_WORKSPACE, QUANTITIES, AccountKey, Use, in_units
+from hostler.domain.budgets import (
+    MOST,
+    OF_WORKSPACE,
+    QUANTITIES,
+    Account,
+    AccountKey,
+    Span,
+    Use,
+    in_units,
+)
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import NotApproverError
 from hostler.domain.pause_values import PausedCall
@@ -112,6 +122,12 @@ def asked_in(call: PausedCall) -> Asked:
 def was_added_to(asked: Asked, added: Use) -> bool:
     """Whether people have added to an account since they were asked, given what they added in all."""
     return added.of(asked.budget) > in_units(asked.budget, asked.added)
+
+
+def was_raised(asked: Asked, span: Span, accounts: Iterable[Account]) -> bool:
+    """Whether the limit of an account is higher now than when people were asked, or gone."""
+    most = next((one.limits.most(asked.budget) for one in accounts if one.span == span), None)
+    return most is None or most > in_units(asked.budget, asked.limit) - in_units(asked.budget, asked.added)
 
 
 def schema_of(what: Quantity) -> dict[str, Any]:

@@ -214,6 +214,7 @@ class RunParts:
             on_cancelled=self.orchestrator.cancelled,
             tool=partial(present_tool, inst.tools.sources),
             write_and_claim=self.dispatcher.write_and_claim,
+            limits=lambda ws: accounts_of_workspace(ws, inst.tools.allowances.of(ws).budget),
         )
         self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)
         self.webhook_sender = WebhookSender(

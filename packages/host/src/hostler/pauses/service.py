@@ -73,6 +73,7 @@ class PauseService:
     After a commit, `on_changed` gets the id of each run whose pause changed, and `on_cancelled` the active
     runs to stop. `pin` returns the tool that currently has a name: (workspace, name) -> pin.
     `write_and_claim` writes a decision and claims the run that it queued, if it can; see `Dispatcher`.
+    `limits` returns the budgets of a workspace as they are now.
     """
 
     def __init__(
@@ -83,8 +84,9 @@ class PauseService:
         on_cancelled: Callable[[list[RequestedEnd]], None] = lambda asked: None,
         tool: Callable[[str, str], PresentTool | None] = lambda workspace_id, tool_name: None,
         write_and_claim: WriteAndClaim | None = None,
+        limits: budget_questions.Limits | None = None,
     ) -> None:
-        self._db = db
+        self._db, self._limits = db, limits
         self._write_and_claim = write_and_claim
         self._tool = tool
         self._on_changed = on_changed
@@ -233,14 +235,16 @@ class PauseService:
         return asked
 
     async def _go_on_with_budgets(self) -> int:
-        """Calls that wait for a budget to which somebody added, also for another call, go on."""
+        """Calls that wait for a budget to which somebody added, also for another call, or that was raised."""
         changed, last = 0, None
         while waiting := await self._db.read(partial(pause_calls.of_budgets, after=last)):
             last = waiting[-1]
             for call in waiting:
-                if not await self._db.read(partial(budget_questions.may_go_on, call=call)):
+                if not await self._db.read(
+                    partial(budget_questions.may_go_on, call=call, limits=self._limits)
+                ):
                     continue
-                done = await self._db.write(partial(_budget_has_more, call))
+                done = await self._db.write(partial(_budget_has_more, call, self._limits))
                 if done is not None:
                     self._tell(done)
                     changed += 1
@@ -359,9 +363,9 @@ def _tool_is_back(call: PausedCall, tool: PresentTool, tx: Tx) -> Done | None:
     return None
 
 
-def _budget_has_more(call: PausedCall, tx: Tx) -> Done | None:
+def _budget_has_more(call: PausedCall, limits: budget_questions.Limits | None, tx: Tx) -> Done | None:
     with contextlib.suppress(NotFoundError):
-        return budget_questions.go_on_with_budget(tx, call)
+        return budget_questions.go_on_with_budget(tx, call, limits)
     return None
 
 
