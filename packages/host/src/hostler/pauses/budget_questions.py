@@ -1,5 +1,6 @@
-"""Calls that wait for a budget go on once a person added to it, for whatever reason, or a new day begins; those
-that wait for one of a workspace also once the installation raised it, or took it away.
+"""Calls that wait for a budget go on once a person added to it, for whatever reason, or a new day begins.
+
+Those that wait for one of a workspace do so too once the installation raised it, or took it away.
 """
 
 from __future__ import annotations
