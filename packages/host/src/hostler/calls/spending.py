@@ -18,16 +18,13 @@ from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.budgets import DEFAULT_TERMS, NOTHING, Terms, account_key
 from hostler.domain.recording import CallName
 from hostler.domain.reservations import BudgetExhausted, Need
-from hostler.domain.top_ups import LOCKED, Asked, arguments_of, asked_in, asked_of
+from hostler.domain.top_ups import LOCKED, QUESTION, Asked, arguments_of, asked_in, asked_of
 from hostler.journal.call_log import CallRecord
 from hostler.journal.run_log import RunLog
 from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.question import Question, refusal_of
 from hostler.storage.stores import pause_calls
 from hostler_protocol.errors import DeniedError, ExpiredError, HostlerError
-
-BUDGET = "budget"
-"""The method in the names of questions about budgets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +114,7 @@ class Spending:
         terms = ask.terms
         question = Question(
             kind="budget",
-            name=CallName(BUDGET, record.name.call_id, ask.nth),
+            name=CallName(QUESTION, record.name.call_id, ask.nth),
             parameters=arguments_of(ask.asked),
             rule=ToolApprovalPolicy(
                 subjects=list(terms.approvers), editable=True, locked=LOCKED, expires_in=terms.expires_in

@@ -57,7 +57,13 @@ def _show(found: dict[str, Any]) -> None:
         for rule in check["rules"]
     ]
     rows += [
-        ("approval", decision["cause"], "people", decision["action"], f"by {decision['actor']}")
+        (
+            "approval",
+            decision["cause"],
+            "people",
+            decision["action"],
+            f"by {decision['name'] or decision['actor']}",
+        )
         for decision in found["decisions"]
         if not found["checks"]
     ]

@@ -6,19 +6,18 @@ they do not say is shown as not recorded, never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.call_checks import CHECKS, CallCheck
 from hostler.domain.grant_rules import Rule, grant_rules
 from hostler.domain.grants import Grant
+from hostler.domain.journalled_calls import Decision, JournalledCall
 from hostler.domain.name_patterns import best_match
-from hostler.domain.quotas import REASON as QUOTA_EXCEEDED
+from hostler.domain.top_ups import QUESTION
 from hostler_protocol._base import Strict
 from hostler_protocol.calls import CALLS
-from hostler_protocol.errors import Fault
 
 CallOutcome = Literal["allowed", "failed", "refused", "withdrawn", "waiting", "unknown"]
 """`failed`: it was carried out, and ended with an error. `withdrawn`: the runner did not wait for the end.
@@ -27,53 +26,6 @@ _STORING = frozenset({"artifact.upload", "state.set", "storage.set", "tool.call"
 """Calls that store what quotas bound: of a tool, files of its result."""
 CheckResult = Literal["passed", "refused", "not reached", "not needed", "skipped"]
 """`skipped`: the call was answered from a recording, which takes nothing from rate and budget."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A decision or a vote of people about the call, from the journal. `at` in UTC epoch seconds."""
-
-    at: float
-    action: str
-    actor: str
-    body: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class JournalledCall:
-    """What the journal has of one call. `position`: of its outcome, or of its intent while it has none.
-
-    `ended`: whether it has an outcome. What a runner carries out itself has no `method`, and `position` 0,
-    since the journal has only the decisions about it.
-    """
-
-    position: int
-    attempt: int
-    at: float
-    method: str
-    call_id: str | None = None
-    named: str | None = None
-    ended: bool = True
-    error: Fault | None = None
-    check: CallCheck | None = None
-    by_gate: bool = False
-    """Whether the gate refused it."""
-    given_up: bool = False
-    inherited: bool = False
-    approved_by: str | None = None
-    similar_id: str | None = None
-    decisions: Sequence[Decision] = ()
-
-    @property
-    def refused_at(self) -> CallCheck | None:
-        """The check that refused it, as far as the journal says. A quota does when the call is made."""
-        if (
-            self.check is None
-            and self.error is not None
-            and self.error.details.get("reason") == QUOTA_EXCEEDED
-        ):
-            return "quota"
-        return self.check
 
 
 class CheckView(Strict):
@@ -85,11 +37,15 @@ class CheckView(Strict):
 
 
 class DecisionView(Strict):
-    """What one person, or the host, decided. `rule`: who may decide, as it was frozen with the question."""
+    """What one person, or the host, decided. `rule`: who may decide, as it was frozen with the question.
+
+    `name`: how a person who signed in is called; null for others.
+    """
 
     at: float
     action: str
     actor: str
+    name: str | None = None
     cause: str | None = None
     rule: dict[str, Any] | None = None
     similar_id: str | None = None
@@ -136,7 +92,9 @@ def explain(run_id: str, call: JournalledCall, grant: Grant, spec: AgentSpec | N
         agent=None if spec is None else spec.name,
         agent_version=grant.agent_version,
         checks=checks,
-        decisions=[_shown(decision) for decision in call.decisions],
+        decisions=[
+            _shown(one, call.names) for one in sorted([*call.decisions, *call.about_budgets], key=_moment)
+        ],
     )
 
 
@@ -147,7 +105,7 @@ def _outcome(call: JournalledCall) -> CallOutcome:
         return "withdrawn"
     if call.ended:
         return "allowed" if call.method else _own_outcome(call)
-    asked = [one for one in call.decisions if one.action != "pause.vote"]
+    asked = [one for one in [*call.decisions, *call.about_budgets] if one.action != "pause.vote"]
     return (
         "waiting"
         if asked and asked[-1].action.endswith((".open", ".undecided", ".needs_review"))
@@ -173,9 +131,20 @@ def _decided_by(call: JournalledCall, checks: Sequence[CheckView]) -> CallCheck 
         return call.refused_at
     if call.by_gate:  # of an older host
         return None
+    if (not call.ended and call.method == QUESTION) or _was_added_to(call):
+        return "budget"
     if not call.method or any(one.check == "approval" and one.result == "passed" for one in checks):
         return "approval"
     return "grant"
+
+
+def _was_added_to(call: JournalledCall) -> bool:
+    """Whether it went on because somebody added to its budget."""
+    return any(one.action == "pause.call.approved" for one in call.about_budgets)
+
+
+def _moment(decision: Decision) -> float:
+    return decision.at
 
 
 # -- the checks -------------------------------------------------------------------------------------------
@@ -256,7 +225,7 @@ def _rules(check: CallCheck, call: JournalledCall, grant: Grant, spec: AgentSpec
         case "deadline":
             rules = [_deadline_rule(grant)]
         case "budget":
-            rules = _budget_rules(grant, call.method)
+            rules = _budget_rules(grant, call)
         case "approval":
             rules = _approval_rules(call, grant, spec)
         case "quota":
@@ -276,12 +245,12 @@ def _rate_rule(grant: Grant) -> Rule:
     return Rule("policy", text, "resource_policy.rate.calls_per_second")
 
 
-def _budget_rules(grant: Grant, method: str) -> list[Rule]:
+def _budget_rules(grant: Grant, asked: JournalledCall) -> list[Rule]:
     set_ = {name: getattr(grant.budget, name) for name in grant.budget.__struct_fields__}
     limits = [
         f"{name} {value}" for name, value in set_.items() if name.startswith("max_") and value is not None
     ]
-    call = CALLS.get(method)
+    call = CALLS.get(asked.method)
     spends = call is not None and call.spends
     text = f"{', '.join(limits) or 'no budget is set'}; the call {'spends' if spends else 'costs'} "
     text += "tokens or money" if spends else "one call"
@@ -290,7 +259,7 @@ def _budget_rules(grant: Grant, method: str) -> list[Rule]:
     rules = [Rule("policy", text, "resource_policy.budget")]
     if grant.above is not None:
         rules.append(Rule("parent", "budgets of the runs above this one count too"))
-    return rules
+    return rules + _said_by_people(asked.about_budgets, asked.names)
 
 
 def _quota_rules(call: JournalledCall, grant: Grant) -> list[Rule]:
@@ -324,24 +293,30 @@ def _approval_rules(call: JournalledCall, grant: Grant, spec: AgentSpec | None) 
     if call.similar_id is not None:
         text = f"{call.approved_by} had approved similar calls (approval {call.similar_id})"
         rules.append(Rule("people", text))
-    rules += [Rule("people", _words(one)) for one in call.decisions if one.action != "pause.open"]
-    return rules
+    return rules + _said_by_people(call.decisions, call.names)
 
 
-def _words(decision: Decision) -> str:
-    kind = decision.action.removeprefix("pause.").removeprefix("call.")
+def _said_by_people(decisions: Sequence[Decision], names: Mapping[str, str]) -> list[Rule]:
+    return [Rule("people", _words(one, names)) for one in decisions if one.action != "pause.open"]
+
+
+def _words(decision: Decision, names: Mapping[str, str]) -> str:
+    kind, who = decision.action.removeprefix("pause.").removeprefix("call."), decision.actor
+    if who in names:
+        who = f"{names[who]} ({who})"
     if kind == "vote":
-        return f"{decision.actor} voted: {decision.body.get('vote')}"
+        return f"{who} voted: {decision.body.get('vote')}"
     cause = decision.body.get("cause")
-    return f"{kind} by {decision.actor}" + (f" ({cause})" if cause and cause != kind else "")
+    return f"{kind} by {who}" + (f" ({cause})" if cause and cause != kind else "")
 
 
-def _shown(decision: Decision) -> DecisionView:
+def _shown(decision: Decision, names: Mapping[str, str]) -> DecisionView:
     body = decision.body
     return DecisionView(
         at=decision.at,
         action=decision.action,
         actor=decision.actor,
+        name=names.get(decision.actor),
         cause=body.get("cause") or body.get("vote"),
         rule=body.get("rule"),
         similar_id=body.get("similar_id"),
@@ -350,6 +325,8 @@ def _shown(decision: Decision) -> DecisionView:
 
 def _sentence(call: JournalledCall, outcome: CallOutcome, decided_by: CallCheck | None) -> str:
     what = call.method or "what the runner carries out itself"
+    if call.method == QUESTION:
+        what = "a call for which too little of a budget is left"
     if call.named is not None:
         what = f"{what} ({call.named!r})"
     match outcome:
@@ -368,4 +345,5 @@ def _sentence(call: JournalledCall, outcome: CallOutcome, decided_by: CallCheck 
         case "unknown":
             return f"{what} was allowed and begun; the journal has no outcome of it"
         case "allowed":
-            return f"{what} was allowed" + (" by people" if decided_by == "approval" else "")
+            added = ", as its budget was added to" if decided_by == "budget" else ""
+            return f"{what} was allowed" + (" by people" if decided_by == "approval" else added)

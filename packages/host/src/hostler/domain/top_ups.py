@@ -26,6 +26,8 @@ from hostler.domain.reservations import BudgetExhausted
 from hostler_protocol._base import Sparse
 from hostler_protocol.errors import InvalidArgumentError, UnauthorizedError
 
+QUESTION = "budget"
+"""The method in the names of questions about budgets."""
 MAX_TOP_UP = 10**9
 """The most that is added at once, of any quantity: far above what anybody means, far below an overflow."""
 MAX_COMMENT_CHARS = 1_000

@@ -10,12 +10,14 @@ from typing import Any
 import msgspec
 
 from hostler.domain.call_checks import CallCheck
-from hostler.domain.explanations import Decision, Explanation, JournalledCall, explain
+from hostler.domain.explanations import Explanation, explain
 from hostler.domain.grants import decode_grant
+from hostler.domain.journalled_calls import Decision, JournalledCall
 from hostler.domain.recording import CallName, is_external_call
+from hostler.domain.top_ups import QUESTION as BUDGET
 from hostler.journal.call_records import named_by
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import agents, journal, runs
+from hostler.storage.stores import agents, journal, members, runs
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import StoredEntry
 from hostler_protocol.errors import Fault, NotFoundError
@@ -23,6 +25,8 @@ from hostler_protocol.errors import Fault, NotFoundError
 PAGE_ENTRIES = 64
 """Entries of calls and decisions that are read in one transaction: at most 4 MiB."""
 MAX_POSITION_DIGITS = 16
+MAX_QUESTIONS = 64
+"""Questions about budgets for one call that are found; each one before was answered with too little."""
 
 
 class _Entry(msgspec.Struct):
@@ -65,6 +69,7 @@ class _Found:
     call: StoredEntry | None = None
     intent: StoredEntry | None = None
     decisions: list[Decision] = field(default_factory=list)
+    about_budgets: list[Decision] = field(default_factory=list)
 
 
 async def explain_call(
@@ -84,8 +89,10 @@ async def explain_call(
             "(`hostler runs show RUN --journal`), by its call id or by the model's own id"
         )
     grant = decode_grant(run.grant_json)
+    actors = {one.actor for one in [*call.decisions, *call.about_budgets]}
+    names = await db.read(lambda tx: members.names(tx, workspace_id, actors))
     version = await db.read(lambda tx: agents.version(tx, workspace_id, grant.agent_id, grant.agent_version))
-    return explain(run_id, call, grant, None if version is None else version.spec)
+    return explain(run_id, replace(call, names=names), grant, None if version is None else version.spec)
 
 
 async def _look_up(db: Database, run_id: str, wanted: str) -> tuple[StoredEntry | None, str | None]:
@@ -94,13 +101,15 @@ async def _look_up(db: Database, run_id: str, wanted: str) -> tuple[StoredEntry 
         position = int(wanted)
         entries = await db.read(lambda tx: journal.calls_and_decisions(tx, run_id, position - 1, 1))
         entry = next((one for one in entries if one.position == position), None)
+        if entry is not None and entry.kind == "decision":
+            about = next(iter(_about(entry)), None)
+            return None, None if about is None else await _asking(db, run_id, about)
         if entry is not None:
-            named = _about(entry) if entry.kind == "decision" else [_entries.decode(entry.data).call_id]
-            return entry, next(iter(named), None)
+            return entry, _entries.decode(entry.data).call_id
     async for entry in _walk(db, run_id):
         if entry.kind == "decision":
             if wanted in _about(entry):
-                return None, wanted
+                return None, await _asking(db, run_id, wanted)
             continue
         read = _entries.decode(entry.data)
         if read.call_id is not None and wanted in (read.call_id, _model_call_id(read)):
@@ -108,14 +117,30 @@ async def _look_up(db: Database, run_id: str, wanted: str) -> tuple[StoredEntry 
     return None, None
 
 
+async def _asking(db: Database, run_id: str, call_id: str) -> str:
+    """Return the call for which a question about a budget was asked; the id itself if it is none."""
+    async for entry in _walk(db, run_id):
+        if entry.kind != "decision":
+            asking = _entries.decode(entry.data).call_id
+            if asking is not None and call_id in budget_questions(asking):
+                return asking
+    return call_id
+
+
+def budget_questions(call_id: str) -> set[str]:
+    """Return the ids of the questions that are asked when a budget has too little left for a call."""
+    return {CallName(BUDGET, call_id, nth).call_id for nth in range(1, MAX_QUESTIONS + 1)}
+
+
 async def _collect(db: Database, run_id: str, call_id: str) -> _Found:
-    found = _Found()
+    found, questions = _Found(), budget_questions(call_id)
     async for entry in _walk(db, run_id):
         if entry.kind == "decision":
-            if call_id in _about(entry):
+            about = _about(entry)
+            if call_id in about or not questions.isdisjoint(about):
                 body = _bodies.decode(entry.data)
                 decision = Decision(entry.at / 1000, entry.type, str(body.get("actor", "")), body)
-                found.decisions.append(decision)
+                (found.decisions if call_id in about else found.about_budgets).append(decision)
         elif _entries.decode(entry.data).call_id != call_id:
             continue
         elif entry.kind == "intent":
@@ -178,6 +203,7 @@ async def _call_of(found: _Found, call_id: str | None, blobs: BlobFolder) -> Jou
         given_up=read.given_up,
         inherited=read.inherited,
         decisions=found.decisions,
+        about_budgets=found.about_budgets,
     )
     if found.intent is None:
         return call
@@ -192,7 +218,11 @@ def _own_call(call_id: str, decisions: list[Decision]) -> JournalledCall | None:
     asked = decisions[0].body
     first = next((one for one in asked.get("calls", ()) if one.get("call_id") == call_id), asked)
     names = [one.body["tool_name"] for one in decisions if one.body.get("tool_name")]
-    by_host = first.get("executor") == "host" and first.get("kind") in ("approval", "client_tool", "in_doubt")
+    kind = first.get("kind")
+    if kind == "budget":  # its call is not in the journal yet
+        at = decisions[0].at
+        return JournalledCall(0, 0, at, BUDGET, call_id, ended=False, about_budgets=decisions)
+    by_host = first.get("executor") == "host" and kind in ("approval", "client_tool", "in_doubt")
     return JournalledCall(
         position=0,
         attempt=0,
