@@ -1,0 +1,156 @@
+"""Everything that a person with a session changes names the person: in the audit log, or in what was made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.http.app import ENDPOINTS
+from hostler.http.sessions import SAFE_METHODS
+from support.http_host import PUPPET_RUNNER
+from support.identity_provider import SECRET, Browser
+from support.sign_in_desk import Desk, desk
+
+pytestmark = pytest.mark.gate("subjects")
+AGENT: dict[str, Any] = {"name": "n", "runner": PUPPET_RUNNER}
+BOUNDED = {**AGENT, "name": "bounded", "resource_policy": {"budget": {"max_calls_per_day": 9}}}
+ELSEWHERE = {
+    "act_on_pause": "tests/host/http/test_members.py, tests/host/http/test_http_pauses.py",
+    "act_on_conversation": "the same",
+    "cancel_pause": "tests/host/http/test_http_pauses.py",
+    "resolve_call": "tests/host/pauses/test_pause_rights.py",
+    "resend_delivery": "tests/host/host/test_webhooks.py",
+    "confirm_plugin": "tests/conformance/test_store_plugin_pins.py",
+    "approve_tool": "tests/host/http/test_http_mcp.py",
+    "confirm_skill": "tests/conformance/test_store_skills.py",
+    "upload_artifact": "content, as the text of a message is: no fact",
+}
+"""Writes that are not made here, and where their facts are shown."""
+
+
+@pytest.fixture(autouse=True)
+def _secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTLER_TEST_CLIENT_SECRET", SECRET)
+
+
+@dataclass
+class Ada:
+    """A person who has signed in as administrator, and what the audit log says of each of her writes."""
+
+    made: Desk
+    browser: Browser
+    subject: str
+    seen: int = 0
+    written: set[str] = field(default_factory=set)
+
+    async def new_facts(self) -> list[dict[str, Any]]:
+        found = (await self.made.served.client.get("/v1/audit?limit=100")).json()["items"]
+        new = [fact for fact in found if fact["seq"] > self.seen]
+        self.seen = max([self.seen, *(fact["seq"] for fact in found)])
+        return new
+
+    async def write(self, route: str, *values: str, action: str | None, **given: Any) -> Any:
+        """Ask a route by its name; all new facts are hers, and `action` is one of them."""
+        endpoint = next(one for one in ENDPOINTS if one.name == route)
+        path = endpoint.path
+        for name, value in zip(endpoint.parameters, values, strict=True):
+            path = path.replace(f"{{{name}}}", value)
+        answer = await self.browser.request(endpoint.method, path, **given)
+        assert answer.status_code < 300, (route, answer.text)
+        facts = await self.new_facts()
+        assert {(fact["actor"], fact["actor_name"]) for fact in facts} <= {(self.subject, "Ada")}, route
+        assert action in [*(fact["action"] for fact in facts), None], (route, facts)
+        self.written.add(route)
+        return answer.json() if answer.content else None
+
+
+@asynccontextmanager
+async def ada(tmp_path: Path) -> AsyncIterator[Ada]:
+    async with desk(tmp_path, members=[{"group": "admins", "role": "administrator"}]) as made:
+        browser = await made.signed_in(groups=["admins"])
+        me = (await browser.get("/v1/auth/session")).json()
+        person = Ada(made, browser, me["subject"])
+        await person.new_facts()
+        yield person
+
+
+async def test_each_write_of_a_person_names_the_person(tmp_path: Path) -> None:
+    async with ada(tmp_path) as person:
+        await runs(person)
+        await agents_and_artifacts(person)
+        await secrets_and_configuration(person, tmp_path)
+        await people(person)
+        writes = {one.name for one in ENDPOINTS if one.method not in SAFE_METHODS}
+        assert person.written | ELSEWHERE.keys() == writes
+        assert not person.written & ELSEWHERE.keys()
+
+
+async def runs(person: Ada) -> None:
+    event = {"event_type": "message.received", "agent": "puppet", "conversation_id": "c"}
+    event |= {"actor": {"actor_id": "somebody else"}, "input": {"text": "say hi"}}
+    run = await person.write("post_event", action=None, json=event, params={"wait": 60})
+    stored = (await person.browser.get(f"/v1/events/{run['event_id']}")).json()
+    assert stored["requester"] == person.subject, "whatever the event says of its actor"
+    await person.write("retry_run", run["run_id"], action="run.retried", json={})
+    await person.write("fork_run", run["run_id"], action="run.forked", json={})
+    event |= {"conversation_id": "held", "input": {"text": "hold"}}
+    held = await person.write("post_event", action=None, json=event)
+    run_id = held["run"]["run_id"]
+    await person.write("cancel_run", run_id, action="run.cancel_requested", json={"reason": "enough"})
+
+
+async def agents_and_artifacts(person: Ada) -> None:
+    await person.write("create_agent", action="agent.added", json=AGENT)
+    await person.write("put_agent", "n", action="agent.changed", json={**AGENT, "priority": 3})
+    await person.write("delete_agent", "n", action="agent.removed")
+    await person.write("restart_plugin", "test%2Fpuppet", action="plugin.restarted")
+    upload = await person.browser.request("POST", "/v1/artifacts", content=b"abc")
+    await person.write("delete_artifact", upload.json()["artifact_id"], action="artifact.deleted")
+    await person.write("create_agent", action="agent.added", json=BOUNDED)
+    event = {"event_type": "message.received", "agent": "bounded", "input": {"text": "recall k"}}
+    event |= {"conversation_id": "counted"}
+    await person.write("post_event", action=None, json=event, params={"wait": 60})
+    (account,) = (await person.browser.get("/v1/budgets?agent=bounded")).json()["items"]
+    added = {"calls": 5, "comment": "for the rest of the day"}
+    await person.write("top_up_budget", account["id"], action="budget.topped_up", json=added)
+
+
+async def secrets_and_configuration(person: Ada, tmp_path: Path) -> None:
+    (tmp_path / "master").write_text("ab" * 32)
+    keys = {"keys": [f"file:{tmp_path / 'master'}"]}
+    await person.write("put_entry", "master_key", "policy", action="master_key.added", json=keys)
+    await person.write("set_secret", "token", action="secret.added", json={"value": "a secret"})
+    await person.write("remove_secret", "token", action="secret.removed")
+    model = {"id": "m", "api_key": "sk-hello-hello"}
+    await person.write("add_entry", "models", action="model.added", json=model)
+    place = {"kind": "models", "name": "m"}
+    await person.write("move_secret", "key", action="secret.added", json=place)
+    await person.write("remove_entry", "models", "m", action="model.removed")
+    await person.write("apply_config", action="model.added", json={"models": [{"id": "n"}]})
+    await person.write("rotate_workspace_keys", action="workspace_keys.rotated", json={})
+    await person.write("delete_conversation", "c", action="data.deleted")
+    await person.write("delete_actor", "somebody else", action="data.deleted")
+
+
+async def people(person: Ada) -> None:
+    key = await person.write("create_key", action="key.created", json={"name": "k", "rights": ["runs:read"]})
+    await person.write("revoke_key", key["record"]["key_id"], action="key.revoked")
+    invited = {"email": "bea@example.com", "role": "reader"}
+    bea = (await person.write("add_member", action="member.added", json=invited))["member_id"]
+    await person.write("put_member", bea, action="member.role_changed", json={"role": "owner"})
+    await person.write("remove_member", bea, action="member.removed")
+    mine = {"name": "mine", "rights": ["runs:read"]}
+    own = await person.write("create_personal_key", action="key.created", json=mine)
+    await person.write("revoke_personal_key", own["record"]["key_id"], action="key.revoked")
+    moved = await person.write("enter_workspace", action="session.opened", json={"workspace_id": "default"})
+    person.browser.csrf = moved["csrf_token"]
+    other = await person.made.signed_in(groups=["admins"])
+    await person.new_facts()
+    session = (await other.get("/v1/auth/session")).json()["session_id"]
+    await person.write("end_session", session, action="session.ended")
+    await person.write("sign_out", action="session.ended")
