@@ -91,7 +91,7 @@ async def test_each_write_of_a_person_names_the_person(tmp_path: Path) -> None:
 
 
 async def runs(person: Ada) -> None:
-    event = {"event_type": "message.received", "agent": "puppet", "conversation_id": "c"}
+    event: dict[str, Any] = {"event_type": "message.received", "agent": "puppet", "conversation_id": "c"}
     event |= {"actor": {"actor_id": "somebody else"}, "input": {"text": "say hi"}}
     run = await person.write("post_event", action=None, json=event, params={"wait": 60})
     stored = (await person.browser.get(f"/v1/events/{run['event_id']}")).json()
