@@ -29,11 +29,6 @@ def own_groups() -> list[Path]:
     return found
 
 
-def groups_of_hosts() -> set[Path]:
-    """The groups of all hosts of this machine that are there now."""
-    return {path for top in own_groups() for path in top.glob("hostler.*")}
-
-
 @contextlib.contextmanager
 def delegated(uid: int = ORDINARY_UID) -> Iterator[list[Path]]:
     """Groups that belong to an ordinary user, one in each tree, as a service manager would make them."""

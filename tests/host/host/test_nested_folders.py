@@ -12,6 +12,8 @@ from hostler.domain.tool_entries import FetchEntry, ToolEntry
 from hostler.host.nested_folders import nested_folders
 from support.http_host import serving
 
+pytestmark = pytest.mark.gate("mcp-folders")
+
 
 def server(name: str, **folders: Any) -> ToolEntry:
     return ToolEntry(mcp=McpEntry(name=name, command=["server"], **folders))
@@ -37,6 +39,27 @@ def test_others_are_not() -> None:
     assert found(server("reads", read=["/srv"]), outer) == []
     assert found(outer, server("trusted", cwd="/srv/shared/x", level="trusted")) == []
     assert found(outer, ToolEntry(fetch=FetchEntry()), ToolEntry()) == []
+
+
+def test_a_program_that_others_may_replace_is_found(tmp_path: Path) -> None:
+    program = tmp_path / "shared" / "tools" / "server"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh")
+    program.chmod(0o755)
+    outer = server("outer", write=[str(tmp_path / "shared")])
+    for level in ("sandboxed", "trusted"):
+        b = ToolEntry(mcp=McpEntry(name="b", command=[str(program)], level=level))
+        assert found(outer, b) == [("mcp:b", "mcp.command")]
+    named = McpEntry(name="b", command=["server"], environment={"PATH": str(program.parent)})
+    assert found(outer, ToolEntry(mcp=named)) == [("mcp:b", "mcp.command")]
+    own = McpEntry(name="b", command=[str(program)], write=[str(program.parent)])
+    ((_, mistake),) = nested_folders([ToolEntry(mcp=own)])
+    assert "which it may write to" in mistake.text
+    assert mistake.text.endswith("can replace it by another program; keep the program elsewhere")
+    (tmp_path / "link").symlink_to(program)
+    assert found(outer, ToolEntry(mcp=McpEntry(name="b", command=[str(tmp_path / "link")])))
+    elsewhere = ToolEntry(mcp=McpEntry(name="b", command=["sh", str(program)]))
+    assert found(outer, elsewhere) == []
 
 
 def test_a_link_is_seen_through(tmp_path: Path) -> None:

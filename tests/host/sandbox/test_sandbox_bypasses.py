@@ -361,7 +361,7 @@ HONEST = {
     ),
     "memory that a child shares until it executes": (
         "kept.append(bytearray(b'x') * (80 * MIB))\n"
-        "for n in range(30): subprocess.run(['/bin/true'], check=True)"
+        "for n in range(300): subprocess.run(['/bin/true'], check=True)"
     ),
     "files that come and go": (
         "for n in range(30):\n    file = filled('file', 4 * MIB)\n    os.unlink('file')\n    os.close(file)"

@@ -22,7 +22,7 @@ from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import MIB, SandboxLimits, SandboxSpec
 from hostler.sandbox.probe import find_capabilities
 from support.hostile_runs import combinations
-from support.sandbox_groups import delegated, groups_of_hosts
+from support.sandbox_groups import delegated
 from support.sandbox_programs import ended
 
 pytestmark = [
@@ -151,8 +151,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @with_groups
-def test_what_a_killed_host_left_is_killed_and_removed_at_the_next_start() -> None:
-    before = groups_of_hosts()
+def test_what_a_killed_host_left_is_killed_and_removed_at_the_next_start(groups: ControlGroups) -> None:
+    """What living hosts have stays; of these, `groups` is one that this test knows to live."""
+    kept = [*groups.make("kept", GroupLimits(64 * MIB, 10)).folders, *(tree.host for tree in groups._trees)]
     host = subprocess.run([sys.executable, "-c", KILLED_HOST], capture_output=True, text=True, check=False)
     assert host.returncode == -signal.SIGKILL, host.stderr
     pid, *left = host.stdout.split()
@@ -163,7 +164,7 @@ def test_what_a_killed_host_left_is_killed_and_removed_at_the_next_start() -> No
             os.sched_yield()
         assert not [path for path in left if Path(path).exists()]
         assert not _sleeps(pid)
-        assert before <= groups_of_hosts()  # those of living hosts
+        assert [path for path in kept if not path.exists()] == []
     finally:
         if found.groups is not None:
             found.groups.close()

@@ -7,6 +7,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,10 +32,10 @@ from hostler.host.entry_sealing import EntrySealing
 from hostler.host.identity_providers import IdentityProviders
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
 from hostler.host.master_key import MasterKey
-from hostler.host.nested_folders import find_nested
 from hostler.host.plugin_entries import add_shipped_runner, folder_of, identify_stored, stored_by_name
 from hostler.host.secret_store import SecretStore
 from hostler.host.secret_users import secret_users
+from hostler.host.server_folders import find_misused
 from hostler.host.stored_config import NewConfig, StoredConfig, read_config, write_config
 from hostler.models.catalog import Build, Model, ModelCatalog, usable_catalog
 from hostler.pauses.encryption import LiveCipher, Locked, open_vault
@@ -101,6 +102,7 @@ class Configurator:
         entry_sealing: EntrySealing | None = None,
         on_secrets: Callable[[Collection[str]], None] = lambda _: None,
         providers: IdentityProviders | None = None,
+        data_dir: Path | None = None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -124,7 +126,12 @@ class Configurator:
         """The configuration that is active."""
         self._providers = providers or IdentityProviders()
         self.reviewer = Reviewer(
-            tools, skills, inventories, self._secrets.own, partial(self.entry_sealing.opened, workspace_id)
+            tools,
+            skills,
+            inventories,
+            self._secrets.own,
+            partial(self.entry_sealing.opened, workspace_id),
+            data_dir,
         )
         self._plugins: frozenset[str] = frozenset()
         """The plugins that entries gave to the supervisor."""
@@ -349,7 +356,7 @@ class Configurator:
         ]
         unusable += [
             ConfigProblem(kind="tool", name=entry.key, problem=mistake.text, place=mistake.place)
-            for entry, mistake in await find_nested(config.tools)
+            for entry, mistake in await find_misused(config.tools, plugins, self.reviewer.data_dir)
         ]
         problems += unusable
         usable = {entry.key for entry in config.tools} - {problem.name for problem in unusable}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
@@ -27,8 +28,8 @@ from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import ENTRY_KINDS, POLICY, KeyReferences, entries_by_kind
 from hostler.host.config_file import ConfigSource, entry_mistakes
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
-from hostler.host.nested_folders import find_nested
 from hostler.host.plugin_entries import folder_of, identify, identify_stored
+from hostler.host.server_folders import find_misused
 from hostler.host.stored_config import StoredConfig
 from hostler.models.catalog import model_mistakes
 from hostler.pauses.encryption import vault_mistake
@@ -94,6 +95,7 @@ class Reviewer:
     secrets: StoredSecrets = field(default_factory=StoredSecrets)
     opened: Callable[[ModelEntry], ModelEntry] | None = None
     """Returns a model with its key in the clear. SecretUnreadableError."""
+    data_dir: Path | None = None
 
     async def review(
         self,
@@ -123,7 +125,7 @@ class Reviewer:
         for kind, at, name, entry, mistake in self._entry_mistakes(config):
             known = entry is not None and before[kind].get(name) == entry
             review.add(kind, at, name, mistake, known=known)
-        for at, key, entry, mistake in await _nested(config, stored.config, prune=prune):
+        for at, key, entry, mistake in await self._misused(config, plugins, stored, prune=prune):
             review.add("tool", at, key, mistake, known=before["tool"].get(key) == entry)
         for kind, at, name, mistake in _across_entries(config, stored.config, prune=prune):
             review.add(kind, at, name, mistake)
@@ -142,6 +144,19 @@ class Reviewer:
                 for mistake in own:
                     review.add("agent", number, spec.name, mistake, known=known)
         return review
+
+    async def _misused(
+        self, config: ConfigFile, plugins: Mapping[str, PluginEntry], stored: StoredConfig, *, prune: bool
+    ) -> list[tuple[int | None, str, ToolEntry, Mistake]]:
+        """Return the servers whose folders they must not have, or others may replace, as they would be
+        stored."""
+        usable = {entry.key: at for at, entry in enumerate(config.tools) if entry_mistake(entry) is None}
+        kept = [] if prune else [entry for entry in stored.config.tools if entry.key not in usable]
+        if not usable and not (kept and plugins):
+            return []
+        before = {} if prune else (await asyncio.to_thread(identify_stored, stored))[0]
+        found = await find_misused([*kept, *config.tools], {**before, **plugins}, self.data_dir)
+        return [(usable.get(entry.key), entry.key, entry, mistake) for entry, mistake in found]
 
     def _entry_mistakes(
         self, config: ConfigFile
@@ -203,20 +218,6 @@ def _key_mistakes(config: ConfigFile) -> Iterator[tuple[Kind, None, str, msgspec
         yield "pause_key", None, POLICY, KeyReferences(keys=config.pause_key), mistake
     if (mistake := key_ring_mistake(config.master_key)) is not None:
         yield "master_key", None, POLICY, KeyReferences(keys=config.master_key), mistake
-
-
-async def _nested(
-    config: ConfigFile, stored: ConfigFile, *, prune: bool
-) -> list[tuple[int | None, str, ToolEntry, Mistake]]:
-    """Return the servers whose folders others may replace, as they would be stored."""
-    numbers = {entry.key: number for number, entry in enumerate(config.tools) if entry_mistake(entry) is None}
-    if not numbers:
-        return []
-    kept = [] if prune else [entry for entry in stored.tools if entry.key not in numbers]
-    return [
-        (numbers.get(entry.key), entry.key, entry, mistake)
-        for entry, mistake in await find_nested([*kept, *config.tools])
-    ]
 
 
 def _unknown_webhook(config: ConfigFile, stored: ConfigFile, *, prune: bool) -> Mistake | None:

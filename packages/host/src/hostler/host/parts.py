@@ -146,6 +146,7 @@ class Installation:
             entry_sealing=self.entry_sealing,
             on_secrets=tools.mcp.renew,
             providers=self.providers,
+            data_dir=settings.data_dir,
         )
         self.diagnosis = Diagnosis(
             workspace,

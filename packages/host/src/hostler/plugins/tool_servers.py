@@ -96,7 +96,11 @@ class McpProcesses:
             argv=argv,
             cwd=cwd,
             environment=variables,
-            read_only=[*_program_folders(argv[0], variables["PATH"]), cwd, *map(_place, entry.read)],
+            read_only=[
+                *_program_folders(argv[0], variables["PATH"], self._folders.parent),
+                cwd,
+                *map(_place, entry.read),
+            ],
             writable=[folder, *map(_place, entry.write)],
             network=entry.network,
             # other programs may listen on sockets in the folders that an entry names
@@ -229,9 +233,10 @@ def _note(log: PluginLog, violation: Violation) -> None:
     log.note(f"{violation.kind}: {violation.text}")
 
 
-def _program_folders(program: str, path: str) -> list[Path]:
+def _program_folders(program: str, path: str, data_dir: Path) -> list[Path]:
     """Return what must be visible of a program outside the system folders: the file, or its whole prefix
-    (`/opt/node` for `/opt/node/bin/npx`). Never the home folder, which could be such a prefix.
+    (`/opt/node` for `/opt/node/bin/npx`). Never a folder with the home or the host's data in it, which could
+    be such a prefix.
     """
     found = shutil.which(program, path=path)
     if found is None:
@@ -243,6 +248,7 @@ def _program_folders(program: str, path: str) -> list[Path]:
         if any(place.is_relative_to(folder) for folder in _SYSTEM):
             continue
         prefix = place.parent.parent
-        whole = place.parent.name == "bin" and prefix != Path.home() and len(prefix.parts) > 2
+        private = any(one.is_relative_to(prefix) for one in (Path.home(), data_dir))
+        whole = place.parent.name == "bin" and not private and len(prefix.parts) > 2
         folders.append(prefix if whole else place)
     return folders

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from hostler.sandbox.usage import DATA_FIELD, PAGE_BYTES
+from hostler.sandbox.usage import DATA_FIELD, PAGE_BYTES, descendants
 
 PATH_BYTES = 4096
 """The kernel's maximum length of a path."""
@@ -129,6 +129,10 @@ class CallerMemory:
                 os.close(status)
             return int(next(line for line in lines if line.startswith(b"NSpid:")).split()[-1])
         return 0
+
+    def pids_below(self, first: int) -> dict[int, int]:
+        """Return the ids of the processes below one, by those in their innermost namespace."""
+        return {self.namespace_pid(pid): pid for pid in descendants(first, self.proc)}
 
     def data_bytes(self, pid: int) -> int | None:
         """Return its private writable memory in bytes, as counted against the limit of a process."""

@@ -7,12 +7,14 @@ library.
 
 from __future__ import annotations
 
+import ctypes
 import heapq
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from functools import cmp_to_key
+from typing import Any, NamedTuple
 
 from hostler.sandbox.socket_memory import SocketMemory
 from hostler.sandbox.usage import ProcessUsage, has_ended, status_of
@@ -29,6 +31,10 @@ LOOKS_OVER, LOOKS_OVER_BY_NEW = 2, 20
 """Looks in a row that find too much, by processes that the look before saw, or by new ones."""
 GRANT_SECONDS = 5.0
 """From a call that is answered until it has been carried out, with room for a busy machine."""
+KCMP = {"x86_64": 312, "aarch64": 272}.get(os.uname().machine)
+KCMP_MEMORY = 1
+_KERNEL_ORDER = {0: 0, 1: -1, 2: 1}
+_libc: Any = ctypes.CDLL(None)
 _UNNAMED = b"/dev/zero (deleted)\n"
 """The name of shared memory without a file in /proc/PID/maps."""
 
@@ -94,8 +100,12 @@ class MemoryLooks:
         self.shared = SharedMappings()
         self.sockets = SocketMemory()
         self.tmp = TmpUsage()
+        self.pids_here: Callable[[], Mapping[int, int]] | None = None
+        """Returns the ids that processes have for the kernel's calls, where /proc shows others."""
         self._files_before: int | None = None
         self._before: frozenset[int] = frozenset()
+        self._occupied: dict[int, int] = {}
+        """Of each process with memory of its own, at the last exact look."""
         self._over = 0
         self._over_by_old = 0
 
@@ -126,9 +136,12 @@ class MemoryLooks:
     def exact(self, usage: ProcessUsage) -> int:
         """Return what is occupied, shared memory counted once; slower."""
         private = mapped = 0
-        for pid in usage.pids:
+        self._occupied.clear()
+        pids = sorted(usage.pids, key=lambda pid: pid not in self._before)  # of equal ones the older counts
+        for pid in distinct_memories(pids, None if self.pids_here is None else self.pids_here()):
             found = _proportional(pid)
             private, mapped = private + found[0], mapped + found[1]
+            self._occupied[pid] = sum(found)
         # files in memory may be mapped as well, and count once
         shared = self.shared.bound(usage.pids, usage.processes) + self.tmp.size
         return private + max(mapped, shared) + self._kernel(usage)
@@ -136,16 +149,16 @@ class MemoryLooks:
     def is_over(self, usage: ProcessUsage, exact: int, most: int) -> bool:
         """Whether a sandbox is over its limit, now that `exact` bytes were found in it.
 
-        A process that is about to execute a program shares the memory of its parent, and both count with it:
-        so what is over only with processes that are new has to be so again and again.
+        A process that is about to execute a program shares the memory of its parent. Where it cannot be
+        compared both count with it: so what is over only with processes that are new has to be so again and
+        again.
         """
-        old = [pid for pid in usage.pids if pid in self._before]
-        self._before = frozenset(usage.pids)
+        before, self._before = self._before, frozenset(usage.pids)
         if exact <= most:
             self._over = self._over_by_old = 0
             return False
         self._over += 1
-        by_old = exact - sum(sum(_proportional(pid)) for pid in usage.pids if pid not in old)
+        by_old = exact - sum(size for pid, size in self._occupied.items() if pid not in before)
         self._over_by_old = self._over_by_old + 1 if by_old > most else 0
         return self._over_by_old >= LOOKS_OVER or self._over >= LOOKS_OVER_BY_NEW
 
@@ -153,6 +166,29 @@ class MemoryLooks:
         pipes = usage.all_descriptors
         buffers = min(pipes * PIPE_BYTES, PIPES_BYTES + pipes * FEW_PIPE_BYTES)
         return self.tmp.files * INODE_BYTES + self.sockets.look(usage.pids) + buffers
+
+
+def distinct_memories(pids: Sequence[int], here: Mapping[int, int] | None = None) -> list[int]:
+    """Return the first process of each memory: one that is to execute a program has its parent's until then,
+    and others may share it, too (CLONE_VM). `here`: see MemoryLooks.pids_here. What the kernel does not
+    compare counts as distinct.
+    """
+    if KCMP is None:
+        return list(pids)
+
+    def compare(first: int, second: int) -> int:
+        if here is not None:
+            first, second = here.get(first, 0), here.get(second, 0)
+        return _KERNEL_ORDER.get(_libc.syscall(KCMP, first, second, KCMP_MEMORY, 0, 0), -1)
+
+    position = {pid: number for number, pid in enumerate(pids)}
+    found: list[int] = []
+    for pid in sorted(pids, key=cmp_to_key(compare)):
+        if found and compare(found[-1], pid) == 0:
+            found[-1] = min(found[-1], pid, key=position.__getitem__)
+        else:
+            found.append(pid)
+    return found
 
 
 def _proportional(pid: int) -> tuple[int, int]:

@@ -247,6 +247,10 @@ class SyscallAudit:
         """Return the process id as seen inside the sandbox."""
         return self._callers.namespace_pid(pid)
 
+    def pids_below(self, first: int) -> dict[int, int]:
+        """Return the ids of the processes below one, by those that they have inside the sandbox."""
+        return self._callers.pids_below(first)
+
     @property
     def root(self) -> int:
         """A descriptor of the sandbox's root folder; -1 if it has none of its own, or none is known yet."""

@@ -98,23 +98,24 @@ def has_ended(pid: int) -> bool:
     return True
 
 
-def descendants(root: int) -> list[int]:
-    """Return all descendants of `root`, parents first."""
+def descendants(root: int, proc: int | None = None) -> list[int]:
+    """Return all descendants of `root`, parents first. `proc`: a descriptor of the /proc whose ids are
+    meant."""
     found: list[int] = []
     queue = [root]
     while queue:
-        below = _children(queue.pop(0))
+        below = _children(queue.pop(0), "/proc" if proc is None else f"/proc/self/fd/{proc}")
         found += below
         queue += below
     return found
 
 
-def _children(pid: int) -> list[int]:
+def _children(pid: int, proc: str) -> list[int]:
     found: list[int] = []
     with suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+        for task in os.listdir(f"{proc}/{pid}/task"):  # noqa: PTH208
             with suppress(OSError):
-                found += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
+                found += map(int, _read(f"{proc}/{pid}/task/{task}/children").split())
     return found
 
 

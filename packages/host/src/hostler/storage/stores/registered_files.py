@@ -32,7 +32,7 @@ MAX_REMEMBERED = 4_096
 _THREADS = 2
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not block
-_SYSTEM_FOLDERS = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr")
+SYSTEM_FOLDERS = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr")
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -159,7 +159,7 @@ class RegisteredFiles:
         real = Path(os.path.realpath(root))
         if not real.is_dir():
             raise InvalidArgumentError(f"{root} is not a folder")
-        if len(real.parts) == 1 or real.parts[1] in _SYSTEM_FOLDERS:
+        if len(real.parts) == 1 or real.parts[1] in SYSTEM_FOLDERS:
             raise InvalidArgumentError(f"{root} is a system folder: name a folder of your own files")
         for kept in (Path(os.path.realpath(Path.home())), *self._private):
             if kept.is_relative_to(real):
