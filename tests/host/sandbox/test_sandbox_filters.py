@@ -117,6 +117,27 @@ def test_what_no_look_could_count_is_refused(machine: str, notify: bool) -> None
 
 
 @on_each
+@pytest.mark.parametrize("notify", [True, False])
+def test_pages_are_not_held_where_no_control_group_counts_them(machine: str, notify: bool) -> None:
+    counting = FilterOptions(counts_memory=True)
+    for name in ("splice", "vmsplice", "sendfile"):
+        assert decide(machine, name, options=counting, notify=notify) == ERRNO | EINVAL
+        assert decide(machine, name, notify=notify) == ALLOW
+    resize, own = 1031, 8
+    assert decide(machine, "fcntl", 3, resize, options=counting, notify=notify) == ERRNO | EPERM
+    assert decide(machine, "fcntl", 3, own, options=counting, notify=notify) == ALLOW
+    assert decide(machine, "fcntl", 3, resize, notify=notify) == ALLOW
+    for value in (0, 1):
+        assert decide(machine, "prctl", 41, value, notify=notify) == ERRNO | EPERM
+
+
+@on_each
+def test_what_the_machine_has_once_is_refused(machine: str) -> None:
+    for name in ("io_setup", "io_submit", "io_getevents", "io_cancel"):
+        assert decide(machine, name) == ERRNO | ENOSYS
+
+
+@on_each
 def test_refusals_are_said_by_who_listens_or_by_the_kernel(machine: str) -> None:
     assert decide(machine, "ptrace") == NOTIFY
     assert decide(machine, "ptrace", notify=False) == ERRNO | EPERM

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG = 16, 3, 4
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 8, 24, 28
-PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
+PR_SET_NO_NEW_PRIVS, PR_SET_THP_DISABLE, PR_CAP_AMBIENT = 38, 41, 47
 NO_SETUID_FIXUP, NO_SETUID_FIXUP_LOCKED = 1 << 2, 1 << 3
 PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, LAST_POSSIBLE_CAP = 1, 2, 63
@@ -268,6 +268,8 @@ def confine(spec: dict[str, Any], shim: ShimSocket) -> None:
         restrict_files(spec["landlock"])
     os.umask(0o022)
     set_limits(spec)
+    if not spec["huge_pages"]:  # what is left of one counts as little as it is, and occupies all of it
+        prctl(PR_SET_THP_DISABLE, 1)
     if spec["is_first"]:
         prctl(PR_SET_PDEATHSIG, SIGKILL)  # again: the kernel drops it with a change of the user
         # No process of the sandbox may read or write this one's memory. The filter hides this call later on.

@@ -42,6 +42,9 @@ SPARE_DISK_BYTES = MIB
 """The same for the size of a single file."""
 NICE = 5
 """Of everything in a sandbox where no control group gives it a share: a third of the weight of others."""
+QUEUED_SIGNALS = 4096
+"""Signals and timers that wait, of all processes of the user together: the kernel's limit is shared with what
+the user runs outside, to which the rest of it is left."""
 LARGE_SHARE = 8
 """A request for more than one part in this many of a process's memory limit is reported."""
 TMP_NAME = ".tmp"
@@ -293,6 +296,7 @@ def _launch_spec(
             "uid": uid,
             "cpus": None if limits.cpus is None else math.ceil(limits.cpus),
             "rlimits": rlimits,
+            "huge_pages": not options.counts_memory,
             "filter": filter_program(options, processor, notify=True).hex(),
             "silent_filter": filter_program(options, processor, notify=False).hex(),
             "landlock": None,
@@ -331,6 +335,7 @@ def _rlimits(limits: SandboxLimits) -> dict[str, int]:
         "CORE": 0,
         "MEMLOCK": 64 * KIB,
         "MSGQUEUE": 0,
+        "SIGPENDING": QUEUED_SIGNALS,
     }
     if limits.cpu_seconds is not None:
         rlimits["CPU"] = limits.cpu_seconds

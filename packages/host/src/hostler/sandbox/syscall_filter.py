@@ -28,6 +28,8 @@ TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 """Insert input into a terminal."""
 PR_SET_DUMPABLE = 4
 """Would hide a process from others, including the shim: answered with success, but not done."""
+PR_SET_THP_DISABLE = 41
+F_SETPIPE_SZ = 1031
 PROT_WRITE, MAP_KIND, MAP_PRIVATE = 2, 0xF, 2
 MAP_SHARED, MAP_SHARED_VALIDATE, MAP_HUGETLB = 1, 3, 0x40000
 CLONE_FILES, CLONE_THREAD, CLOSE_RANGE_UNSHARE = 0x400, 0x10000, 2
@@ -65,6 +67,10 @@ UNREPORTED = {
     "setxattrat": ENOSYS,
     "removexattrat": ENOSYS,
 }
+HOLDING_CALLS = ("splice", "vmsplice", "sendfile")
+"""Put pages into pipes and sockets as they are: a byte there keeps a page of up to two megabytes, even of a
+file that is empty by then. Where no control group counts that they are answered as for files that do not
+support it, and programs copy."""
 OWN_PROCESS_FIRST = ("prlimit64", "sched_setattr", "sched_setparam", "sched_setscheduler")
 """Allowed where the first argument, a process id, is 0: the caller itself."""
 OWN_PROCESS_SECOND = ("setpriority", "ioprio_set")
@@ -103,8 +109,8 @@ class FilterOptions:
     large_bytes: int = UNSIGNED_MAX
     """Requests for at least this much memory are reported as well."""
     counts_memory: bool = False
-    """No control group counts the memory: shared mappings are reported as well, and buffers of sockets keep
-    their size."""
+    """No control group counts the memory: shared mappings are reported as well, buffers of sockets and pipes
+    keep their size, and nothing is put into them as it is (HOLDING_CALLS)."""
 
 
 def machine() -> str | None:
@@ -146,9 +152,7 @@ def _usual_rules(options: FilterOptions, processor: str, refused: int) -> list[R
     # a thread with descriptors of its own, which are not looked at
     alone = Case((Check(0, CLONE_THREAD, CLONE_THREAD | CLONE_FILES),), refuse(EINVAL))
     rules.append(_rule("clone", processor, ALLOW, (*flags, alone)))
-    if options.counts_memory:  # a larger buffer is promised and not made
-        larger = (Case((Check(1, SOL_SOCKET), Check(2, SO_SNDBUF)), refuse(0)),)
-        rules.append(_rule("setsockopt", processor, ALLOW, larger))
+    rules += _counted_buffers(processor) if options.counts_memory else []
     unshared = (Case((Check(2, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE),), refuse(EINVAL)),)
     rules.append(_rule("close_range", processor, ALLOW, unshared))
     codes = (TIOCSTI, TIOCLINUX, *(() if options.signals_scoped else (FIOSETOWN, SIOCSPGRP)))
@@ -157,9 +161,21 @@ def _usual_rules(options: FilterOptions, processor: str, refused: int) -> list[R
     usual = tuple(Case((Check(0, value),), ALLOW) for value in (0, 0xFFFFFFFF))
     rules.append(_rule("personality", processor, refused, usual))
     rules.append(_rule("socket", processor, refused, _sockets(options)))
-    hidden = (Case((Check(0, PR_SET_DUMPABLE), Check(1, 0)), refuse(0)),)
-    rules.append(_rule("prctl", processor, ALLOW, hidden))
+    hidden = Case((Check(0, PR_SET_DUMPABLE), Check(1, 0)), refuse(0))
+    rules.append(_rule("prctl", processor, ALLOW, (hidden, Case((Check(0, PR_SET_THP_DISABLE),), refuse()))))
+    files = (F_SETPIPE_SZ,) if options.counts_memory else ()
+    files += () if options.namespaces or options.signals_scoped else (F_SETOWN, F_SETOWN_EX)
+    cases = tuple(Case((Check(1, one),), refuse() if one == F_SETPIPE_SZ else refused) for one in files)
+    rules.append(_rule("fcntl", processor, ALLOW, cases))
     return rules
+
+
+def _counted_buffers(processor: str) -> list[Rule | None]:
+    """Return the rules for what sockets and pipes hold, where it is counted by their number."""
+    # a larger buffer is promised and not made
+    larger = (Case((Check(1, SOL_SOCKET), Check(2, SO_SNDBUF)), refuse(0)),)
+    held = [_rule(name, processor, refuse(EINVAL)) for name in HOLDING_CALLS]
+    return [_rule("setsockopt", processor, ALLOW, larger), *held]
 
 
 def _sockets(options: FilterOptions) -> tuple[Case, ...]:
@@ -179,8 +195,6 @@ def _without_namespaces(options: FilterOptions, processor: str, refused: int) ->
     rules = [_rule(name, processor, refused) for name in WITHOUT_NAMESPACES]
     if not options.signals_scoped:
         rules += [_rule(name, processor, refused) for name in SIGNAL_CALLS]
-        owners = tuple(Case((Check(1, command),), refused) for command in (F_SETOWN, F_SETOWN_EX))
-        rules.append(_rule("fcntl", processor, ALLOW, owners))
     if options.same_user:
         rules += [_rule(name, processor, refused) for name in OWNERSHIP_CALLS]
         open_file = (Case((Check(1, 0), Check(1, 0, high=True)), ALLOW),)
