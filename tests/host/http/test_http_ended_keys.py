@@ -27,6 +27,8 @@ pytestmark = pytest.mark.gate("api-keys")
 
 HOLD = {"event_type": "message.received", "agent": "puppet", "input": {"text": "hold"}}
 STREAM = {"accept": "text/event-stream"}
+DOWNLOAD_BYTES = 32 << 20
+"""More than the buffers of a connection that nobody reads."""
 
 
 async def make_key(served: Served, **fields: object) -> tuple[str, str]:
@@ -182,6 +184,63 @@ async def test_a_reader_that_takes_nothing_is_broken_off(tmp_path: Path) -> None
             while await reader.read(65_536):
                 pass
         writer.close()
+
+
+@pytest.mark.usefixtures("looking_often")
+@pytest.mark.parametrize("revoke", [revoke_here, revoke_elsewhere])
+async def test_a_download_is_broken_off_when_its_key_is_revoked(
+    tmp_path: Path, revoke: Callable[[Served, str], Awaitable[None]]
+) -> None:
+    async with asyncio.timeout(60), serving(tmp_path) as served:
+        stored = await served.client.post("/v1/artifacts", content=b"x" * DOWNLOAD_BYTES)
+        path = f"/v1/artifacts/{stored.json()['artifact_id']}/content"
+        (key_id, token), (_, other) = (
+            await make_key(served, rights=["artifacts:read"]),
+            await make_key(served, rights=["artifacts:read"]),
+        )
+        readers = []
+        for one in (token, other):
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1024)
+            writer.write(f"GET {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {one}\r\n\r\n".encode())
+            assert b" 200 " in await reader.readuntil(b"\r\n")
+            readers.append((reader, writer))
+        await revoke(served, key_id)
+        await _until(lambda: served.server.app.state.open_keys.count == 1)
+        assert await _received(readers[0][0]) < DOWNLOAD_BYTES
+        assert await _received(readers[1][0], DOWNLOAD_BYTES) >= DOWNLOAD_BYTES
+        for _, writer in readers:
+            writer.close()
+
+
+@pytest.mark.usefixtures("looking_often")
+@pytest.mark.parametrize("revoke", [revoke_here, revoke_elsewhere])
+async def test_an_upload_is_refused_when_its_key_is_revoked(
+    tmp_path: Path, revoke: Callable[[Served, str], Awaitable[None]]
+) -> None:
+    async with asyncio.timeout(60), serving(tmp_path) as served:
+        key_id, token = await make_key(served, rights=["artifacts:write"])
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        head = f"POST /v1/artifacts HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n"
+        writer.write(f"{head}content-length: 100000\r\n\r\n".encode() + b"x" * 1000)
+        await _until(lambda: served.server.app.state.open_keys.count == 1)
+        await revoke(served, key_id)
+        assert b" 401 " in await reader.readuntil(b"\r\n")
+        writer.close()
+        assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.01)
+
+
+async def _received(reader: asyncio.StreamReader, most: int | None = None) -> int:
+    """How many bytes still come, until there are `most` or the end."""
+    size = 0
+    with contextlib.suppress(ConnectionResetError):
+        while (most is None or size < most) and (part := await reader.read(65_536)):
+            size += len(part)
+    return size
 
 
 async def _until_closed(socket: ClientConnection) -> AsyncIterator[str | bytes]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from hostler.http.asgi import Receive, Scope, Send
+from hostler.http.problems import UnauthenticatedError
 from hostler_protocol._base import Strict
 
 T_co = TypeVar("T_co", covariant=True)
@@ -106,14 +108,24 @@ class StreamedBody:
     size: int
     status: int = 200
     headers: Headers = field(default_factory=list)
+    while_valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    """Raises UnauthenticatedError in its block when the reader's key ends: the connection is broken off."""
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Send it. For HEAD no chunk is read."""
         headers = [*COMMON_HEADERS, *self.headers, (b"content-length", b"%d" % self.size)]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        if scope["method"] != "HEAD":
-            async for chunk in self.chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        try:
+            async with self.while_valid():
+                if scope["method"] != "HEAD":
+                    async for chunk in self.chunks:
+                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except UnauthenticatedError:
+            connection = scope.get("state", {}).get("connection")
+            if connection is None:
+                raise
+            connection.transport.abort()  # it would first send what its reader has not taken yet
+            return self.status
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return self.status
 

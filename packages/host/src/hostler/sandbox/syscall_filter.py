@@ -163,7 +163,7 @@ def _usual_rules(options: FilterOptions, processor: str, refused: int) -> list[R
     rules.append(_rule("socket", processor, refused, _sockets(options)))
     hidden = Case((Check(0, PR_SET_DUMPABLE), Check(1, 0)), refuse(0))
     rules.append(_rule("prctl", processor, ALLOW, (hidden, Case((Check(0, PR_SET_THP_DISABLE),), refuse()))))
-    files = (F_SETPIPE_SZ,) if options.counts_memory else ()
+    files: tuple[int, ...] = (F_SETPIPE_SZ,) if options.counts_memory else ()
     files += () if options.namespaces or options.signals_scoped else (F_SETOWN, F_SETOWN_EX)
     cases = tuple(Case((Check(1, one),), refuse() if one == F_SETPIPE_SZ else refused) for one in files)
     rules.append(_rule("fcntl", processor, ALLOW, cases))

@@ -56,16 +56,17 @@ async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[Artif
     bounds = quotas_of(host.allowances.of(ws).quota)
     body = body_chunks(request, limit=MAX_UPLOAD_BODY_BYTES)
     declared = request.headers.get("content-length", "")
-    blob = await put_within_quota(
-        host.db,
-        host.blobs,
-        body,
-        ws=ws,
-        # a repeated request gets the answer of the first, whatever room is left
-        allotment=Allotment(bounds=bounds if request.idempotency_key() is None else UNBOUNDED),
-        declared_bytes=int(declared) if declared.isdecimal() else 0,
-        max_bytes=MAX_UPLOAD_BODY_BYTES,
-    )
+    async with request.while_key_is_valid():
+        blob = await put_within_quota(
+            host.db,
+            host.blobs,
+            body,
+            ws=ws,
+            # a repeated request gets the answer of the first, whatever room is left
+            allotment=Allotment(bounds=bounds if request.idempotency_key() is None else UNBOUNDED),
+            declared_bytes=int(declared) if declared.isdecimal() else 0,
+            max_bytes=MAX_UPLOAD_BODY_BYTES,
+        )
     artifacts.check_declared(blob, size_bytes=None, sha256=query.sha256)
     new = NewArtifact(
         artifact_type=query.artifact_type,
@@ -123,7 +124,8 @@ async def get_artifact_content(request: ApiRequest) -> StreamedBody | Empty:
         content_range = b"bytes %d-%d/%d" % (offset, offset + length - 1, artifact.size_bytes)
         headers.append((b"content-range", content_range))
     chunks = artifacts.stream(artifact, request.state.host.blobs, offset, length)
-    return StreamedBody(chunks, length, 200 if byte_range is None else 206, headers)
+    status = 200 if byte_range is None else 206
+    return StreamedBody(chunks, length, status, headers, request.while_key_is_valid)
 
 
 @endpoint("DELETE", "/v1/artifacts/{artifact_id}", right="artifacts:write", tag="artifacts")
