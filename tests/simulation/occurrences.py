@@ -260,6 +260,7 @@ PEOPLE: dict[str, Count] = {
     ),
     "keys of pauses changed": _noted("operated", what="change pause key"),
     "keys of people revoked": _noted("revoked"),
+    "members removed": _sql("SELECT count(*) FROM members WHERE removed_at IS NOT NULL"),
     "calls approved ahead": _calls("similar_id IS NOT NULL"),
     "calls that joined an open pause": _sql(
         "SELECT count(*) FROM audit WHERE action = 'pause.call.undecided' AND body LIKE '%\"from\":null%'"

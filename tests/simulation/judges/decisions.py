@@ -206,15 +206,26 @@ def _sealed(life: Life) -> list[str]:
 
 
 def _revoked(life: Life) -> list[str]:
-    """No call begins that is approved by people whose key is revoked, alone or with too few others.
+    """No call begins that is approved by people whose key is revoked, or who were removed, alone or with too
+    few others; and who was removed has no session.
 
     Times are those of one clock: where it is set nobody knows what was first.
     """
     if any(action.what == "clock" for action in life.plan.actions):
         return []
     revoked = dict(life.rows("SELECT key_id, revoked_at FROM api_keys WHERE revoked_at IS NOT NULL"))
+    revoked |= dict(
+        life.rows("SELECT 'member:' || member_id, removed_at FROM members WHERE removed_at IS NOT NULL")
+    )
     keys = dict(life.rows("SELECT rule_id, key_id FROM approval_rules"))
-    ahead, found = {}, []
+    ahead: dict[tuple[str, str], str | None] = {}
+    found = [
+        f"session {session} of member {member}, who was removed, is not over"
+        for session, member in life.rows(
+            "SELECT s.session_id, s.member_id FROM sessions s JOIN members m ON m.member_id = s.member_id"
+            " WHERE m.removed_at IS NOT NULL AND s.revoked_at IS NULL"
+        )
+    ]
     for rule, run, call, at in life.rows(
         "SELECT target, json_extract(body, '$.run_id'), json_extract(body, '$.call_id'), created_at"
         " FROM audit WHERE action = 'approval_rule.used' ORDER BY seq"

@@ -11,6 +11,7 @@ a probability per call:
     wrong     before the decision come some that must be refused
     boss      a second person decides too, at once, perhaps otherwise
     ahead     an approval holds for calls like this one, too (in lives that ahead.py has drawn)
+    member    they have signed in, and have no keys (in lives that signing_in.py has drawn)
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from hostler.storage.stores.api_keys import ApiKey
 from hostler_protocol.errors import ConflictError, HostlerError
 from simulation.life import TENANT, WORKSPACE, Life, wait
 from simulation.plan import MAX_MOMENT, Draft
+from simulation.workloads import signing_in
 from simulation.workloads.messages import program
 
 ADMIN = frozenset({"admin"})
@@ -171,10 +173,13 @@ class Person:
 
     async def _take_key(self) -> None:
         """Get a key of one's own: approvals count for as long as the key that gave them is valid."""
-        key = await self.life.persist(self.prefer, self._make_key)
-        self.caller = replace(self.caller, key_id=key.key_id)
+        if self.habits.get(signing_in.HABIT):
+            self.caller = await self.life.persist(self.prefer, self._sign_in)
+        else:
+            key = await self.life.persist(self.prefer, self._make_key)
+            self.caller = replace(self.caller, key_id=key.key_id)
         if self.caller.workspace_id == WORKSPACE:
-            self.life.keys[self.caller.subject] = key.key_id
+            self.life.keys[self.caller.subject] = self.caller.key_id
 
     async def _get_another_key(self) -> None:
         """Wait for another key: what was said with one that is revoked does not count any more."""
@@ -198,6 +203,11 @@ class Person:
         )
         self.life.secrets.add(token)
         return key
+
+    async def _sign_in(self, host: Host) -> Caller:
+        caller, token = await host.db.write(lambda tx: signing_in.enter(tx, self.caller))
+        self.life.secrets.add(token)
+        return caller
 
     async def _page(self, status: PauseStatus, host: Host) -> PausePage:
         return await host.pauses.page(self.caller, status=status)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from hostler.host.host import Host
-from hostler.storage.stores import api_keys
-from simulation.life import WORKSPACE, Life, wait
+from simulation.life import Life, wait
 from simulation.plan import MAX_MOMENT, Action, Draft
+from simulation.workloads import signing_in
 
 
 def plan(draft: Draft) -> None:
@@ -42,8 +42,8 @@ async def revoke(life: Life, action: Action) -> None:
     if key is None:
         return
 
-    async def work(host: Host) -> bool:
-        return await host.db.write(lambda tx: api_keys.revoke(tx, WORKSPACE, key))
+    async def work(host: Host) -> None:
+        await host.db.write(lambda tx: signing_in.leave(tx, key))
 
     life.revoked.add(key)
     await life.persist(0, work)
