@@ -18,23 +18,28 @@ from hostler.domain.tool_entries import ExecEntry, ToolEntry
 from hostler.host.config import ConfigFile
 from hostler.storage.stores import agents, settings
 from support.http_host import OTHER, WORKSPACE, Served, serving
+from support.model_server import ModelServer
+from support.stepping import Latch
 from support.trust import trusted
 
 pytestmark = pytest.mark.gate("allowances")
 
 BOUND_SECONDS = 110.0
 RUNNER = "plugin:test/teller/default"
+WAITER = "plugin:test/teller/waiter"
 MANIFEST = """
 plugin: {author: test, name: teller, version: 1.0.0}
-runners: [{name: default, entry: "teller:Teller"}]
+runners: [{name: default, entry: "teller:Teller"}, {name: waiter, entry: "teller:Waiter"}]
 tools: ["teller:add"]
 """
 TELLER = '''
 """Tells what it was given."""
 
+import asyncio
 import json
+import os
 
-from hostler_sdk import Runner, message, tool
+from hostler_sdk import HostError, Runner, message, tool
 
 
 @tool
@@ -53,6 +58,32 @@ class Teller(Runner):
         models = sorted(model.model_id for model in ctx.resources.models)
         tools = sorted(tool.tool_name for tool in ctx.resources.tools)
         yield message(json.dumps({"models": models, "tools": tools, "key": ctx.config.get("key")}))
+
+
+class Waiter(Runner):
+    """Waits at a socket, then tries all that it was granted; the first attempt ends its process instead."""
+
+    capabilities = {"resumable"}
+    permissions = {"models": ["invoke", "count_tokens"], "tools": ["call"]}
+
+    async def run(self, ctx):
+        if ctx.attempt == 1:
+            reader, _ = await asyncio.open_unix_connection(ctx.input.text)
+            await reader.read()
+            if os.path.exists(ctx.input.text + ".die"):
+                os._exit(9)
+        told = {}
+        for name, work in {
+            "big": lambda: ctx.models.invoke("big", [{"role": "user", "content": "hi"}]),
+            "small": lambda: ctx.models.invoke("small", [{"role": "user", "content": "hi"}]),
+            "count": lambda: ctx.models.count_tokens("big", [{"role": "user", "content": "hi"}]),
+            "add": lambda: ctx.tools.call("teller.add", {"a": 1, "b": 2}),
+        }.items():
+            try:
+                told[name] = ["ok", str(await work())]
+            except HostError as error:
+                told[name] = [error.code, error.message]
+        yield message(json.dumps(told))
 '''
 EVERYTHING: dict[str, Any] = {"allowed_tool_names": ["*"], "allowed_model_ids": ["small", "big"]}
 
@@ -73,21 +104,21 @@ class Tenant:
     async def list(self, what: str) -> list[dict[str, Any]]:
         return list((await self._client.get(f"/v1/{what}")).json()["items"])
 
-    async def run(self) -> dict[str, Any]:
-        body = {"event_type": "message.received", "input": {"text": "hi"}, "agent": "mine"}
+    async def run(self, text: str = "hi") -> dict[str, Any]:
+        body = {"event_type": "message.received", "input": {"text": text}, "agent": "mine"}
         answer = await self._client.post("/v1/events", json=body, params={"wait": 60})
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    async def told(self) -> dict[str, Any]:
+    async def told(self, text: str = "hi") -> dict[str, Any]:
         """What a run of its agent was given."""
-        run = await self.run()
+        run = await self.run(text)
         assert run["status"] == "completed", run
         return dict(json.loads(run["output"]["text"]))
 
-    async def why(self) -> str:
+    async def why(self, text: str = "hi") -> str:
         """Why a run of its agent failed."""
-        run = await self.run()
+        run = await self.run(text)
         assert run["status"] == "failed", run
         journal = (await self._client.get(f"/v1/runs/{run['run_id']}/journal")).json()["items"]
         return str(next(e["data"]["error"] for e in journal if e["type"] == "run.failed"))
@@ -115,14 +146,12 @@ class Shared:
 
 
 @contextlib.asynccontextmanager
-async def sharing(tmp_path: Path) -> AsyncIterator[Shared]:
+async def sharing(tmp_path: Path, models_at: str = "https://models.example/v1") -> AsyncIterator[Shared]:
     folder = tmp_path / "teller"
     folder.mkdir()
     (folder / "teller.py").write_text(TELLER)
     (folder / "hostler.yaml").write_text(MANIFEST)
-    models = [
-        ModelEntry(id=name, base_url="https://models.example/v1", api_key="x") for name in ("small", "big")
-    ]
+    models = [ModelEntry(id=name, base_url=models_at, api_key="x") for name in ("small", "big")]
     config = ConfigFile(
         plugins=[trusted(folder)],
         models=models,
@@ -194,6 +223,41 @@ async def test_plugins_that_may_not_be_used_are_not_shown(tmp_path: Path) -> Non
         assert [one["plugin"] for one in operators] == names
 
 
+async def test_what_is_taken_from_a_workspace_is_refused_to_its_runs_at_work(tmp_path: Path) -> None:
+    """A run that waits, perhaps for days, has a grant of before: its calls are bounded by the list of now."""
+    with ModelServer() as server:
+        server.always("here")
+        async with sharing(tmp_path, server.base_url) as host, host.tenant() as tenant:
+            assert (await tenant.put(runner=WAITER, resource_policy=EVERYTHING)).status_code == 200
+            async with Latch(tmp_path) as latch:
+                async with asyncio.TaskGroup() as tasks:
+                    run = tasks.create_task(tenant.told(latch.path))
+                    await latch.reached()
+                    assert (await host.allow(models=["small"], tools=["exec"])).status_code == 200
+                    latch.open()
+                gone = await host.served.client.delete(f"/v1/config/workspaces/{OTHER}")
+                assert gone.status_code == 200, gone.text
+                assert {code for code, _ in (await tenant.told(latch.path)).values()} == {"ok"}
+            told = run.result()
+            assert [told[name][0] for name in ("small", "big", "count")] == ["ok", "not_found", "not_found"]
+            assert "workspace 'other' may not use model 'big'" in told["big"][1]
+            assert told["add"][0] != "ok"
+            assert "'teller.add' is gone" in told["add"][1]
+            assert [request.json["model"] for request in server.requests] == ["small", "big", "small"]
+
+
+async def test_a_run_does_not_go_on_with_a_runner_that_was_taken_from_its_workspace(tmp_path: Path) -> None:
+    async with sharing(tmp_path) as host, host.tenant() as tenant:
+        assert (await tenant.put(runner=WAITER)).status_code == 200
+        async with Latch(tmp_path) as latch, asyncio.TaskGroup() as tasks:
+            Path(latch.path + ".die").touch()
+            run = tasks.create_task(tenant.why(latch.path))
+            await latch.reached()
+            assert (await host.allow(runners=[RUNNER])).status_code == 200
+            latch.open()
+        assert f"workspace 'other' may not use runner '{WAITER}'" in run.result()
+
+
 async def test_bounds_of_the_own_workspace_are_not_those_of_others(tmp_path: Path) -> None:
     async with sharing(tmp_path) as host, host.tenant() as tenant, host.tenant(WORKSPACE) as own:
         mine = {"name": WORKSPACE, "tools": ["teller.*"], "models": ["big"]}
@@ -253,6 +317,11 @@ async def test_references_of_a_workspace_stay_within_its_list(
             assert "workspace 'other' may not use secret" in answer.json()["detail"]
             await host.store(config={"key": reference})
             assert "may not use secret" in await tenant.why()
+        (theirs / "link").symlink_to(tmp_path / "ours")
+        assert (await tenant.put(config={"key": f"file:{theirs}/link"})).status_code == 200
+        why = await tenant.why()
+        assert "a link that leads to one which this workspace may not use" in why
+        assert "canary" not in why
 
 
 async def test_an_entry_that_cannot_be_read_allows_nothing(tmp_path: Path) -> None:

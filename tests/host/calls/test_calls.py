@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
+from hostler.domain.allowances import Allowance, closed_entry
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.models.catalog import build_catalog
 from hostler.storage.sql.database import SqlDatabase
 from hostler_protocol.calls import CALLS, ModelChunk, ModelReply
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError, UnauthorizedError
+from support.call_params import params_of
 from support.call_world import World, world_of
 from support.grants import ResourcePolicy, agent_of, event_of, grant_of
 from support.model_server import ModelServer
@@ -234,3 +238,20 @@ async def test_models_answer_are_streamed_counted_and_paid_for(database: SqlData
 async def test_errors_of_arguments_name_the_parameter(world: World) -> None:
     with pytest.raises(InvalidArgumentError, match="before_cursor"):
         await world.caller().call("history.page", before_cursor="nonsense")
+
+
+@pytest.mark.gate("allowances")
+async def test_what_the_workspace_may_no_longer_use_is_refused_whatever_the_grant_says(world: World) -> None:
+    """The grant is of before; the list of the installation is of now."""
+    asked: Any = object()  # a service of knowledge bases that fails if it is asked
+    world.services = replace(
+        world.services,
+        knowledge=asked,
+        allowance_of=lambda ws: Allowance(ws, closed_entry(ws), own=True),
+    )
+    caller = world.caller()
+    for method in [name for name, call in CALLS.items() if call.resource == "model_id"]:
+        assert await caller.refused(method) == "not_found", method
+    for method in [name for name, call in CALLS.items() if call.resource == "kb_id"]:
+        with pytest.raises(NotFoundError, match="may not use knowledge base 'handbook'"):
+            await CALL_FUNCTIONS[method](caller.scope(), params_of(method, caller.run_id))

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from hostler.secrets.resolver import SecretUnreadableError, resolve_secret, unreadable_secret
+from hostler.secrets.resolver import (
+    MAX_SECRET_FILE_BYTES,
+    SecretUnreadableError,
+    resolve_secret,
+    unreadable_secret,
+)
 from hostler_protocol.errors import InvalidArgumentError
 
 
@@ -57,3 +63,31 @@ def test_a_secret_that_cannot_be_read_is_explained_without_reading_it(
         assert words in (unreadable_secret(reference) or "")
     with pytest.raises(SecretUnreadableError, match="cannot be read"):
         resolve_secret(f"file:{undecodable}")
+
+
+@pytest.mark.gate("references")
+def test_links_lead_out_of_no_pattern(tmp_path: Path) -> None:
+    """A workspace's list names folders, in which others may be able to make links."""
+    real, theirs = tmp_path / "real", tmp_path / "theirs"
+    (real / "..2024").mkdir(parents=True)
+    theirs.symlink_to(real)  # a link that the operator wrote into the pattern
+    (tmp_path / "ours").write_text("canary")
+    (real / "..2024" / "key").write_text("theirs")
+    (real / "key").symlink_to("..2024/key")  # as volumes of a cluster have them
+    (real / "out").symlink_to(tmp_path / "ours")
+    (real / "up").symlink_to(tmp_path)
+    os.mkfifo(real / "pipe")
+    (real / "large").write_bytes(bytes(MAX_SECRET_FILE_BYTES + 1))
+    within = [f"{theirs}/*"]
+    for inside in ("key", "..2024/key"):
+        assert resolve_secret(f"file:{theirs}/{inside}", within=within) == "theirs"
+    for outside in ("out", "up/ours", "pipe", "large", ".", "none"):
+        with pytest.raises(SecretUnreadableError) as refused:
+            resolve_secret(f"file:{theirs}/{outside}", within=within)
+        assert "canary" not in refused.value.message
+    assert resolve_secret(f"file:{tmp_path}/ours") == "canary", "no list: the operator wrote it"
+    assert resolve_secret(f"file:{theirs}/out", within=[f"{theirs}/out"]) == "canary", "named itself"
+    assert resolve_secret(f"file:{theirs}/out", within=["*"]) == "canary"
+    for patterns in ([], [f"{theirs}*"], ["theirs/*"]):
+        with pytest.raises(SecretUnreadableError):
+            resolve_secret(f"file:{theirs}/out", within=patterns)

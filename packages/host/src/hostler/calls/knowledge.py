@@ -10,7 +10,10 @@ from hostler_protocol.errors import NotFoundError
 
 async def retrieve(scope: CallScope, params: RetrieveParams) -> RetrieveReply:
     """`knowledge.retrieve`: passages, best first."""
-    knowledge = scope.services.knowledge
+    knowledge, may = scope.services.knowledge, scope.allowance
+    if not may.knowledge_base(params.kb_id):
+        why = may.refused("knowledge base", params.kb_id)
+        raise NotFoundError(f"knowledge base {params.kb_id!r} is not asked: {why}")
     if knowledge is None:
         raise NotFoundError(f"knowledge base {params.kb_id!r} is gone since this run began")
     return await knowledge.retrieve(

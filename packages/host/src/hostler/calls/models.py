@@ -19,19 +19,19 @@ from hostler_protocol.calls import (
     RerankParams,
     RerankReply,
 )
-from hostler_protocol.errors import HostError
+from hostler_protocol.errors import HostError, NotFoundError
 
 
 async def invoke(scope: CallScope, params: ModelParams) -> Charged:
     """`model.invoke`: the whole answer at once."""
-    model = scope.services.models.get(params.model_id)
+    model = _model(scope, params.model_id)
     reply = await model.provider.invoke(_request(scope, params))
     return _charged(scope, model, reply)
 
 
 async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelChunk | Charged, None]:
     """`model.stream`: the answer as it is written, then the whole."""
-    model = scope.services.models.get(params.model_id)
+    model = _model(scope, params.model_id)
     async with aclosing(model.provider.stream(_request(scope, params))) as pieces:
         async for piece in pieces:
             if isinstance(piece, ModelReply):
@@ -43,7 +43,7 @@ async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelC
 
 async def embed(scope: CallScope, params: EmbedParams) -> Charged:
     """`model.embed`: one vector per input."""
-    model = scope.services.models.get(params.model_id)
+    model = _model(scope, params.model_id)
     request = EmbedRequest(params.inputs, params.dimensions, scope.deadline_at, scope.may_repeat)
     return _charged(scope, model, await model.provider.embed(request))
 
@@ -56,17 +56,23 @@ def _charged(scope: CallScope, model: PricedModel, reply: ModelReply | EmbedRepl
 
 async def rerank(scope: CallScope, params: RerankParams) -> RerankReply:
     """`model.rerank`: best first."""
-    model = scope.services.models.get(params.model_id)
+    model = _model(scope, params.model_id)
     request = RerankRequest(params.query, params.documents, params.top_k, scope.deadline_at, scope.may_repeat)
     return await model.provider.rerank(request)
 
 
 async def count_tokens(scope: CallScope, params: CountTokensParams) -> CountTokensReply:
     """`model.count_tokens`: what messages and tools would take as input."""
-    counted = await scope.services.models.get(params.model_id).provider.count_tokens(
-        params.messages, params.tools
-    )
+    model = _model(scope, params.model_id)
+    counted = await model.provider.count_tokens(params.messages, params.tools)
     return CountTokensReply(input_tokens=counted.input_tokens)
+
+
+def _model(scope: CallScope, model_id: str) -> PricedModel:
+    """Return a model of the grant. NotFoundError if it is gone, or not for this workspace any more."""
+    if not scope.allowance.model(model_id):
+        raise NotFoundError(f"model {model_id!r} is not called: {scope.allowance.refused('model', model_id)}")
+    return scope.services.models.get(model_id)
 
 
 def _request(scope: CallScope, params: ModelParams) -> ModelRequest:

@@ -10,11 +10,12 @@ from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
 from hostler.calls.cursors import Cursors
+from hostler.domain.allowances import Allowance
 from hostler.domain.events import Event
 from hostler.domain.grants import Grant
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.outcomes import Uploaded
-from hostler.domain.quotas import Allotment, Holder, WorkspaceQuota, quotas_of
+from hostler.domain.quotas import Allotment, Holder, quotas_of
 from hostler.models.port import MayRepeat, ModelProvider
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores.blobs import BlobFolder
@@ -118,8 +119,8 @@ class Services:
     """The services that calls use; the same for all runs of a host.
 
     `tools`, `knowledge` and `registered` (files in place) are None on a host that has none:
-    grants are empty then, and nothing arrives. `clock` gives UTC epoch seconds. `quota_of` returns how much a
-    workspace may keep stored, as of now.
+    grants are empty then, and nothing arrives. `clock` gives UTC epoch seconds. `allowance_of` returns what a
+    workspace may use and keep stored, as of now.
     """
 
     db: Database
@@ -132,7 +133,7 @@ class Services:
     tools: ToolService | None = None
     knowledge: KnowledgeService | None = None
     registered: RegisteredFiles | None = None
-    quota_of: Callable[[str], WorkspaceQuota] = lambda _: WorkspaceQuota()
+    allowance_of: Callable[[str], Allowance] = lambda workspace_id: Allowance(workspace_id, None, own=True)
 
 
 class Meter(Protocol):
@@ -174,9 +175,14 @@ class CallScope:
         return self.grant.workspace_id
 
     @property
+    def allowance(self) -> Allowance:
+        """What the workspace may use now, which may be less than when the grant was built."""
+        return self.services.allowance_of(self.workspace_id)
+
+    @property
     def allotment(self) -> Allotment:
         """How much the run may store: by the policy that it began with, and by its workspace's as of now."""
-        bounds = quotas_of(self.services.quota_of(self.workspace_id), self.grant.quota)
+        bounds = quotas_of(self.allowance.quota, self.grant.quota)
         return Allotment(Holder(self.grant.agent_id, self.run_id), bounds)
 
     @asynccontextmanager

@@ -125,6 +125,15 @@ class Allowance:
         """Whether the entry says which references may be resolved: those, and no others."""
         return self._entry.secrets is not None
 
+    @property
+    def secret_files(self) -> list[str] | None:
+        """Patterns of the paths that references to files may lead to; None: there is no list."""
+        if self._entry.secrets is None:
+            return None
+        prefix = "file:"
+        paths = [one.removeprefix(prefix) for one in self._entry.secrets if one.startswith(prefix)]
+        return [*paths, EVERY_OTHER] if EVERY_OTHER in self._entry.secrets else paths
+
     def secret(self, reference: str) -> bool:
         """Whether this reference may be resolved in the configuration of an agent.
 

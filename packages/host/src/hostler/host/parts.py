@@ -272,7 +272,7 @@ def _attempt_services(  # noqa: PLR0917
         clock=wall_clock,
         tools=sources,
         knowledge=inst.knowledge,
-        quota_of=lambda workspace_id: inst.tools.allowances.of(workspace_id).quota,
+        allowance_of=inst.tools.allowances.of,
     )
     explicit_pauses = ExplicitPauses(inst.db, blobs, sources, inst.configurator.vault)
     catalog = partial(inst.tools.catalog, inst.models, inst.knowledge)

@@ -151,7 +151,7 @@ class Preparer:
         """
         manifest = _manifest(run, runners)
         may = self.allowances.of(run.workspace_id)
-        if run.grant_json is None and not may.runner(run.runner_id):
+        if not may.runner(run.runner_id):
             raise UnauthorizedError(may.refused("runner", run.runner_id))
         facts = None if ahead is None or ahead.manifest is not manifest else ahead.facts.value
         if facts is None:
@@ -225,7 +225,8 @@ class Preparer:
 
         def resolved() -> dict[str, str]:
             others = references.items() - {(item, references[item]) for item in stored}
-            return {item: resolve_secret(reference) or "" for item, reference in others}
+            within = may.secret_files
+            return {item: resolve_secret(reference, within=within) or "" for item, reference in others}
 
         # a secret may be a file; most agents have none, and a hop to a thread costs as much as a query
         found = await asyncio.to_thread(resolved) if references else {}

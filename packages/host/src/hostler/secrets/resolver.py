@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hostler.domain.name_patterns import matches
 from hostler.domain.secret_refs import STORED, reference_mistake, unset_variable
 from hostler.secrets.known_values import remember
 from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import MIB
+
+MAX_SECRET_FILE_BYTES = MIB
+"""Far more than any key or certificate has."""
 
 
 class SecretUnreadableError(InvalidArgumentError):
     """A reference to a secret is well-formed, but its secret cannot be read now."""
 
 
-def resolve_secret(value: str | None, environment: Mapping[str, str] | None = None) -> str | None:
+def resolve_secret(
+    value: str | None, environment: Mapping[str, str] | None = None, *, within: Sequence[str] | None = None
+) -> str | None:
     """Return the secret behind a reference: `env:NAME`, `file:PATH`, or the text itself. See also
     `StoredSecrets.resolve`, which has stored secrets, too.
+
+    `within`: patterns of paths; a file has to match one once all links are followed. Blocks.
 
     Raises SecretUnreadableError if it is missing and InvalidArgumentError for a malformed reference; the
     message names the reference, never a value.
@@ -40,12 +50,40 @@ def resolve_secret(value: str | None, environment: Mapping[str, str] | None = No
         return found
     if kind == "file":
         try:
-            found = Path(rest).expanduser().read_text("utf-8").strip()
+            found = _read(Path(rest).expanduser(), within).decode("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise SecretUnreadableError(f"{value}: the file cannot be read: {error}") from error
         remember(found)
         return found
     return value
+
+
+def _read(path: Path, within: Sequence[str] | None) -> bytes:
+    """Return the content of a file. OSError, also for one that is too large or not within the patterns."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if within is None else os.O_NONBLOCK)  # a FIFO must not block
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        if within is not None:
+            _check_within(path, within, os.fstat(file.fileno()))
+        content = file.read(MAX_SECRET_FILE_BYTES + 1)
+    if len(content) > MAX_SECRET_FILE_BYTES:
+        raise OSError(f"it has over {MAX_SECRET_FILE_BYTES:,} bytes")
+    return content
+
+
+def _check_within(path: Path, within: Sequence[str], opened: os.stat_result) -> None:
+    """Raise OSError unless a regular file was opened that is within the patterns, wherever links lead."""
+    real = os.path.realpath(path)
+    is_same = stat.S_ISREG(opened.st_mode) and os.path.samestat(opened, os.lstat(real))
+    if not is_same or not any(matches(_real_pattern(pattern), real) for pattern in within):
+        raise OSError("it is no regular file, or a link that leads to one which this workspace may not use")
+
+
+def _real_pattern(pattern: str) -> str:
+    """Follow the links that the operator wrote into a pattern: those before its first wildcard."""
+    if "*" not in pattern:
+        return os.path.realpath(pattern)
+    folder, slash, _ = pattern[: pattern.index("*")].rpartition("/")
+    return (os.path.realpath(folder or slash).rstrip("/") if slash else "") + pattern[len(folder) :]
 
 
 def unreadable_secret(reference: str) -> str | None:
