@@ -6,7 +6,7 @@ The tables are those that the tests walk (tests/support/*_walk.py). Host calls a
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hostler.domain.members import ROLE_RIGHTS
@@ -16,11 +16,18 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))
 
 from support.call_walk import WAYS, walk  # noqa: E402
+from support.reference_bodies import (  # noqa: E402
+    IN_AGENTS,
+    IN_BODIES,
+    IN_CONFIG,
+    body_places,
+)
 from support.reference_walk import (  # noqa: E402
     IN_CALLS,
     IN_ROUTES,
     LOOKING_UP,
     SECRET_PLACES,
+    Bound,
     call_places,
     route_parameters,
 )
@@ -40,16 +47,19 @@ ROUTES = """\
 A key is let in where it has one of the rights named; each right is tried alone on each route. A key
 of another workspace reads and changes its own, and is answered about others as about what is not
 there. The token of a remote plugin has the right `plugins:connect`. A personal key has no more than
-its member's role. Tests: `tests/host/http/test_route_walk.py`,
-`tests/host/http/test_http_tenancy.py`."""
+its member's role, whatever it says, and less as soon as the role is less. Tests:
+`tests/host/http/test_route_walk.py`, `tests/host/http/test_http_tenancy.py`."""
 REFERENCES = """\
 In host calls: what names something, and what it can name. Anything else in their parameters is
-text. What is out of reach is answered in the same words as what does not exist. Test:
-`tests/host/calls/test_reference_walk.py`."""
+text. What is out of reach is answered in the same words as what does not exist; so it is in requests
+over HTTP. `[]` is an item of a list, `{}` a value of a mapping and `{key}` one of its keys. Tests:
+`tests/host/calls/test_reference_walk.py`, `tests/host/http/test_http_reach.py`."""
 SECRETS = """\
 References to secrets are looked up at these places of a configuration, and nowhere else: not in
 other entries, defaults of forms, events, arguments, results, or what models say. No other module
-can. Tests: the same, and `tests/journeys/test_secret_references.py`."""
+can. A reference of each kind is written into every place above, of every table, and the process is
+watched for what it opens. Tests: `tests/journeys/test_walked_lookups.py`,
+`tests/journeys/test_secret_references.py`."""
 
 
 def gate_page() -> Iterator[str]:
@@ -109,6 +119,16 @@ def _references() -> Iterator[str]:
         ["parameter", "names", "bounded by", "routes"],
         [[f"`{name}`", bound.kind, bound.by, _some(parameters[name])] for name, bound in IN_ROUTES.items()],
     )
+    yield "\nIn bodies of requests:\n"
+    bodies = body_places()
+    yield from _table(
+        ["place", "names", "bounded by", "routes"],
+        [[f"`{p}`", bound.kind, bound.by, _some(bodies[p])] for p, bound in IN_BODIES.items()],
+    )
+    yield "\nIn agents, in a configuration and over HTTP:\n"
+    yield from _bounds(IN_AGENTS)
+    yield "\nIn other entries of a configuration, which take the right `installation`:\n"
+    yield from _bounds({p: bound for p, bound in IN_CONFIG.items() if not p.startswith("agents.")})
     yield "\n" + SECRETS + "\n"
     by = {place: module for module, found in LOOKING_UP.items() for place in found}
     yield from _table(
@@ -118,6 +138,11 @@ def _references() -> Iterator[str]:
             for p, kinds in SECRET_PLACES.items()
         ],
     )
+
+
+def _bounds(places: Mapping[str, Bound]) -> Iterator[str]:
+    rows = [[f"`{place}`", bound.kind, bound.by] for place, bound in places.items()]
+    yield from _table(["place", "names", "bounded by"], rows)
 
 
 def _some(names: list[str]) -> str:

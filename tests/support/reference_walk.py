@@ -1,23 +1,23 @@
 """Every place where a reference can stand: which kind it names there, and what bounds it. For docs/gates.md.
 
-The places are read from the code's own structs: parameters of host calls, entries of a configuration,
-parameters of routes. Each is decided here; one that is added and not decided fails the test.
+The places are read from the code: parameters of host calls and of routes here, entries of a configuration and
+bodies of routes in `reference_bodies.py`. Each is decided; one that is added and not decided
+fails the test.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from msgspec import inspect as wire
 
 import hostler
-from hostler.host.config_entries import ENTRY_KINDS
 from hostler.http.app import ENDPOINTS
 from hostler_protocol.calls import CALLS
+from support.planting import planted
 
 
 class Bound(NamedTuple):
@@ -25,31 +25,6 @@ class Bound(NamedTuple):
 
     kind: str
     by: str
-
-
-def strings(kind: wire.Type, place: str = "", seen: tuple[Any, ...] = ()) -> Iterator[str]:
-    """Yield the places of all texts within a type; what may be anything is one place."""
-    match kind:
-        case wire.StrType() | wire.AnyType() | wire.RawType():
-            yield place
-        case wire.UnionType(types=types):
-            for one in types:
-                yield from strings(one, place, seen)
-        case (
-            wire.ListType(item_type=item) | wire.SetType(item_type=item) | wire.FrozenSetType(item_type=item)
-        ):
-            yield from strings(item, f"{place}[]", seen)
-        case wire.DictType(value_type=value):
-            yield from strings(value, f"{place}{{}}", seen)
-        case wire.StructType(cls=cls, fields=fields) if cls not in seen:
-            for field in fields:
-                inner = f"{place}.{field.encode_name}" if place else field.encode_name
-                yield from strings(field.type, inner, (*seen, cls))
-
-
-def places_of(kind: Any) -> list[str]:
-    """Return the places of texts in a type, each once."""
-    return list(dict.fromkeys(strings(wire.type_info(kind))))
 
 
 # -- host calls ---------------------------------------------------------------------------------------
@@ -107,6 +82,9 @@ CALL_TEXT = frozenset(
         *("tool_call_id", "parameters{}", "key", "prefix", "value", "content_base64"),
         *("artifact_type", "mime_type", "name", "sha256", "metadata{}", "reason"),
         *("title", "description", "fallback_text"),
+        *(f"{name}{{key}}" for name in ("parameters", "filters", "metadata", "data", "actor.metadata")),
+        *("tools[].parameters{key}", "extra_args{key}"),
+        *(f"messages[].{owner}provider_data.fields{{key}}" for owner in ("", "tool_calls[].")),
         *(f"fields[].{name}" for name in ("name", "label", "default", "options[]", "description")),
         *(f"actions[].{name}" for name in ("name", "label", "style")),
     }
@@ -119,8 +97,8 @@ def call_places() -> dict[str, list[str]]:
     """Return every place in parameters of host calls, with its calls."""
     found: dict[str, list[str]] = {}
     for method, call in CALLS.items():
-        for place in places_of(call.params):
-            found.setdefault(place, []).append(method)
+        for place in planted(call.params):
+            found.setdefault(place.name, []).append(method)
     return found
 
 
@@ -166,13 +144,6 @@ LOOKING_UP: Mapping[str, tuple[str, ...]] = {
     "tools/openapi/source.py": ("tools.openapi.auth{}",),
 }
 """Modules that can look a reference up, and the places whose references they are given."""
-
-
-def config_places() -> list[str]:
-    """Return every place of a text in every kind of entry of a configuration."""
-    return [
-        f"{kind.field}.{place}" for kind in ENTRY_KINDS.values() for place in places_of(kind.type) if place
-    ]
 
 
 def modules_that_look_up() -> set[str]:

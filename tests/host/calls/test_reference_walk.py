@@ -14,6 +14,17 @@ from hostler_protocol.content import ArtifactElement
 from hostler_protocol.errors import HostlerError
 from support.call_world import World, world_of
 from support.grants import event_of
+from support.reference_bodies import (
+    AGENT_TEXT,
+    BODY_TEXT,
+    CONFIG_TEXT,
+    IN_AGENTS,
+    IN_BODIES,
+    IN_CONFIG,
+    agent_places,
+    body_places,
+    entry_places,
+)
 from support.reference_walk import (
     CALL_TEXT,
     IN_CALLS,
@@ -22,7 +33,6 @@ from support.reference_walk import (
     ROUTE_TEXT,
     SECRET_PLACES,
     call_places,
-    config_places,
     modules_that_look_up,
     route_parameters,
 )
@@ -51,8 +61,20 @@ def test_each_parameter_of_a_route_is_decided() -> None:
     assert not set(IN_ROUTES) & ROUTE_TEXT
 
 
+def test_each_place_of_a_body_and_of_an_agent_is_decided() -> None:
+    assert set(body_places()) == set(IN_BODIES) | BODY_TEXT
+    assert not set(IN_BODIES) & BODY_TEXT
+    assert set(agent_places()) == set(IN_AGENTS) | AGENT_TEXT
+    assert not set(IN_AGENTS) & AGENT_TEXT
+
+
+def test_each_place_of_a_configuration_is_decided() -> None:
+    assert set(entry_places()) == set(IN_CONFIG) | CONFIG_TEXT
+    assert not set(IN_CONFIG) & CONFIG_TEXT
+
+
 def test_secrets_are_looked_up_for_places_of_the_configuration_and_by_known_modules_alone() -> None:
-    assert set(SECRET_PLACES) <= set(config_places())
+    assert set(SECRET_PLACES) <= set(IN_CONFIG)
     assert modules_that_look_up() == set(LOOKING_UP)
     assert {place for places in LOOKING_UP.values() for place in places} == set(SECRET_PLACES)
 

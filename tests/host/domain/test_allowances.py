@@ -83,6 +83,30 @@ def test_an_entry_may_bound_the_own_workspace_and_one_for_every_other_does_not()
 
 
 @pytest.mark.parametrize(
+    ("prefix", "source", "allowed"),
+    [
+        ("shop.", "plugin:acme/shop#", True),
+        ("shop.", "plugin:evil/shop#", False),
+        ("crm.", "mcp:crm", True),
+        ("web.", "mcp:web", False),
+    ],
+)
+def test_of_a_source_whose_tools_are_not_known(prefix: str, source: str, allowed: bool) -> None:
+    entry = WorkspaceEntry(name="tenant", plugins=["acme/*"], tools=["shop.book", "cr*"])
+    assert Allowances("home", [entry]).of("tenant").tools_of(prefix, source) is allowed
+    assert Allowances("home").of("home").tools_of(prefix, source)
+    assert Allowances("home").of("tenant").tools_of(prefix, source) is source.startswith("plugin:")
+
+
+def test_where_nothing_is_withheld() -> None:
+    kinds = ("runner", "model", "tool", "skill", "knowledge base")
+    assert not any(Allowances("home").of("home").withholds(kind) for kind in kinds)
+    assert [kind for kind in kinds if Allowances("home").of("tenant").withholds(kind)] == ["tool"]
+    listed = Allowances("home", [WorkspaceEntry(name="home", plugins=[])]).of("home")
+    assert [kind for kind in kinds if listed.withholds(kind)] == ["runner", "tool"]
+
+
+@pytest.mark.parametrize(
     "reference",
     [
         "env:HOME",

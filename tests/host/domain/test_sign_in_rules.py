@@ -175,11 +175,24 @@ def test_a_browser_goes_to_paths_of_this_host(path: str | None, expected: str) -
     assert safe_next(path) == expected
 
 
-def test_a_personal_key_has_at_most_what_its_member_has() -> None:
-    wanted = frozenset({"runs:read", "admin", "installation"})
-    assert rights_within(frozenset({"runs:read"}), wanted) == {"runs:read"}
-    assert rights_within(frozenset({"admin"}), wanted) == {"runs:read", "admin"}
-    assert rights_within(frozenset({"installation"}), wanted) == wanted
+@pytest.mark.parametrize(
+    ("own", "wanted", "held"),
+    [
+        ("runs:read", "runs:read", "runs:read"),
+        ("runs:read", "runs:read events:read", "runs:read"),
+        ("runs:read", "events:read", ""),
+        ("runs:read events:read", "admin", "runs:read events:read"),
+        ("runs:read", "admin installation events:read", "runs:read"),
+        ("admin", "runs:read", "runs:read"),
+        ("admin", "installation", "admin"),
+        ("admin", "admin installation runs:read", "admin"),
+        ("installation", "admin runs:read", "admin runs:read"),
+        ("installation", "installation", "installation"),
+    ],
+)
+def test_a_personal_key_has_at_most_what_its_member_has(own: str, wanted: str, held: str) -> None:
+    """`admin` of somebody who is no owner any more is what that person still has."""
+    assert rights_within(frozenset(own.split()), frozenset(wanted.split())) == frozenset(held.split())
 
 
 # -- entries ------------------------------------------------------------------------------------------

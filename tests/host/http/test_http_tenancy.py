@@ -6,45 +6,20 @@ The table below names each route; a route that is added without a case fails the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from hostler.domain.budgets import Account, AccountLimits, Names
-from hostler.domain.keys import state_value_of
-from hostler.domain.reservations import Need
-from hostler.domain.scopes import StateArea
 from hostler.http import auth
 from hostler.http.app import ENDPOINTS
-from hostler.secrets.key_ring import KeyRing, new_key
-from hostler.storage.port import Tx
-from hostler.storage.stores import api_keys as keys
-from hostler.storage.stores import artifacts, budgets, members, notices, settings
-from hostler.storage.stores import state_values as states
+from hostler.storage.stores import artifacts
 from hostler.storage.stores.artifacts import NewArtifact
-from hostler.storage.stores.budgets import Charge
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
-from support.loopback import NO_CERTIFICATES
-from support.pauses import call, open_pause, open_run, park
+from support.two_workspaces import SECRET, Things, fill, keep_secrets
 
 pytestmark = pytest.mark.gate("tenancy", "installation-right")
-
-SECRET = "only-in-the-other-workspace"
-
-
-@dataclass
-class Things:
-    """Ids that exist in both workspaces (the same), and those that only the other one has."""
-
-    run_id: str
-    key_id: str
-    pause_id: str
-    delivery_id: str
-    member_id: str
-
 
 Case = Callable[[httpx.AsyncClient, Things], Awaitable[httpx.Response]]
 
@@ -191,61 +166,6 @@ def test_every_route_has_a_case() -> None:
     assert {endpoint.name for endpoint in ENDPOINTS} == set(CASES)
 
 
-async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncClient, Things]:
-    """The same ids in a workspace, with content that tells whose it is."""
-    await served.agent("puppet", workspace, metadata={"whose": text})
-    token = await served.key(workspace, "admin", name=text)
-    headers = {"authorization": f"Bearer {token}"}
-    client = httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60, verify=NO_CERTIFICATES)
-    answer = await client.post(
-        "/v1/events",
-        params={"wait": 30},
-        json={
-            "event_type": "message.received",
-            "input": {"text": f"say 0 {text}"[:5] + f"{len(text)}"},
-            "event_id": "same",
-            "conversation_id": "same",
-            "actor": {"actor_id": text},
-            "data": {"whose": text},
-        },
-    )
-    assert answer.status_code == 200, answer.text
-    blob = await served.host.blobs.put(text.encode())
-
-    def store(tx: Any) -> tuple[str, str]:
-        artifacts.create(
-            tx,
-            workspace,
-            NewArtifact(artifact_type="file", blob=blob, source="upload", artifact_id="same", name=text),
-        )
-        area = StateArea("conversation", "0" * 64, "agent", "same", None, None)
-        states.set(tx, workspace, area, "whose", state_value_of(text))
-        for owner in ("same", "theirs") if workspace == OTHER else ("same",):
-            account = Account("run", owner, AccountLimits(calls=5), names=Names(agent=text))
-            budgets.charge(tx, Charge(workspace, [account], Need()))
-        key, _ = keys.create(tx, workspace, name=text, subject=text, rights=["admin"])
-        member = members.add(tx, workspace, email=f"{text}@example.org", name=text, role="reader", by="test")
-        return key.key_id, member.member_id
-
-    key_id, member_id = await served.host.db.write(store)
-    pause_id, delivery_id = await served.host.db.write(lambda tx: wait_for_people(tx, workspace, text))
-    return client, Things(answer.json()["run_id"], key_id, pause_id, delivery_id, member_id)
-
-
-def wait_for_people(tx: Tx, workspace: str, text: str) -> tuple[str, str]:
-    """A run that waits, and a webhook that is told of it; the ids of the pause and the delivery."""
-    hook = {"name": text, "url": "https://hooks.invalid/", "secret": "env:HOSTLER_TEST_NO_SUCH_SECRET"}
-    settings.put(tx, workspace, notices.WEBHOOK, text, hook)
-    run_id = f"waits in {workspace}"
-    open_run(tx, run_id, workspace, conversation_id="same", requester=text)
-    pause = open_pause(
-        tx, call(f"{workspace}-call", title=text), run_id=run_id, pause_id=f"pause in {workspace}"
-    )
-    park(tx, run_id)
-    (delivery,) = notices.deliveries(tx, workspace)
-    return pause.pause_id, delivery.delivery_id
-
-
 async def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         ours, _ = await fill(served, WORKSPACE, "ours")
@@ -275,13 +195,6 @@ async def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_p
         await theirs.aclose()
 
     await _with(tmp_path, scenario)
-
-
-async def keep_secrets(served: Served) -> None:
-    """A secret of one name in both workspaces, and one that only the other has."""
-    served.host.master_key.key_ring.replace(KeyRing([new_key()]))
-    for workspace, name in ((WORKSPACE, "same"), (OTHER, "same"), (OTHER, "theirs")):
-        await served.host.secrets.set(workspace, "workspace", name, SECRET, workspace)
 
 
 async def test_what_another_workspace_has_is_answered_like_what_nobody_has(tmp_path: Path) -> None:

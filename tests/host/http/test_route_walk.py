@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
-from hostler.domain.members import ROLE_RIGHTS, ROLES, MemberRole
+from hostler.calls.run_tokens import CONFIG_ITEM, CONTEXT_KEY, RunTokens
+from hostler.domain.members import ROLE_RIGHTS, ROLES, MemberRole, member_key
 from hostler.domain.sign_in import Person
 from hostler.http import auth
 from hostler.http.app import ENDPOINTS
 from hostler.http.auth import RIGHTS
+from hostler.http.ended_access import end_access
 from hostler.http.endpoint import Endpoint
 from hostler.http.sessions import SAFE_METHODS, csrf_token
 from hostler.storage.port import Tx
 from hostler.storage.stores import api_keys, members, sessions
+from hostler_protocol.events import AgentRunContext
+from support.call_walk import full_grant
 from support.identity_provider import SECRET
 from support.route_walk import ALONE, ONLY_WRITES, REFUSED, WIDE, expected, path_of
 from support.sign_in_desk import Desk, desk
@@ -33,11 +39,12 @@ STREAMED = {"connect_plugin"}
 
 @dataclass
 class Visitor:
-    """A kind of key, as the headers that it sends."""
+    """A kind of key, as the headers and the query that it sends."""
 
     headers: dict[str, str]
     write: dict[str, str] = field(default_factory=dict)
     """Further headers of writes."""
+    query: dict[str, str] = field(default_factory=dict)
 
     def of(self, endpoint: Endpoint) -> dict[str, str]:
         return self.headers | ({} if endpoint.method in SAFE_METHODS else self.write)
@@ -49,7 +56,9 @@ def bearer(token: str) -> Visitor:
 
 async def ask(client: httpx.AsyncClient, endpoint: Endpoint, visitor: Visitor) -> httpx.Response:
     body: dict[str, Any] = {"json": {}} if endpoint.reads_body else {}
-    return await client.request(endpoint.method, path_of(endpoint), headers=visitor.of(endpoint), **body)
+    return await client.request(
+        endpoint.method, path_of(endpoint), headers=visitor.of(endpoint), params=visitor.query, **body
+    )
 
 
 def is_let_in(endpoint: Endpoint, answer: httpx.Response) -> bool:
@@ -77,7 +86,7 @@ class Cast:
     async def write(self, work: Callable[[Tx], Any]) -> Any:
         return await self._made.served.host.db.write(work)
 
-    async def session(self, role: MemberRole = "administrator") -> tuple[Visitor, str, Any]:
+    async def session(self, role: MemberRole = "administrator", **fields: Any) -> tuple[Visitor, str, Any]:
         """A new member with a session: the visitor, the session's id, the member."""
         self._number += 1
         number = self._number
@@ -90,10 +99,8 @@ class Cast:
                 member.member_id,
                 f"session-{number}",
                 provider="corp",
-                issuer=self._made.provider.issuer,
                 agent="test",
-                seconds=3600,
-                idle_seconds=3600,
+                **{"issuer": self._made.provider.issuer, "seconds": 3600, "idle_seconds": 3600, **fields},
             )
             return member, session.session_id, token
 
@@ -101,11 +108,31 @@ class Cast:
         proof = {"origin": self._made.entry.origin, "x-csrf-token": csrf_token(token)}
         return Visitor({"cookie": f"hostler-session={token}"}, proof), session_id, member
 
+    async def set_role(self, member: Any, role: MemberRole) -> None:
+        """Change a role as the route does."""
+        await self.write(lambda tx: members.set_role(tx, "default", member.member_id, role, by="test"))
+        end_access(self._made.served.server.app.state, [member_key(member.member_id)])
+
+    def run_token(self) -> str:
+        """The token of a run at work."""
+        tokens: RunTokens = self._made.served.host.assets
+        tokens.url = f"{self._made.served.url}/mcp"
+        data = {"run_id": "r1", "config": {CONFIG_ITEM: True}, "runtime": {}}
+        calls: Any = None
+        given = tokens.open(msgspec.convert(data, AgentRunContext), full_grant(), calls, may_wait=False)
+        token = str(given.runtime.metadata[CONTEXT_KEY]["token"])
+        assert tokens.find(token).run_id == "r1", "it is good where it belongs"
+        return token
+
     async def refused(self) -> dict[str, Visitor]:
         served = self._made.served
-        session, ended, member = await self.session()
+        session, _, _ = await self.session()
         over, over_id, _ = await self.session()
-        gone = await self.write(lambda tx: members.admit(tx, person("gone"), {"default": "owner"}).members[0])
+        gone_session, _, gone = await self.session("owner")
+        expired, _, _ = await self.session(seconds=0.001)
+        idle, _, _ = await self.session(idle_seconds=0.001)
+        orphan, _, _ = await self.session(issuer="https://id.gone.example")
+        key = await served.key("default", "installation")
 
         def work(tx: Tx) -> dict[str, str]:
             tokens = {}
@@ -124,15 +151,22 @@ class Cast:
 
         tokens = await self.write(work)
         served.server.app.state.keys._now = lambda: 4_000_000_000.0
-        del ended, member
+        basic = base64.b64encode(f"key:{key}".encode()).decode()
+        elsewhere = {"x-api-key": key, "authorization": f"Basic {basic}", "cookie": f"key={key}"}
         return {
             "none": Visitor({}),
             "wrong": bearer("hostler_" + "x" * 43),
             "revoked": bearer(tokens["revoked"]),
             "expired": bearer(tokens["expired"]),
-            "run token": bearer("hostler_run_" + "x" * 43),
+            "run token": bearer(self.run_token()),
+            "key elsewhere": Visitor(elsewhere, query={"key": key, "access_token": key}),
             "removed member's key": bearer(tokens["removed"]),
+            "removed member's session": gone_session,
             "session over": over,
+            "session expired": expired,
+            "session idle": idle,
+            "session of no provider": orphan,
+            "session as key": bearer(session.headers["cookie"].partition("=")[2]),
             "no CSRF": Visitor(session.headers, {**session.write, "x-csrf-token": ""}),
             "other origin": Visitor(session.headers, {**session.write, "origin": "https://evil.example"}),
         }
@@ -185,22 +219,49 @@ async def test_each_right_alone_opens_its_own_routes_and_no_other(tmp_path: Path
                     assert let_in == expected(endpoint).lets_in(right), (right, endpoint.name, answer.text)
 
 
-@pytest.mark.parametrize("kind", ["plugin token", "personal key"])
-async def test_a_key_has_no_more_than_its_holder(tmp_path: Path, kind: str) -> None:
+async def test_the_token_of_a_plugin_opens_its_own_route_alone(tmp_path: Path) -> None:
     async with asyncio.timeout(200), desk(tmp_path) as made:
-        if kind == "plugin token":
-            token = await made.served.key("default", "plugins:connect", plugin="acme/far")
-            rights = {"plugins:connect"}
-        else:  # a personal key that says more than its member's role
-            _, _, member = await Cast(made).session("reader")
-            more = {"rights": ["admin"], "member_id": member.member_id}
-            token = await made.served.key("default", **more)
-            rights = set()
+        token = await made.served.key("default", "plugins:connect", plugin="acme/far")
         async with made.served.as_key(None) as client:
             for endpoint in ENDPOINTS:
                 answer = await ask(client, endpoint, bearer(token))
-                who = expected(endpoint)
-                assert is_let_in(endpoint, answer) == (who.open or bool(rights & who.rights)), endpoint.name
+                assert is_let_in(endpoint, answer) == expected(endpoint).lets_in("plugins:connect"), (
+                    endpoint.name
+                )
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_personal_key_has_no_more_than_its_member_whatever_it_says(
+    tmp_path: Path, role: MemberRole
+) -> None:
+    """Keys that say all, a part of the role, and what the role has not; then the role becomes less."""
+    async with asyncio.timeout(200), desk(tmp_path) as made:
+        cast = Cast(made)
+        _, _, member = await cast.session(role)
+        some = "runs:read"
+        beyond = next((right for right in sorted(RIGHTS) if not may(ROLE_RIGHTS[role], right)), None)
+        async with made.served.as_key(None) as client:
+            for rights in (["installation"], ["admin"], [some], *([] if beyond is None else [[beyond]])):
+                token = await made.served.key("default", **{"rights": rights, "member_id": member.member_id})
+                for endpoint in ENDPOINTS:
+                    right, who = endpoint.right, expected(endpoint)
+                    has = (
+                        right is not None and may(ROLE_RIGHTS[role], right) and may(frozenset(rights), right)
+                    )
+                    answer = await ask(client, endpoint, bearer(token))
+                    assert is_let_in(endpoint, answer) == (who.open or has), (rights, endpoint.name)
+                await cast.set_role(member, "reader")
+                for endpoint in ENDPOINTS:
+                    right, who = endpoint.right, expected(endpoint)
+                    has = right in ROLE_RIGHTS["reader"] and may(frozenset(rights), str(right))
+                    answer = await ask(client, endpoint, bearer(token))
+                    assert is_let_in(endpoint, answer) == (who.open or has), (rights, endpoint.name, "less")
+                await cast.set_role(member, role)
+
+
+def may(rights: frozenset[str], right: str) -> bool:
+    """Whether these rights hold that one, as the table says."""
+    return right in rights or any(right in WIDE[wide] for wide in rights & WIDE.keys())
 
 
 @pytest.mark.parametrize("role", ROLES)

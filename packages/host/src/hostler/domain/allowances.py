@@ -12,7 +12,7 @@ from typing import Any
 
 from hostler.domain.budget_limits import WorkspaceBudget, budget_mistakes
 from hostler.domain.config_mistakes import Mistake
-from hostler.domain.name_patterns import matches
+from hostler.domain.name_patterns import matches, may_begin
 from hostler.domain.quotas import NO_ROOM, WorkspaceQuota
 from hostler.domain.secret_refs import is_reference
 from hostler_protocol._base import Strict
@@ -144,12 +144,33 @@ class Allowance:
             return False
         return _listed(self._entry.secrets, reference)
 
-    def refused(self, kind: str, name: str) -> str:
-        """Return the sentence about something that may not be used, with what to do about it."""
+    def tools_of(self, prefix: str, source: str) -> bool:
+        """Whether runs may be granted some tool of a source whose tools are not known: only how their names
+        begin. `source`: the beginning of their ids.
+        """
+        if not source.startswith("plugin:") or self.plugin(source.removeprefix("plugin:").partition("#")[0]):
+            if self._entry.tools is None:
+                return self._own or source.startswith(TOOLS_OF_ALL)
+            return any(may_begin(pattern, prefix) for pattern in self._entry.tools)
+        return False
+
+    def withholds(self, kind: str) -> bool:
+        """Whether there may be things of this kind that the workspace may not use."""
+        lists = {"runner": ("plugins", "runners"), "tool": ("plugins", "skills", "tools")}
+        fields = lists.get(kind, (f"{kind.replace(' ', '_')}s",))
+        is_listed = any(getattr(self._entry, field) is not None for field in fields)
+        return is_listed or (kind == "tool" and not self._own)
+
+    def refused(self, kind: str, name: str, *, perhaps: bool = False) -> str:
+        """Return the sentence about something that may not be used, with what to do about it.
+
+        `perhaps`: without telling whether it exists.
+        """
         field = f"{kind.replace(' ', '_')}s"
+        whether = ", if there is one" if perhaps else ""
         return (
-            f"workspace {self.workspace_id!r} may not use {kind} {name!r}: the operator can allow it with "
-            f"{field!r} of its entry in `workspaces`"
+            f"workspace {self.workspace_id!r} may not use {kind} {name!r}{whether}: the operator can allow "
+            f"it with {field!r} of its entry in `workspaces`"
         )
 
 

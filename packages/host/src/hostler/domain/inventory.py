@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from hostler.domain.allowances import Allowance, Allowances
 from hostler.domain.config_mistakes import Mistake, nearest
 from hostler.domain.model_entries import ModelType
-from hostler.domain.name_patterns import matches
+from hostler.domain.name_patterns import matches, may_begin
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
 
@@ -55,33 +55,34 @@ class Inventory:
 
     def runner(self, runner_id: str) -> tuple[AgentRunnerManifest | None, Mistake | None]:
         """Return the manifest of a runner, or the mistake in naming it."""
-        manifest, mistake = self._known_runner(runner_id)
-        is_known = mistake is None or mistake.severity == "warning"
-        if is_known and not self._may.runner(runner_id):
-            return None, Mistake("", self._may.refused("runner", runner_id))
-        return manifest, mistake
-
-    def _known_runner(self, runner_id: str) -> tuple[AgentRunnerManifest | None, Mistake | None]:
         try:
             plugin_key, name = split_runner_id(runner_id)
         except ValueError as error:
             return None, Mistake("", f"{error}{_did_you_mean(runner_id, self._runner_ids())}")
+        # compare keys alone: whole ids share so much that any other plugin would seem similar
+        near = get_close_matches(plugin_key, {_key_of(one) for one in self._runner_ids()}, n=1)
+        hint = _did_you_mean(runner_id, [one for one in self._runner_ids() if _key_of(one) in near])
+        if not self._may.runner(runner_id):
+            return None, self._out_of_reach("runner", runner_id, hint)
         facts = self.plugins.get(plugin_key)
         if facts is None:
-            # compare keys alone: whole ids share so much that any other plugin would seem similar
-            near = get_close_matches(plugin_key, self.plugins, n=1)
-            hint = _did_you_mean(runner_id, [one for one in self._runner_ids() if _key_of(one) in near])
             add = (
                 "" if hint else "; add it (`hostler plugins add FOLDER`), or make a key for it if it dials in"
             )
             return None, Mistake("", f"there is no plugin {plugin_key!r}{hint}{add}")
+        return self._runner_of(plugin_key, name, facts)
+
+    def _runner_of(
+        self, plugin_key: str, name: str, facts: PluginFacts
+    ) -> tuple[AgentRunnerManifest | None, Mistake | None]:
         if facts.runners is None and not facts.why:
             return None, None
         if facts.runners is None:
             text = f"whether plugin {plugin_key!r} has this runner and takes this config is not known: "
             return None, Mistake("", text + facts.why, "warning")
         if name not in facts.runners:
-            hint = nearest(name, facts.runners) or "; it has none"
+            allowed = [one for one in facts.runners if self._may.runner(f"plugin:{plugin_key}/{one}")]
+            hint = nearest(name, allowed) or "; it has none"
             return None, Mistake("", f"plugin {plugin_key!r} has no runner {name!r}{hint}")
         return facts.runners[name], None
 
@@ -90,14 +91,14 @@ class Inventory:
         known = self.models.get(model_id)
         may = self._may
         same = [name for name, kind in self.models.items() if expected in (None, kind) and may.model(name)]
+        if may.withholds("model") and (known is None or not may.model(model_id)):
+            return self._out_of_reach("model", model_id, _did_you_mean(model_id, same))
         if known is None:
             what = _WORDS[expected or "llm"]
             return Mistake("", f"there is no {what} {model_id!r}{_listed(model_id, same, f'{what}s')}")
         if expected is not None and known != expected:
             text = f"{model_id!r} is a {_WORDS[known]}, a {_WORDS[expected]} is expected"
             return Mistake("", f"{text}{_listed(model_id, same, f'{_WORDS[expected]}s')}")
-        if not may.model(model_id):
-            return Mistake("", may.refused("model", model_id))
         if model_id in self.unusable_models:
             why = self.unusable_models[model_id]
             return Mistake("", f"model {model_id!r} cannot be used now: {why}", "warning")
@@ -111,46 +112,53 @@ class Inventory:
         if pattern.startswith("*"):
             return None
         is_pattern = "*" in pattern
-        found = [name for name in self.tools if (matches(pattern, name) if is_pattern else name == pattern)]
-        if found:
-            may = self._may
-            allowed = any(may.tool(name, self.tools[name]) for name in found)
-            return None if allowed else Mistake("", may.refused("tool", pattern))
+        if any(matches(pattern, name) if is_pattern else name == pattern for name in self._usable_tools()):
+            return None
         for name, why in self.unusable_tools.items():
             if matches(pattern, name):
                 return Mistake("", f"tool {name!r} cannot be used now: {why}", "warning")
         for prefix, why in self.unlisted_tools.items():
-            if _may_begin(pattern, prefix):
+            if may_begin(pattern, prefix):
                 what = "a tool matches" if is_pattern else "there is a tool"
                 text = f"whether {what} {pattern!r} is not known: {why}"
                 return Mistake("", text, "warning") if why else None
         return self._no_tool(pattern)
 
     def _no_tool(self, pattern: str) -> Mistake:
-        may = self._may
-        names = [name for name, tool_id in self.tools.items() if may.tool(name, tool_id)]
-        names += self.unusable_tools
+        names = [*self._usable_tools(), *self.unusable_tools]
+        if self._may.withholds("tool"):
+            return self._out_of_reach("tool", pattern, _did_you_mean(pattern, names))
         if "*" not in pattern:
             return Mistake("", f"there is no tool {pattern!r}{_listed(pattern, names, 'tools')}")
         sources = {f"{name.partition('.')[0]}.*" for name in names if "." in name}
         sources |= {f"{prefix}*" for prefix in self.unlisted_tools}
         return Mistake("", f"no tool matches {pattern!r}{_listed(pattern, sources, 'tools')}")
 
+    def _usable_tools(self) -> list[str]:
+        may = self._may
+        return [name for name, tool_id in self.tools.items() if may.tool(name, tool_id)]
+
     def skill(self, name: str) -> Mistake | None:
         """Return the mistake in naming this skill, or None."""
+        may = self._may
+        usable = [one for one in self.skills if may.skill(one)]
+        if may.withholds("skill") and not (may.skill(name) and name in {*self.skills, *self.unusable_skills}):
+            return self._out_of_reach("skill", name, _did_you_mean(name, usable))
         if name in self.unusable_skills:
             why = self.unusable_skills[name]
             return Mistake("", f"skill {name!r} cannot be used now: {why}", "warning")
         if name in self.skills:
-            return None if self._may.skill(name) else Mistake("", self._may.refused("skill", name))
-        return Mistake("", f"there is no skill {name!r}{_listed(name, self.skills, 'skills')}")
+            return None
+        return Mistake("", f"there is no skill {name!r}{_listed(name, usable, 'skills')}")
 
     def knowledge_base(self, kb_id: str) -> Mistake | None:
         """Return the mistake in naming this knowledge base, or None."""
-        if kb_id in self.knowledge_bases:
-            allowed = self._may.knowledge_base(kb_id)
-            return None if allowed else Mistake("", self._may.refused("knowledge base", kb_id))
-        hint = _listed(kb_id, self.knowledge_bases, "knowledge bases")
+        usable = [one for one in self.knowledge_bases if self._may.knowledge_base(one)]
+        if kb_id in usable:
+            return None
+        if self._may.withholds("knowledge base"):
+            return self._out_of_reach("knowledge base", kb_id, _did_you_mean(kb_id, usable))
+        hint = _listed(kb_id, usable, "knowledge bases")
         return Mistake("", f"there is no knowledge base {kb_id!r}{hint}")
 
     def agent(self, pattern: str) -> Mistake | None:
@@ -164,16 +172,22 @@ class Inventory:
             return None
         return Mistake("", f"no agent matches {pattern!r}", "warning")
 
+    def _out_of_reach(self, kind: str, name: str, hint: str) -> Mistake:
+        """The same mistake whether or not it exists. `hint` names what the workspace may use."""
+        return Mistake("", f"{self._may.refused(kind, name, perhaps=True)}{hint}")
+
     @property
     def _may(self) -> Allowance:
         return (self.allowances or Allowances(self.workspace_id)).of(self.workspace_id)
 
     def _runner_ids(self) -> list[str]:
-        return [
+        """Return the runners that the workspace may use."""
+        ids = [
             f"plugin:{key}/{name}"
             for key, facts in self.plugins.items()
             for name in facts.runners or ("default",)
         ]
+        return [one for one in ids if self._may.runner(one)]
 
 
 def _listed(word: str, known: Iterable[str], what: str) -> str:
@@ -188,9 +202,3 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _key_of(runner_id: str) -> str:
     return split_runner_id(runner_id)[0]
-
-
-def _may_begin(pattern: str, prefix: str) -> bool:
-    """Whether a name that begins with `prefix` could match the pattern."""
-    literal = pattern.partition("*")[0]
-    return literal.startswith(prefix) or (literal != pattern and prefix.startswith(literal))

@@ -24,6 +24,7 @@ _READS = frozenset(
         "plugins:read",
         "models:read",
         "usage:read",
+        "budgets:read",
     }
 )
 ROLE_RIGHTS: dict[MemberRole, frozenset[str]] = {
@@ -38,12 +39,14 @@ ROLE_RIGHTS: dict[MemberRole, frozenset[str]] = {
         "artifacts:write",
         "pauses:read",
         "pauses:write",
+        "secrets:read",
         "audit:read",
     },
     "approver": _READS | {"pauses:read", "pauses:write"},
     "reader": _READS,
 }
-"""`owner` has everything in the workspace; `administrator` also what all workspaces share."""
+"""`owner` has everything in the workspace; `administrator` also what all workspaces share. Values of secrets,
+money and members are an owner's: an operator sees which secrets there are, and everybody what is left."""
 ADMIN_ROLES: frozenset[MemberRole] = frozenset({"administrator", "owner"})
 """Roles that approver rules also find as `role:admin`."""
 
@@ -109,9 +112,13 @@ def domain_of(email: str) -> str:
 
 
 def rights_within(own: frozenset[str], wanted: frozenset[str]) -> frozenset[str]:
-    """Return the rights of a personal key: those that it was given and that its member still has."""
-    if "installation" in own:
-        return wanted
-    if "admin" in own:
-        return wanted - {"installation"}
+    """Return the rights of a personal key: those that it was given and that its member still has.
+
+    `installation` holds every right, `admin` every one but that.
+    """
+    for wide in ("installation", "admin"):
+        if wide in own:
+            return wanted
+        if wide in wanted:
+            return own
     return wanted & own

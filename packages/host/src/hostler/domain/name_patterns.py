@@ -23,6 +23,12 @@ def matches(pattern: str, name: str) -> bool:
     return True
 
 
+def may_begin(pattern: str, prefix: str) -> bool:
+    """Whether a name that begins with `prefix` could match the pattern."""
+    literal = pattern.partition("*")[0]
+    return literal.startswith(prefix) or (literal != pattern and prefix.startswith(literal))
+
+
 def best_match(patterns: Iterable[str], name: str) -> str | None:
     """Return the most specific matching pattern: the name itself, else that with most literal characters."""
     found = [pattern for pattern in patterns if matches(pattern, name)]

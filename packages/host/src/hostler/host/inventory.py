@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.allowances import Allowances
+from hostler.domain.allowances import Allowance, Allowances
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory, PluginFacts
 from hostler.domain.model_entries import ModelEntry
@@ -31,6 +31,7 @@ from hostler.storage.port import Database, Tx
 from hostler.storage.stores import agents as agent_store
 from hostler.storage.stores import api_keys
 from hostler.tools.knowledge.port import KnowledgeService
+from hostler.tools.port import OfferedTool
 from hostler.tools.skills.service import Skills
 from hostler.tools.sources import ToolSources
 from hostler_protocol.errors import HostlerError, PluginError
@@ -183,15 +184,15 @@ class Inventories:
         workspace_id: str,
     ) -> Inventory:
         skills = await self._skills(config.skills)
-        tools = _Tools()
+        allowances = self.allowances
+        if config is not self.config:
+            allowances = Allowances(self.workspace_id, config.workspaces)
+        tools = _Tools(allowances.of(workspace_id))
         tools.add_plugins(plugins)
         self._add_entries(tools, config)
         usable = [name for name, problem in skills.items() if problem is None]
         tools.names |= {skill_tool(name): f"skill:{name}" for name in usable}
-        allowances = self.allowances
-        if config is not self.config:
-            allowances = Allowances(self.workspace_id, config.workspaces)
-        offered = {} if self.knowledge is None else self.knowledge.offered(self.workspace_id)
+        offered = {} if self.knowledge is None else self.knowledge.offered(workspace_id)
         secrets = {} if self.secrets is None else await self.secrets.known(workspace_id, "workspace")
         return Inventory(
             workspace_id=workspace_id,
@@ -242,13 +243,14 @@ class Inventories:
             else:
                 tools.add_new(entry)
         if config is self.config:
-            tools.unusable.update({name: why for name, why in refused.items() if name not in tools.names})
+            tools.add_refused(self.tools.refused(self.workspace_id))
 
 
 @dataclass(slots=True)
 class _Tools:
-    """Collects the tools of an inventory."""
+    """Collects the tools of an inventory. Of those that cannot be used now, it takes what `may` be used."""
 
+    may: Allowance
     names: dict[str, str] = field(default_factory=dict)
     """With the ids of the tools, or what of it is known: the kind and the source."""
     unusable: dict[str, str] = field(default_factory=dict)
@@ -258,7 +260,7 @@ class _Tools:
         for key, found in plugins.items():
             prefix = f"{key.partition('/')[2]}."
             self.names |= {f"{prefix}{name}": f"plugin:{key}#{name}" for name in found.tools}
-            if found.runners is None:
+            if found.runners is None and self.may.tools_of(prefix, f"plugin:{key}#"):
                 self.unlisted[prefix] = f"plugin {key!r}: {found.why}"
 
     def add_offered(
@@ -276,19 +278,29 @@ class _Tools:
         if names is None:
             names = [name for name in (*offered, *refused) if name.startswith(prefix)]
         self.names |= {name: f"{entry.kind}:{entry.name}" for name in names if name in offered}
-        self.unusable.update({name: refused[name] for name in names if name in refused})
-        if not names:
+        source = f"{entry.kind}:{entry.name}"
+        self.unusable.update(
+            {name: refused[name] for name in names if name in refused and self.may.tool(name, source)}
+        )
+        if not names and self.may.tools_of(prefix, source):
             why = silent.get(
                 prefix,
                 "it has not listed its tools" if running else "no server is running that lists its tools",
             )
             self.unlisted[prefix] = f"{entry.kind} {entry.name!r}: {why}"
 
+    def add_refused(self, tools: Iterable[OfferedTool]) -> None:
+        """Add what no run may get now and no entry has named, such as tools of plugins."""
+        for tool in tools:
+            if tool.name not in self.names and self.may.tool(tool.name, tool.pin.tool_id):
+                self.unusable[tool.name] = tool.problem or ""
+
     def add_new(self, entry: ToolEntry) -> None:
         """Add the tools of an entry that is not active yet."""
         names = tool_names(entry)
         if names is None:
-            self.unlisted[f"{entry.name}."] = f"{entry.kind} {entry.name!r} is not active yet"
+            if self.may.tools_of(f"{entry.name}.", f"{entry.kind}:{entry.name}"):
+                self.unlisted[f"{entry.name}."] = f"{entry.kind} {entry.name!r} is not active yet"
         else:
             self.names |= dict.fromkeys(names, f"{entry.kind}:{entry.name}")
 

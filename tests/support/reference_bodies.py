@@ -1,0 +1,214 @@
+"""Every place of a body of a request and of a configuration: what a reference there names, and its bound.
+
+The places are those of the types (`planting.py`). Each is decided here; one that is added and not decided
+fails the test.
+"""
+
+from __future__ import annotations
+
+from hostler.domain.agents import AgentSpec
+from hostler.host.config_entries import ENTRY_KINDS
+from hostler.http.app import ENDPOINTS
+from support.planting import planted
+from support.reference_walk import SHARED, WORKSPACE, Bound
+
+CONFIGURES = frozenset({"apply_config", "add_entry", "put_entry"})
+"""Routes whose bodies are entries of a configuration; they take the right `installation`."""
+INSTALLATION = "the installation's, which alone writes it"
+PEOPLE = "people of the workspace as their sign-in or key says, not as anybody claims"
+
+IN_AGENTS: dict[str, Bound] = {
+    "name": Bound("agent", WORKSPACE),
+    "runner": Bound("runner", SHARED),
+    "config{}": Bound(
+        "secret, model, tool, knowledge base, file",
+        f"the form of its runner; {SHARED}; files of the workspace; secrets as below",
+    ),
+    "resource_policy.allowed_model_ids[]": Bound("model", SHARED),
+    "resource_policy.allowed_tool_names[]": Bound("tool", SHARED),
+    "resource_policy.allowed_kb_ids[]": Bound("knowledge base", SHARED),
+    "resource_policy.allowed_skill_names[]": Bound("skill", SHARED),
+    "resource_policy.allowed_agents[]": Bound("agent", WORKSPACE),
+    "resource_policy.tool_approval{key}": Bound("tool", "tools of the grant"),
+    "resource_policy.tool_approval{}.subjects[]": Bound("approver", PEOPLE),
+    "resource_policy.tool_approval{}.locked[]": Bound("argument", "arguments of the call"),
+    "resource_policy.budget.approvers[]": Bound("approver", PEOPLE),
+    "scope.id": Bound("bot, channel, conversation or workspace", f"events of {WORKSPACE}"),
+}
+"""Places of an agent, in a configuration and in bodies of routes."""
+AGENT_TEXT = frozenset({"config{key}", "event_types[]", "filters[]", "metadata{}", "metadata{key}"})
+
+IN_BODIES: dict[str, Bound] = {
+    "input.contents[].artifact_id": Bound("artifact", WORKSPACE),
+    "input.attachments[].artifact_id": Bound("artifact", WORKSPACE),
+    "event_id": Bound("event", WORKSPACE),
+    "agent": Bound("agent", WORKSPACE),
+    "workspace_id": Bound(
+        "workspace", f"{WORKSPACE}, or memberships of the person; a key for another one takes `installation`"
+    ),
+    **{
+        name: Bound(name.removesuffix("_id"), WORKSPACE)
+        for name in ("bot_id", "conversation_id", "thread_id")
+    },
+    **{
+        f"{who}.{who}_{part}": Bound(who, f"whom the key speaks for, in {WORKSPACE}; no approver")
+        for who in ("actor", "subject")
+        for part in ("type", "id")
+    },
+    "actions[].call_id": Bound("call", "calls of the pause"),
+    "tool_actions[].call_id": Bound("call", "calls that wait in the conversation"),
+    "resume[].interruptId": Bound("call", "calls that wait in the conversation"),
+    "messages[].tool_call_id": Bound("call", "calls that wait in the conversation"),
+    "subject": Bound("holder of a key", "no person who signs in"),
+    "roles[]": Bound("role", "of keys; those of people come from their membership"),
+    "plugin": Bound("plugin", "takes `installation`"),
+    "name": Bound(
+        "agent, key or member, or the entry with a secret", f"{WORKSPACE}; entries take `installation`"
+    ),
+    "field": Bound("field with a written-out secret", "of that entry"),
+    "email": Bound("person", "an address that the provider says is verified"),
+}
+"""Places in bodies of routes that name something, but for those of agents."""
+BODY_TEXT = frozenset(
+    {
+        *("event_type", "source", "source_event_type", "source_event_id", "raw_ref", "session_id"),
+        *("launcher_type", "launcher_id", "sender_id", "input", "input.text"),
+        *(f"input.contents[].{name}" for name in ("text", "image_base64", "mime_type", "file_name")),
+        *(f"input.contents[].{name}" for name in ("file_base64", "file_url", "image_url.url")),
+        "input.contents[].image_url.detail",
+        *(f"input.attachments[].{name}" for name in ("artifact_type", "mime_type", "name")),
+        *(
+            "actor.actor_name",
+            "actor.metadata{}",
+            "actor.metadata{key}",
+            "subject.data{}",
+            "subject.data{key}",
+        ),
+        *(
+            "delivery.surface",
+            "delivery.reply_target",
+            "delivery.reply_target{}",
+            "delivery.reply_target{key}",
+        ),
+        *("delivery.platform_capabilities{}", "delivery.platform_capabilities{key}"),
+        *(
+            "data{}",
+            "data{key}",
+            "metadata{}",
+            "metadata{key}",
+            "reason",
+            "comment",
+            "result",
+            "digest",
+            "value",
+        ),
+        *(f"actions[].{name}" for name in ("args_hash", "comment", "result", "error", "action")),
+        *(f"actions[].{name}" for name in ("edited_args{}", "edited_args{key}", "values{}", "values{key}")),
+        "actions[].similar.arguments[]",
+        *(f"tool_actions[].{name}" for name in ("args_hash", "comment", "result", "edited_args{}")),
+        *(f"tool_actions[].{name}" for name in ("edited_args{key}", "values{}", "values{key}")),
+        *("resume[].payload", "messages[].content"),
+    }
+)
+"""Places in bodies that are texts: nothing is looked up by them. What an event says of its sender, its
+surface and its payload elsewhere goes to the runner as it is."""
+
+IN_CONFIG: dict[str, Bound] = {
+    "plugins.path": Bound("folder", "of the host's machine; homes and the host's own data are refused"),
+    "plugins.network[]": Bound("address", "those that the plugin's manifest names"),
+    "plugins.allow_requires[]": Bound("wheel", "this path or address"),
+    "models.id": Bound("model", INSTALLATION),
+    "models.provider": Bound("kind of service", "those of the host"),
+    "models.base_url": Bound("address", INSTALLATION),
+    **{
+        f"tools.{kind}.name": Bound("entry", INSTALLATION)
+        for kind in ("exec", "files", "mcp", "openapi", "fetch")
+    },
+    **{
+        f"tools.{kind}.network[]": Bound(
+            "address", "what the guard of addresses lets through besides public ones"
+        )
+        for kind in ("mcp", "openapi", "fetch")
+    },
+    "tools.exec.network[]": Bound("address", "commands reach these and no other"),
+    "tools.mcp.command[]": Bound("program", "the sandbox, unless the entry trusts it"),
+    "tools.mcp.url": Bound("address", "the guard of addresses"),
+    **{
+        f"tools.mcp.{name}": Bound("folder", "homes and the host's own data are refused")
+        for name in ("read[]", "write[]", "cwd")
+    },
+    **{
+        f"tools.{kind}.{name}": Bound("tool", "those of the server or document")
+        for kind in ("mcp", "openapi")
+        for name in ("allow[]", "deny[]", "approval{key}", "effects{key}")
+    },
+    "tools.openapi.document": Bound("file or address", "an address is used by its digest alone"),
+    "tools.openapi.base_url": Bound("address", "the guard of addresses"),
+    "tools.openapi.auth{key}": Bound("security scheme", "those of the document"),
+    "tools.fetch.only[]": Bound("host", "the guard of addresses"),
+    "tools.fetch.deny[]": Bound("host", "none of them is reached"),
+    "skills.path": Bound("folder", "of the host's machine"),
+    "workspaces.name": Bound("workspace", INSTALLATION),
+    **{
+        f"workspaces.{name}[]": Bound(name.removesuffix("s").replace("_", " "), "what its agents may use")
+        for name in ("plugins", "runners", "models", "tools", "skills", "knowledge_bases", "secrets")
+    },
+    **{f"agents.{place}": bound for place, bound in IN_AGENTS.items()},
+    "webhooks.name": Bound("webhook", INSTALLATION),
+    "webhooks.url": Bound("address", "the guard of addresses"),
+    "webhooks.network[]": Bound("address", "what the guard of addresses lets through besides public ones"),
+    "sign_in.name": Bound("identity provider", INSTALLATION),
+    "sign_in.issuer": Bound("address", "https, by the guard of addresses"),
+    "sign_in.redirect_url": Bound("address", "the callback of this host"),
+    **{
+        f"sign_in.members[].{name}": Bound("person", "what the provider vouches for")
+        for name in ("group", "email", "email_domain")
+    },
+    "sign_in.members[].workspace": Bound("workspace", INSTALLATION),
+    "sign_in.network[]": Bound("address", "what the guard of addresses lets through besides public ones"),
+    "retention.workspaces{key}": Bound("workspace", INSTALLATION),
+    **{
+        f"audit_anchors.{name}": Bound("file or address", INSTALLATION)
+        for name in ("file", "syslog", "webhook")
+    },
+    **{
+        place: Bound("secret", "the table below")
+        for place in (
+            *("models.api_key", "webhooks.secret", "sign_in.client_secret", "master_key.keys[]"),
+            *("tools.mcp.environment{}", "tools.mcp.headers{}", "tools.mcp.token", "tools.openapi.auth{}"),
+            *("audit_anchors.key", "audit_anchors.earlier_keys[]", "pause_key.keys[]"),
+        )
+    },
+}
+"""Places in a configuration that name something."""
+CONFIG_TEXT = frozenset(
+    {
+        *("models.model", "models.extra_args{}", "models.extra_args{key}", "tools.openapi.digest"),
+        *("tools.exec.description", "tools.exec.environment{}", "tools.exec.environment{key}"),
+        *("tools.mcp.environment{key}", "tools.mcp.headers{key}", "tools.fetch.description"),
+        *(f"agents.{place}" for place in AGENT_TEXT),
+        *("sign_in.client_id", "sign_in.scopes[]", "sign_in.groups_claim"),
+    }
+)
+"""Places in a configuration that are texts."""
+
+
+def body_places() -> dict[str, list[str]]:
+    """Return every place in bodies of routes, with their names, but for agents and configurations."""
+    found: dict[str, list[str]] = {}
+    for endpoint in ENDPOINTS:
+        if endpoint.body is None or endpoint.body is AgentSpec or endpoint.name in CONFIGURES:
+            continue
+        for place in planted(endpoint.body):
+            found.setdefault(place.name, []).append(endpoint.name)
+    return found
+
+
+def agent_places() -> list[str]:
+    """Return every place of an agent."""
+    return [place.name for place in planted(AgentSpec)]
+
+
+def entry_places() -> list[str]:
+    """Return every place in every kind of entry of a configuration."""
+    return [f"{kind.field}.{place.name}" for kind in ENTRY_KINDS.values() for place in planted(kind.type)]
