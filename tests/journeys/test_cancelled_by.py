@@ -197,6 +197,10 @@ async def test_who_cancelled_is_seen_over_http_and_on_the_command_line(tmp_path:
         key = await served.key("default", "runs:read", "runs:write", subject="ada")
         async with served.as_key(key) as client:
             path = f"/v1/runs/{run_id}"
+            while (await client.get(path)).json()[
+                "status"
+            ] != "running":  # written soon after its runner began
+                await asyncio.sleep(0.01)
             answer = (await client.post(f"{path}/cancel", json={"reason": "enough"})).json()
             found = (await client.get(path)).json()
             listed = (await client.get("/v1/runs")).json()["items"][0]

@@ -8,29 +8,19 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.model_entries import ModelEntry, Price
+from support.budgeted import ASK, COST, INPUT, TOKENS, model
 from support.model_server import ModelServer
 from support.stepping import WORKSPACE, Latch, Stage, Steps, stage, within
 
 pytestmark = pytest.mark.gate("child-runs")
 
 PLACE: dict[str, Any] = {"conversation_id": "c", "actor": {"actor_id": "u"}}
-ASK: list[Any] = ["call", "model.invoke", {"model_id": "m", "messages": [{"role": "user", "content": "x"}]}]
-USED = 18
-"""Tokens of one answer of the model server."""
-
 
 MAY: dict[str, Any] = {"resource_policy": {"allowed_agents": ["child"]}}
 
 
 def child(steps: Steps, agent: str = "child", **more: Any) -> list[Any]:
     return ["call", "run.create", {"agent": agent, "input": {"text": json.dumps(steps)}, **more}]
-
-
-async def model(host: Stage, server: ModelServer) -> None:
-    server.always("ok")
-    price = Price(input=1_000_000.0, output=0.0)
-    await host.models(ModelEntry(id="m", base_url=server.base_url, model="x", price=price))
 
 
 async def test_a_child_run_answers_its_parent(tmp_path: Path) -> None:
@@ -112,7 +102,7 @@ async def test_children_count_against_the_budget_of_their_parent(tmp_path: Path)
     async with within(), ModelServer() as server, stage(tmp_path) as host:
         await model(host, server)
         policy = {"allowed_model_ids": ["m"]}
-        budget = {"max_tokens_per_run": USED}
+        budget = {"max_tokens_per_run": INPUT + 7}  # what one question may use
         await host.agent(resource_policy={**policy, **MAY["resource_policy"], "budget": budget})
         await host.agent("child", resource_policy=policy)
         below = child([ASK, ASK, ["tell"]], wait=30)
@@ -123,8 +113,8 @@ async def test_children_count_against_the_budget_of_their_parent(tmp_path: Path)
         assert second["error"]["code"] == own["error"]["code"] == "unauthorized"
         assert second["error"]["details"]["budget"] == "tokens"
         # usage and cost stay with the run that had them
-        assert record["usage"]["total_tokens"] == USED
-        assert record["cost"] == 11.0
+        assert record["usage"]["total_tokens"] == TOKENS
+        assert record["cost"] == COST
         assert ended.record.usage is None
         assert len(server.requests) == 1
 

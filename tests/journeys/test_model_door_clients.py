@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.model_bounds import DEFAULT_OUTPUT_TOKENS
+from hostler.domain.reservations import LEAST_OUTPUT_TOKENS
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, PluginEntry
 from support.command_line import CommandLine, until
@@ -173,13 +175,18 @@ async def test_over_budget_and_with_another_run_s_key_it_is_refused(
         in_sandbox("bubblewrap", monkeypatch),
         stage(tmp_path / "data", agent=False) as host,
     ):
-        await prepare(host, server, plugin_in(tmp_path), budget={"max_cost_per_run": 0.5})
+        plugin = plugin_in(tmp_path)
+        await prepare(host, server, plugin, budget={"max_cost_per_run": 1_000_000})
         answer_as_asked(server)
+        whole = await ask(host, "openai")
+        reserved = whole.entries("call")[0]["data"]["reserved"]["cost"]
+        least = float(reserved) - (DEFAULT_OUTPUT_TOKENS - LEAST_OUTPUT_TOKENS) * 3.0
+        server.requests.clear()
+        await prepare(host, server, plugin, budget={"max_cost_per_run": least})
         spent = await ask(host, "openai")
-        # the first answer is over the budget; the second is asked for and refused, by a status that no client
-        # tries again
+        # enough for the first answer alone; the second is refused, by a status that no client tries again
         assert "PermissionDeniedError" in spent.last["error"]
-        assert "budget of 0.5 in cost of this run is used up" in spent.last["error"]
+        assert f"budget of {least:g} in cost of this run" in spent.last["error"]
         assert answers(server) == ["main"]
         wrong = await ask(host, "openai", key="hostler_door_of-another-run")
         assert (wrong.told["error"], wrong.told["status"]) == ("AuthenticationError", 401)

@@ -11,22 +11,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hostler.calls.cursors import Cursors
-from hostler.host.data_directory import check_address, own_database
+from hostler.domain.allowances import Allowances, WorkspaceEntry
+from hostler.domain.type_fit import convert
+from hostler.host.data_directory import DEFAULT_WORKSPACE, check_address, own_database
 from hostler.host.run_reader import RunReader
 from hostler.storage.sealing.tx import has_sealed
 from hostler.storage.sql.read_only import NeedsHostError, ReadOnlyDatabase, open_for_reading
-from hostler.storage.stores import installation
+from hostler.storage.stores import installation, settings
+from hostler_protocol.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from hostler.pauses.service import PauseService
+    from hostler.storage.port import Tx
 
 
 class ReadOnlyHost:
     """The part of `host.Host` that reads the database. Any other attribute raises NeedsHostError."""
 
-    def __init__(self, db: ReadOnlyDatabase, cursors: Cursors) -> None:
+    def __init__(self, db: ReadOnlyDatabase, cursors: Cursors, allowances: Allowances) -> None:
         self.db = db
         self.cursors = cursors
+        self.allowances = allowances
 
     @classmethod
     async def open(cls, data_dir: Path) -> ReadOnlyHost | None:
@@ -38,11 +43,22 @@ class ReadOnlyHost:
         db = open_for_reading(own_database(data_dir))
         if db is None:
             return None
-        key = await db.read(lambda tx: None if has_sealed(tx) else installation.find(tx, "cursors"))
-        if key is None:
+        host = await db.read(lambda tx: None if has_sealed(tx) else cls._of(db, tx))
+        if host is None:
             await db.close()
+        return host
+
+    @classmethod
+    def _of(cls, db: ReadOnlyDatabase, tx: Tx) -> ReadOnlyHost | None:
+        key = installation.find(tx, "cursors")
+        try:
+            entries = [
+                convert(setting.spec, WorkspaceEntry, setting.name)
+                for setting in settings.page(tx, DEFAULT_WORKSPACE, "workspace")
+            ]
+        except InvalidArgumentError:  # stored by another version: a host says so
             return None
-        return cls(db, Cursors(key))
+        return None if key is None else cls(db, Cursors(key), Allowances(DEFAULT_WORKSPACE, entries))
 
     async def close(self) -> None:
         """Close the database."""

@@ -19,16 +19,16 @@ from hostler_protocol.errors import HostlerError
 if TYPE_CHECKING:
     from hostler.http.state import AppState
 
-MODULES: Mapping[str, str] = {
-    "audit": "audit",
-    "events": "events",
-    "keys": "keys",
-    "pauses": "pauses",
-    "inbox": "notices",
-    "runs": "runs",
-    "usage": "usage",
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "audit": ("audit",),
+    "events": ("events",),
+    "keys": ("keys",),
+    "pauses": ("pauses",),
+    "inbox": ("notices",),
+    "runs": ("runs", "budgets"),
+    "usage": ("usage",),
 }
-"""First segment of a path below /v1 -> the module of `http.routes` that needs only the database for it."""
+"""First segment of a path below /v1 -> the modules of `http.routes` that need only the database for it."""
 
 
 class _ReadOnlyState:
@@ -52,8 +52,11 @@ async def answer(host: ReadOnlyHost, workspace: str, path: str, query: str) -> t
 
     NeedsHostError if it needs a host after all.
     """
-    module = import_module(f"hostler.http.routes.{MODULES[path.split('/')[2]]}")
-    found = Router(endpoints_of(module)).find(path)
+    found = None
+    for name in MODULES[path.split("/")[2]]:
+        found = Router(endpoints_of(import_module(f"hostler.http.routes.{name}"))).find(path)
+        if found is not None:
+            break
     endpoint = None if found is None else found[0].get("GET")
     if found is None or endpoint is None:
         raise NeedsHostError(path)

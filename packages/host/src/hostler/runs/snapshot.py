@@ -8,7 +8,7 @@ import msgspec
 
 from hostler.calls.spending import WaitingBefore
 from hostler.domain.agents import Agent
-from hostler.domain.budgets import Account, Spender, accounts_of, merge_accounts
+from hostler.domain.budgets import Account, accounts_of, merge_accounts
 from hostler.domain.child_runs import ParentBounds
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
@@ -21,6 +21,7 @@ from hostler.domain.top_ups import asked_in
 from hostler.journal.effects import had_effects
 from hostler.journal.resume import RecordingReader, last_worked_at
 from hostler.pauses.explicit import OwnPause, own_pause
+from hostler.runs.charged_accounts import own_accounts, runs_above, spender_of
 from hostler.runs.debounce import whole
 from hostler.storage.port import Look, Tx
 from hostler.storage.stores import (
@@ -61,7 +62,7 @@ class Origin(msgspec.Struct, frozen=True):
 
     def accounts_with(self, run: Run, grant: Grant) -> tuple[Account, ...]:
         """Return the accounts that calls are charged to: its own and those of its parent runs."""
-        return merge_accounts([*accounts_of(_spender(run), grant.budget), *self.above])
+        return merge_accounts([*accounts_of(spender_of(run), grant.budget), *self.above])
 
 
 class ContextFacts(msgspec.Struct, frozen=True):
@@ -226,8 +227,8 @@ def _origin(tx: Tx, run: Run) -> Origin:
     source = sources.find(tx, run.workspace_id, run.run_id)
     event = _edited(event, source)
     own = transcripts.of_event(tx, run.workspace_id, first_id)
-    above = _runs_above(tx, run)
-    accounts = tuple(account for one in above for account in _accounts(one))
+    above = runs_above(tx, run)
+    accounts = tuple(account for one in above for account in own_accounts(one))
     if run.attempt == 1:
         return Origin(event, agent, own, frozenset(), {}, run.deadline_at, source, accounts)
     said = transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_MESSAGES_PER_RUN)
@@ -238,40 +239,6 @@ def _origin(tx: Tx, run: Run) -> Origin:
     }
     outer_deadline = above[0].deadline_at if above else None
     return Origin(event, agent, own, ids, uploads, outer_deadline, source, accounts)
-
-
-def _runs_above(tx: Tx, run: Run) -> list[Run]:
-    """Return the run's parent, its parent, and so on."""
-    found: list[Run] = []
-    while run.parent_run_id is not None:
-        parent = runs.find(tx, run.workspace_id, run.parent_run_id)
-        if parent is None:  # deleted meanwhile
-            break
-        found.append(parent)
-        run = parent
-    return found
-
-
-def charged_accounts(tx: Tx, run: Run) -> tuple[Account, ...]:
-    """Return the accounts that a run's calls are charged to, but for those of its workspace."""
-    return merge_accounts(account for one in [run, *_runs_above(tx, run)] for account in _accounts(one))
-
-
-def _accounts(run: Run) -> list[Account]:
-    if run.grant_json is None:
-        return []
-    return accounts_of(_spender(run), decode_grant(run.grant_json).budget)
-
-
-def _spender(run: Run) -> Spender:
-    return Spender(
-        run_id=run.run_id,
-        agent_id=run.agent_id,
-        agent_name=run.agent_name,
-        bot_id=run.bot_id,
-        conversation_id=run.conversation_id,
-        requester=run.requester,
-    )
 
 
 def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:

@@ -25,7 +25,7 @@ from hostler.http.endpoint import endpoint
 from hostler.http.pagination import PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
-from hostler.runs.snapshot import charged_accounts
+from hostler.runs.charged_accounts import charged_accounts
 from hostler.storage.port import Tx
 from hostler.storage.stores import budget_accounts, budgets, runs
 from hostler.storage.stores.budget_accounts import AddedAmounts, StoredAccount
