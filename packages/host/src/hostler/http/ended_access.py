@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from hostler.http.state import AppState
+if TYPE_CHECKING:
+    from hostler.http.state import AppState
 
 
 def end_access(state: AppState, credential_ids: Iterable[str]) -> None:
