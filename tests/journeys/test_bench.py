@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = ["runs", "facts", "calls", "durable", "sse", "starting", "memory", "histories", "sealed"]
 TITLES = [
     *("Whole runs", "Facts", "Host calls", "Durable runs"),
-    *("Event streams", "Start-up", "Memory", "A long past"),
+    *("Event streams", "Start-up", "Memory", "A long past", "Encryption at rest"),
 ]
 SECONDS = 300
 

@@ -269,14 +269,17 @@ def test_a_client_s_timeout_holds_in_memory(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_client_that_blocks_the_loop_is_told_of_with_its_place(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("hostler_sdk.model_door.loop_watch.WATCH_SECONDS", 0.05)
     told = threading.Event()
+    lines: list[str] = []
 
     class Told(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            told.set()
+            lines.append(record.getMessage())
+            if "stood still" in lines[-1]:
+                told.set()
 
     class Blocking(Runner):
         async def run(self, ctx: RunContext) -> str:
@@ -289,6 +292,6 @@ def test_a_client_that_blocks_the_loop_is_told_of_with_its_place(
                 logging.getLogger("hostler_sdk").removeHandler(handler)
 
     assert ScriptedHost().drive_sync(Blocking, "x", models="yes").text == "told"
-    (said,) = [record.getMessage() for record in caplog.records if "stood still" in record.getMessage()]
+    (said,) = [line for line in lines if "stood still" in line]
     assert "asyncio.to_thread" in said
     assert "test_model_door_runs.py" in said
