@@ -9,7 +9,7 @@ from simulation.lives import live_all
 from simulation.occurrences import ALL
 from simulation.plan import Action, Plan
 
-SEEDS = (2, 4, 10, 14, 15, 23, 29, 45, 73, 148, 150, 194, 203, 213, 226, 240, 247, 272)
+SEEDS = (2, 4, 10, 12, 14, 15, 23, 45, 73, 93, 148, 194, 203, 213, 240, 247, 272)
 """Lives that show all of it. If the plans of lives change: `python -m simulation coverage` names others."""
 
 SENT = {"id": "e", "agent": "long", "conversation": "c", "steps": [["wait", 9], ["say", "done"]]}

@@ -40,7 +40,7 @@ def plan(draft: Draft) -> None:
                 "runner": "plugin:test/actor/holder",
                 "config": {"key": secret},
                 "concurrency": {"on_busy": chance.choice(["queue", "parallel"])},
-                "recovery": {"max_attempts": chance.choice([2, 5])},
+                "recovery": {"on_crash": "restart", "max_attempts": chance.choice([2, 5])},
                 "scope": {"type": "conversation", "id": f"only for the {name}"},
             }
         )
