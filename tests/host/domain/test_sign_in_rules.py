@@ -12,6 +12,7 @@ from hostler.domain.sign_in import (
     MemberRule,
     Person,
     SignInEntry,
+    keys_act_until,
     memberships,
     person_of,
     safe_next,
@@ -247,3 +248,17 @@ def test_a_good_entry_has_none_and_http_is_for_loopback() -> None:
         )
         assert sign_in_mistakes(entry) == []
         assert (entry.origin, entry.secure) == (base, base.startswith("https"))
+
+
+def test_personal_keys_act_for_days_after_the_last_sign_in() -> None:
+    url = "https://h.example/v1/auth/callback"
+    one = SignInEntry(
+        name="one", issuer="https://a.example", client_id="c", redirect_url=url, personal_key_days=2
+    )
+    two = SignInEntry(name="two", issuer="https://b.example", client_id="c", redirect_url=url)
+    day = 86_400_000
+    assert keys_act_until([one, two], "oidc:https://a.example:ada", 5) == 5 + 2 * day
+    assert keys_act_until([one, two], "oidc:https://b.example:ada", 5) == 5 + 30 * day
+    assert keys_act_until([one, two], "oidc:https://c.example:ada", 5) == 0
+    assert keys_act_until([one, two], "oidc:https://a.example.evil:ada", 5) == 0
+    assert keys_act_until([], "oidc:https://a.example:ada", 5) == 0

@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from hostler.domain.approvers import ApproverRule
-from hostler.domain.members import ROLE_RIGHTS, ROLES
+from hostler.domain.members import ROLE_RIGHTS, ROLES, member_key
 from hostler.host.host import Host
 from hostler.http import auth, sessions
 from hostler.http.limits import FAILED_AUTH_BURST
 from hostler.http.open_keys import OpenKeys
 from hostler.http.routes.personal_keys import MAX_PERSONAL_KEYS
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Tx
 from hostler.storage.stores import members as store
 from hostler.storage.stores import sessions as session_store
 from support.http_host import Event, iter_events, serving
@@ -390,6 +390,37 @@ async def test_a_personal_key_is_its_member_with_no_more_than_the_role(tmp_path:
             assert (await stranger.request("DELETE", path)).status_code == 404
             assert (await browser.request("DELETE", path)).status_code == 204
             assert (await client.get("/v1/runs")).status_code == 401
+
+
+async def test_personal_keys_rest_until_their_person_signs_in_again(tmp_path: Path) -> None:
+    """Who has left signs in no more, and the provider says nothing of it by itself."""
+    async with desk(tmp_path, personal_key_days=2.0) as made:
+        browser, me = await joined(made, "op@x.org", "operator")
+        key = (
+            await browser.request("POST", "/v1/auth/keys", json={"name": "k", "rights": ["runs:read"]})
+        ).json()["key"]
+        ring = made.served.server.app.state.keys
+
+        async def signed_in(days_ago: float) -> None:
+            at = int((time.time() - days_ago * 86_400) * 1000)
+            text = f"UPDATE members SET signed_in_at = {at} WHERE member_id = '{me['member_id']}'"
+            await made.served.host.db.write(lambda tx: tx.run(Query("t.age", text, text)))
+            ring.forget(member_key(me["member_id"]))
+
+        async with made.served.as_key(key) as client:
+            for days, status in ((1.9, 200), (2.1, 401), (0.0, 200)):
+                await signed_in(days)
+                assert (await client.get("/v1/runs")).status_code == status, days
+            await signed_in(3)
+            assert (await client.get("/v1/runs")).status_code == 401
+            await made.signed_in(sub="of op@x.org", email="op@x.org", groups=[], name="op")
+            ring.forget(member_key(me["member_id"]))
+            assert (await client.get("/v1/runs")).status_code == 200
+            assert (await made.served.client.delete("/v1/config/sign_in/corp")).status_code == 200
+            ring.forget(member_key(me["member_id"]))
+            assert (await client.get("/v1/runs")).status_code == 401
+            await made.configure(personal_key_days=30.0)
+            assert (await client.get("/v1/runs")).status_code == 200
 
 
 async def test_the_number_of_personal_keys_is_bounded(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ MAX_RULES = 500
 MAX_NEXT_CHARS = 1_000
 MAX_SUBJECT_CHARS = 255
 """The longest `sub` that OpenID Connect allows."""
+_DAY_MS = 86_400_000
 CALLBACK_PATH = "/v1/auth/callback"
 _NO_REFERENCE = "its secret is named by env:NAME, file:PATH or secret://NAME, never written out"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -58,7 +59,8 @@ class SignInEntry(Strict):
     `redirect_url`: the address of this host's callback, as people's browsers reach it, registered with the
     provider. `network`: hosts and networks that are not public and that the provider may have. `algorithms`:
     the signatures that are accepted. `clock_tolerance` in seconds. A session ends `session_hours` after its
-    sign-in, or after `idle_minutes` without a request.
+    sign-in, or after `idle_minutes` without a request. Personal keys rest `personal_key_days` after the last
+    sign-in of their person, until the next one: the host learns only then who has left.
     """
 
     name: str
@@ -74,6 +76,7 @@ class SignInEntry(Strict):
     clock_tolerance: Annotated[float, msgspec.Meta(ge=0, le=300)] = 60.0
     session_hours: Annotated[float, msgspec.Meta(gt=0, le=24 * 30)] = 12.0
     idle_minutes: Annotated[float, msgspec.Meta(gt=0, le=60 * 24 * 30)] = 60.0
+    personal_key_days: Annotated[float, msgspec.Meta(gt=0, le=366)] = 30.0
 
     @property
     def origin(self) -> str:
@@ -236,6 +239,15 @@ def _matches(rule: MemberRule, person: Person) -> bool:
     if rule.email is not None:
         return normal_email(rule.email) == person.email
     return rule.email_domain is not None and rule.email_domain.lower() == domain_of(person.email)
+
+
+def keys_act_until(entries: Iterable[SignInEntry], subject: str, signed_in_at: int) -> int:
+    """Return until when personal keys of a person act, in epoch milliseconds; 0 without the provider's entry.
+
+    `signed_in_at`: the person's last sign-in, in milliseconds.
+    """
+    of_issuer = [entry for entry in entries if subject.startswith(subject_of(entry.issuer, ""))]
+    return max((signed_in_at + int(entry.personal_key_days * _DAY_MS) for entry in of_issuer), default=0)
 
 
 # -- where to go afterwards -------------------------------------------------------------------------------

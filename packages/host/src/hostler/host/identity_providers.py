@@ -19,7 +19,7 @@ import msgspec
 from hostler.domain.clock import monotonic_clock, wall_clock
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.id_tokens import SignInError, check_claims
-from hostler.domain.sign_in import SignInEntry, wants_userinfo
+from hostler.domain.sign_in import SignInEntry, keys_act_until, wants_userinfo
 from hostler.egress import Egress, EgressError, EgressPolicy, ExchangeLimits, Network
 from hostler.host.id_token_signatures import KeyChoice, read_keys, verified_claims
 from hostler.secrets.stored import Resolve, StoredSecrets
@@ -316,6 +316,10 @@ class IdentityProviders:
     def vouches(self, issuer: str) -> bool:
         """Whether a provider is configured for this issuer: sessions of others are over."""
         return any(provider.entry.issuer == issuer for provider in self._providers.values())
+
+    def keys_until(self, subject: str, signed_in_at: int) -> int:
+        """Return until when personal keys of a person act, in milliseconds (`keys_act_until`)."""
+        return keys_act_until(self.entries, subject, signed_in_at)
 
     async def look(self) -> None:
         """Ask each provider whether people can sign in with it."""

@@ -67,10 +67,14 @@ def make_app(host: Host) -> App:
     settings = host.settings
     state = AppState(
         host=host,
-        keys=KeyRing(find_key(host.db), admin_key=settings.admin_key, workspace_id=settings.workspace),
+        keys=KeyRing(
+            find_key(host.db, host.providers.keys_until),
+            admin_key=settings.admin_key,
+            workspace_id=settings.workspace,
+        ),
         sessions=SessionRing(host.db, lambda: host.providers.entries),
         sign_ins=SignIns(host.db),
-        open_keys=OpenKeys(find_ended(host.db, host.providers.vouches)),
+        open_keys=OpenKeys(find_ended(host.db, host.providers.vouches, host.providers.keys_until)),
         rates=TokenBuckets(
             settings.requests_per_second,
             settings.requests_per_second,

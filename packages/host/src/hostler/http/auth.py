@@ -87,15 +87,25 @@ def failed_authentications(clock: Callable[[], float]) -> TokenBuckets:
     return TokenBuckets(FAILED_AUTH_PER_SECOND, FAILED_AUTH_BURST, clock=clock, max_buckets=MAX_RATE_BUCKETS)
 
 
-def find_key(db: Database) -> FindKey:
-    """Return the lookup of keys in the database."""
+KeysUntil = Callable[[str, int], int]
+"""Subject and last sign-in of a person -> until when personal keys act; times in UTC epoch milliseconds."""
+
+
+def _no_personal_keys(subject: str, signed_in_at: int) -> int:
+    return 0
+
+
+def find_key(db: Database, keys_until: KeysUntil = _no_personal_keys) -> FindKey:
+    """Return the lookup of keys in the database. `keys_until`: until when those of people act."""
 
     def read(tx: Tx, token: str) -> KeyHolder | None:
         key = api_keys.find_by_token(tx, token)
-        caller = None if key is None else caller_of(tx, key)
-        if key is None or caller is None:
+        found = None if key is None else caller_of(tx, key, keys_until)
+        if key is None or found is None:
             return None
-        return KeyHolder(caller, plugin=key.plugin, expires_at=key.expires_at)
+        caller, rests_at = found
+        ends = [moment for moment in (key.expires_at, rests_at) if moment is not None]
+        return KeyHolder(caller, plugin=key.plugin, expires_at=min(ends, default=None))
 
     async def find(token: str) -> KeyHolder | None:
         return await db.read(lambda tx: read(tx, token))
@@ -103,8 +113,8 @@ def find_key(db: Database) -> FindKey:
     return find
 
 
-def caller_of(tx: Tx, key: ApiKey) -> Caller | None:
-    """Return the caller of a key; None if it is personal and its member was removed.
+def caller_of(tx: Tx, key: ApiKey, keys_until: KeysUntil) -> tuple[Caller, int | None] | None:
+    """Return the caller of a key, and when a personal one rests; None if its member was removed, or it rests.
 
     A personal key acts as its member, with those of its rights that the member's role still has.
     """
@@ -112,14 +122,16 @@ def caller_of(tx: Tx, key: ApiKey) -> Caller | None:
         member = members.find(tx, key.workspace_id, key.member_id)
         if member is None or member.removed_at is not None:
             return None
-        return member.caller(key.rights, credential=key.key_id)
-    return Caller(
+        until = keys_until(member.subject or "", member.signed_in_at or 0)
+        return None if until <= tx.now else (member.caller(key.rights, credential=key.key_id), until)
+    caller = Caller(
         workspace_id=key.workspace_id,
         subject=key.subject,
         key_id=key.key_id,
         roles=key.roles,
         rights=key.rights,
     )
+    return caller, None
 
 
 def administrator(workspace_id: str) -> KeyHolder:

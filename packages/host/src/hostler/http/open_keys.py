@@ -17,7 +17,7 @@ from functools import partial
 
 from hostler.domain.events import Caller
 from hostler.domain.members import session_of_credential
-from hostler.http.auth import ADMIN_KEY_ID, KeyHolder, caller_of
+from hostler.http.auth import ADMIN_KEY_ID, KeyHolder, KeysUntil, caller_of
 from hostler.http.limits import KEY_CACHE_SECONDS
 from hostler.http.problems import UnauthenticatedError
 from hostler.http.sessions import present_caller
@@ -33,25 +33,30 @@ FindEnded = Callable[[Iterable[Caller]], Awaitable[set[str]]]
 """Callers -> the ids of those keys and sessions that are revoked or expired."""
 
 
-def find_ended(db: Database, vouches: Callable[[str], bool]) -> FindEnded:
-    """Return the lookup in the database. `vouches`: whether sessions of an issuer are valid at all."""
+def find_ended(db: Database, vouches: Callable[[str], bool], keys_until: KeysUntil) -> FindEnded:
+    """Return the lookup in the database.
+
+    `vouches`: whether sessions of an issuer are valid at all; `keys_until`: until when personal keys act.
+    """
 
     async def find(callers: Iterable[Caller]) -> set[str]:
         ended: set[str] = set()
         left = list(callers)
         while left:
             some, left = left[:KEYS_AT_ONCE], left[KEYS_AT_ONCE:]
-            ended |= await db.read(partial(_ended, some, vouches))
+            ended |= await db.read(partial(_ended, some, vouches, keys_until))
         return ended
 
     return find
 
 
-def _ended(callers: Iterable[Caller], vouches: Callable[[str], bool], tx: Tx) -> set[str]:
-    return {one.credential_id for one in callers if _has_ended(tx, one, vouches)}
+def _ended(
+    callers: Iterable[Caller], vouches: Callable[[str], bool], keys_until: KeysUntil, tx: Tx
+) -> set[str]:
+    return {one.credential_id for one in callers if _has_ended(tx, one, vouches, keys_until)}
 
 
-def _has_ended(tx: Tx, caller: Caller, vouches: Callable[[str], bool]) -> bool:
+def _has_ended(tx: Tx, caller: Caller, vouches: Callable[[str], bool], keys_until: KeysUntil) -> bool:
     if (session_id := session_of_credential(caller.credential_id)) is not None:
         session = sessions.find(tx, caller.workspace_id, session_id)
         if session is None or not session.is_valid(tx.now) or not vouches(session.issuer):
@@ -60,8 +65,10 @@ def _has_ended(tx: Tx, caller: Caller, vouches: Callable[[str], bool]) -> bool:
     key = api_keys.find(tx, caller.workspace_id, caller.credential_id)
     if key is None or key.revoked_at is not None:
         return True
-    if key.member_id is not None and caller_of(tx, key) != caller:
-        return True
+    if key.member_id is not None:
+        found = caller_of(tx, key, keys_until)
+        if found is None or found[0] != caller:
+            return True
     return key.expires_at is not None and key.expires_at <= tx.now
 
 
