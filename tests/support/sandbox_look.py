@@ -46,6 +46,7 @@ async def main(mechanism: str, folder: Path, readable: Path, *options: str) -> N
     made = await sandbox.run(spec)
     said: dict[str, Any] = {"output": made.stdout.decode(), "errors": made.stderr.decode("utf-8", "replace")}
     said |= {"mechanism": sandbox.mechanism, "status": made.status.code, "limit": made.limit_reached}
+    said["told"] = [violation.text for violation in made.violations]
     groups = sandbox.capabilities.groups.groups
     said["groups"] = {} if groups is None else groups.versions
     sys.stdout.write(json.dumps(said))

@@ -14,13 +14,12 @@ from hostler.plugins.environment import OWN_PACKAGES, package_folder
 from hostler.plugins.source import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, argv_of
 from hostler.sandbox.port import SandboxLimits, SandboxSpec
 from hostler.sandbox.usage import MAX_DEPTH
-from hostler.sandbox.visible_files import python_paths
+from hostler.sandbox.visible_files import certificate_variables, python_paths
 from hostler.tools.workspaces.tree_removal import FolderUsage, measure_tree, remove_tree, try_remove_tree
 from hostler_protocol.errors import PluginStartError
 
-CERTIFICATES = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE")
 PASSED = frozenset({"LANG", "LANGUAGE", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUTF8"})
-"""Variables passed to a sandboxed plugin besides LC_*, HOSTLER_PLUGIN_* and CERTIFICATES."""
+"""Variables passed to a sandboxed plugin besides LC_*, HOSTLER_PLUGIN_* and those of certificates."""
 WORKSPACE_VARIABLE = "HOSTLER_PLUGIN_WORKSPACE"
 """Names the folder where a plugin may write; its content is kept."""
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -52,7 +51,7 @@ def spec_of(source: Folder, launch: Launch, python: str, workspace: Path, data_d
     """Return the plugin's sandbox. Raises PluginStartError if its folder holds more than its code."""
     _check_folder(launch.cwd, data_dir)
     environment = _environment(launch, python, workspace)
-    certificates = [Path(environment[name]) for name in CERTIFICATES if name in environment]
+    certificates = [Path(path) for path in certificate_variables(environment).values()]
     return SandboxSpec(
         name=f"plugin {launch.identity.key}",
         argv=argv_of(launch, python),
@@ -101,7 +100,8 @@ def _check_folder(folder: Path, data_dir: Path) -> None:
 
 def _environment(launch: Launch, python: str, workspace: Path) -> dict[str, str]:
     host: Mapping[str, str] = os.environ
-    variables = {name: value for name, value in host.items() if _passes(name, value)}
+    variables = {name: value for name, value in host.items() if _passes(name)}
+    variables |= certificate_variables(host)
     if paths := _import_paths(python, host):
         variables["PYTHONPATH"] = os.pathsep.join(paths)
     variables["PATH"] = os.pathsep.join([str(Path(python).parent), SYSTEM_PATH])
@@ -110,9 +110,7 @@ def _environment(launch: Launch, python: str, workspace: Path) -> dict[str, str]
     return {**variables, **launch.variables}
 
 
-def _passes(name: str, value: str) -> bool:
-    if name in CERTIFICATES:
-        return Path(value).exists()
+def _passes(name: str) -> bool:
     if name.startswith(OWN_PREFIX):
         return name != TOKEN_VARIABLE
     return name in PASSED or name.startswith("LC_")

@@ -18,7 +18,7 @@ from hostler.sandbox.port import MIB, Sandbox, SandboxedProcess, SandboxLimits, 
 from hostler.sandbox.probe import find_sandbox
 from hostler.sandbox.process import ChildProcess, Command
 from hostler.sandbox.read_pipe import connect_read_pipe
-from hostler.sandbox.visible_files import python_paths
+from hostler.sandbox.visible_files import certificate_variables, python_paths
 from hostler_protocol.errors import PluginStartError, UnavailableError
 
 READ_BYTES = 256 * 1024
@@ -89,7 +89,8 @@ class McpProcesses:
     def _spec(
         self, entry: McpEntry, argv: list[str], cwd: Path, folder: Path, environment: Mapping[str, str]
     ) -> SandboxSpec:
-        own = {"HOME": str(folder), **environment}
+        certificates = certificate_variables(self._inherited) if entry.network else {}
+        own = {"HOME": str(folder), **certificates, **environment}
         variables = self._environment(INHERITED, own)
         return SandboxSpec(
             name=f"mcp {entry.name}",
@@ -99,6 +100,7 @@ class McpProcesses:
             read_only=[
                 *_program_folders(argv[0], variables["PATH"], self._folders.parent),
                 cwd,
+                *map(Path, certificates.values()),
                 *map(_place, entry.read),
             ],
             writable=[folder, *map(_place, entry.write)],

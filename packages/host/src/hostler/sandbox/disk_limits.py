@@ -79,6 +79,11 @@ class DiskLimits:
         self._deleted = DeletedFiles(self._folders)
 
     @property
+    def workspace(self) -> int:
+        """A descriptor of the first folder; -1 without any."""
+        return self._folders[0].fd if self._folders else -1
+
+    @property
     def unreadable(self) -> tuple[int, ...]:
         """Processes that could not be looked into at the last measurement."""
         return self._deleted.unreadable

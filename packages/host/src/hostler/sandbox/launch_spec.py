@@ -13,6 +13,7 @@ from typing import Any, cast
 from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, SandboxCapabilities
 from hostler.sandbox.control_groups import SPARE_PROCESSES, SandboxGroup
 from hostler.sandbox.folders import PinnedFolder
+from hostler.sandbox.own_settings import own_settings, user_variables
 from hostler.sandbox.port import KIB, MIB, Mechanism, SandboxLimits, SandboxSpec
 from hostler.sandbox.process import Command
 from hostler.sandbox.syscall_filter import FilterOptions, filter_program, machine, traced_calls
@@ -29,6 +30,8 @@ from hostler_protocol.errors import UnavailableError
 
 CONFINE = Path(__file__).with_name("confine.py")
 CONFINE_INSIDE = "/run/confine.py"
+CONTENT_OF = "content of "
+"""Stands in the arguments of bubblewrap for a descriptor from which a file is read."""
 PROXY_PORT = 3128
 """The proxy's port inside the sandbox, whose network is private."""
 MODEL_DOOR_ADDRESS = "127.0.0.2"
@@ -104,7 +107,7 @@ def command_for(
 def _bubblewrap(
     spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int | None, *, counts_memory: bool
 ) -> Command:
-    environment = {**spec.environment, "TMPDIR": "/tmp"}  # noqa: S108 - its own
+    environment = {**user_variables(), **spec.environment, "TMPDIR": "/tmp"}  # noqa: S108 - its own
     if spec.network:
         environment |= _proxy_variables()
     view = _Mounts()
@@ -117,6 +120,9 @@ def _bubblewrap(
     for inside, real in named_and_real(visible):
         view.add("--bind" if real in writable else "--ro-bind", str(real), str(inside))
     view.add("--ro-bind", str(CONFINE), CONFINE_INSIDE)
+    settings = _settings(environment, uid)
+    for path in settings:
+        view.add("--perms", "0444", "--ro-bind-data", f"{CONTENT_OF}{path}", path)
     argv = [capabilities.bwrap, *_namespaces(own_users=uid is not None), *view.argv]
     # a read-only /proc: no process opens the memory of another for writing (/proc/PID/mem)
     argv += ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
@@ -127,7 +133,9 @@ def _bubblewrap(
         counts_memory=counts_memory,
     )
     launch = _launch_spec(spec, argv, environment, options, uid=uid)
+    launch["contents"] = {f"{CONTENT_OF}{path}": text for path, text in settings.items()}
     everything = [
+        *settings,
         *map(str, _system_paths()),
         *_visible_names(visible),
         OWN_TMP,
@@ -150,6 +158,11 @@ def _bubblewrap(
     if spec.network:
         launch["confine"]["proxy_port"] = PROXY_PORT
     return Command(argv, Path("/"), {}, "subreaper", launch)
+
+
+def _settings(environment: Mapping[str, str], uid: int | None, machine_name: str = "") -> dict[str, str]:
+    user = (os.getuid(), os.getgid()) if uid is None else (uid, uid)
+    return own_settings(*user, environment, machine_name)
 
 
 def _namespaces(*, own_users: bool) -> list[str]:
@@ -201,7 +214,8 @@ def _proxy_variables() -> dict[str, str]:
     address = f"http://127.0.0.1:{PROXY_PORT}"
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
     # the address of the SDK's model door; `localhost` and 127.0.0.1 may be endpoints behind the proxy
-    return {**dict.fromkeys(names, address), **dict.fromkeys(("no_proxy", "NO_PROXY"), MODEL_DOOR_ADDRESS)}
+    direct = dict.fromkeys(("no_proxy", "NO_PROXY"), MODEL_DOOR_ADDRESS)
+    return {**dict.fromkeys(names, address), **direct, "NODE_USE_ENV_PROXY": "1"}
 
 
 # -- without namespaces ---------------------------------------------------------------------------
@@ -211,7 +225,7 @@ def _landlock(
     spec: SandboxSpec, capabilities: SandboxCapabilities, uid: int | None, *, counts_memory: bool
 ) -> Command:
     # /etc/gitconfig exists but cannot be read, an error for git; with namespaces it does not exist
-    environment = {"GIT_CONFIG_NOSYSTEM": "1", **spec.environment}
+    environment = {"GIT_CONFIG_NOSYSTEM": "1", **user_variables(), **spec.environment}
     if spec.writable:
         environment["TMPDIR"] = str(spec.writable[0] / TMP_NAME)
     visible = [*python_paths(sys.executable), *spec.read_only]
@@ -238,10 +252,12 @@ def _landlock(
         ],
         "write": [*landlock["write"], *landlock["devices"]],
         "private": [],
+        "supplied": _settings(environment, uid, os.uname().nodename),
     }
     if uid is None:  # the limit also counts processes that the host's user runs elsewhere
         launch["confine"]["rlimits"]["NPROC"] += _own_tasks()
     launch |= {"own_users": False, "own_processes": 0, "passes_signals_on": False, "mode": None}
+    launch["shared_in"] = TMP_NAME if spec.writable else None
     return Command(argv, Path("/"), {}, "auto", launch)
 
 
@@ -287,6 +303,8 @@ def _launch_spec(
     options = replace(options, traces=_can_continue(), large_bytes=rlimits["DATA"] // LARGE_SHARE)
     return {
         "command": argv,
+        "contents": {},
+        "shared_in": None,
         "groups": None,
         "nice": 0,
         "confine": {
@@ -308,6 +326,7 @@ def _launch_spec(
             "ignored": [path for path in sys.path if path],
             "data_bytes": rlimits["DATA"],
             "open_files": limits.open_files,
+            "supplied": {},
         },
         "watch": {
             "memory": limits.memory_bytes,

@@ -25,10 +25,12 @@ from hostler.sandbox.path_visibility import shown
 from hostler.sandbox.refusals import Refusal, describe
 from hostler.sandbox.report_budget import ReportBudget, group_of
 from hostler.sandbox.socket_memory import NETLINK_SOCK_DIAG
+from hostler.sandbox.supplied_files import Supplied
 from hostler.sandbox.syscall_audit import AuditNotes, SyscallAudit
 from hostler.sandbox.usage import ProcessUsage, format_mib, measure_processes, session_of
 
 NOTIF_RECEIVE, NOTIF_SEND, NOTIF_VALID, NOTIF_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104
+NOTIF_ADDFD, ADDFD_SEND = 0x40182103, 2
 CONTINUE, SYNC_WAKE_UP = 1, 1
 """SECCOMP_USER_NOTIF_FLAG_CONTINUE: the kernel executes the call. SYNC_WAKE_UP: caller and listener share a
 CPU."""
@@ -36,6 +38,7 @@ NOTIF_BYTES = 80
 _ANSWER = struct.Struct("=QqiI")
 _QUESTION = struct.Struct("=QIIiIQ6Q")
 _NUMBER = struct.Struct("=Q")
+_GIVEN = struct.Struct("=QIIII")
 EPERM = 1
 INTERVAL_SECONDS, NEAR_LIMIT_SECONDS = 0.2, 0.03
 """Time between checks: below half of each limit, and from half of a limit on."""
@@ -85,6 +88,8 @@ class LimitsGuard:
     def open_folders(self) -> None:
         """Open the writable folders, before the child is forked. Raises OSError."""
         self._disk.open_folders()
+        if (shared := self.spec["shared_in"]) is not None and (workspace := self._disk.workspace) >= 0:
+            self._audit.supplied.share_in(workspace, shared, self.spec["confine"]["uid"])
 
     def child_command(self, unshare_users: Callable[[], None]) -> list[str]:
         """Run in the forked child, which joins its groups. Return the command to execute; it inherits only
@@ -98,7 +103,8 @@ class LimitsGuard:
             if self.theirs.recv(1) != b"m":
                 os._exit(127)
         os.set_inheritable(self.theirs.fileno(), True)
-        return [*self.spec["command"], str(self.theirs.fileno())]
+        contents = {name: str(_descriptor_of(text)) for name, text in self.spec["contents"].items()}
+        return [*(contents.get(one, one) for one in self.spec["command"]), str(self.theirs.fileno())]
 
     def child_forked(self, child: int) -> None:
         """Run in the shim after the fork, while the child waits for its user mapping."""
@@ -200,13 +206,27 @@ class LimitsGuard:
         if call in audit.calls:
             if audit.root < 0 and audit.adopt_root(pid):
                 self._memory.look_at_tmp(audit.root)
-            audit.record(pid, call, arguments, lambda: self._is_waiting(number))
+            given = audit.record(pid, call, arguments, lambda: self._is_waiting(number))
             if self.limit_reached is None:  # else it waits to be killed
-                self._send(_ANSWER.pack(number, 0, 0, CONTINUE))
+                self._answer_traced(number, given)
             return
         self._send(_ANSWER.pack(number, 0, -EPERM, 0))
         refusal: Refusal = describe(call, arguments)
         self._report("refused", refusal.subject, refusal.text)
+
+    def _answer_traced(self, number: int, given: Supplied | None) -> None:
+        """Let a traced call continue, or have it return what was done in its place."""
+        if given is None or given.descriptor < 0:
+            error, how = (0, CONTINUE) if given is None else (-given.error, 0)
+            self._send(_ANSWER.pack(number, 0, error, how))
+            return
+        what = _GIVEN.pack(number, ADDFD_SEND, given.descriptor, 0, os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(self.listener, NOTIF_ADDFD, what)
+        except OSError as error:  # the caller is gone, or may have no more descriptors
+            self._send(_ANSWER.pack(number, 0, -(error.errno or EPERM), 0))
+        finally:
+            os.close(given.descriptor)
 
     def _send(self, answer: bytes) -> None:
         with suppress(OSError):
@@ -259,6 +279,7 @@ class LimitsGuard:
     def finish(self) -> None:
         """Report what is still queued; nothing runs any more."""
         self._audit.finish(FINISH_SECONDS)
+        self._audit.supplied.close()
 
     def check_groups(self) -> None:
         """Report a limit of a control group that has ended or refused something."""
@@ -348,6 +369,15 @@ class LimitsGuard:
             if number in set(signal.Signals):
                 return number
         return status
+
+
+def _descriptor_of(text: str) -> int:
+    """Return a descriptor to read a text from, which the command inherits."""
+    read, write = os.pipe()
+    os.write(write, text.encode("utf-8", "surrogateescape"))
+    os.close(write)
+    os.set_inheritable(read, True)
+    return read
 
 
 def _map_users(child: int) -> None:

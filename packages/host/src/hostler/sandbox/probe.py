@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -21,8 +22,15 @@ from hostler_protocol.errors import UnavailableError
 TRIAL_SECONDS = 30.0
 """A trial takes a tenth of a second; the rest is for a busy machine."""
 MAX_REASON_CHARS = 200
-FOREIGN_FILE = "/etc/passwd"
-"""A file that every user may read and no sandbox shows."""
+FOREIGN_FILES = (
+    "/etc/hostname",
+    "/etc/machine-id",
+    "/etc/fstab",
+    "/etc/shells",
+    "/etc/profile",
+    "/etc/issue",
+)
+"""Files that every user may read and no sandbox shows; each machine has some of them."""
 TRIAL = """
 import _socket, sys
 reached = []
@@ -92,7 +100,7 @@ async def _probe(capabilities: SandboxCapabilities) -> SandboxCapabilities:
     while capabilities.mechanisms:
         best = capabilities.best()
         failure = await _trial(
-            MachineSandbox(best, capabilities), Path("/"), {"files": ("r", FOREIGN_FILE)}, []
+            MachineSandbox(best, capabilities), Path("/"), {"files": ("r", foreign_file())}, []
         )
         if failure is None:
             break
@@ -172,6 +180,11 @@ async def _trial(
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:MAX_REASON_CHARS]
+
+
+def foreign_file() -> str:
+    """Return a file of this machine that no sandbox shows."""
+    return next((path for path in FOREIGN_FILES if os.access(path, os.R_OK)), FOREIGN_FILES[0])
 
 
 def trial_folder() -> str | None:

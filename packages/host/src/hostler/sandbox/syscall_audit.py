@@ -20,6 +20,7 @@ from hostler.sandbox.caller_memory import CallerMemory
 from hostler.sandbox.path_visibility import PathAccess, VisiblePaths, check_access
 from hostler.sandbox.refusals import SOCKET_ADDRESS_BYTES, Refusal, out_of_reach
 from hostler.sandbox.report_budget import MAX_PER_GROUP, PERIOD_SECONDS
+from hostler.sandbox.supplied_files import Supplied, SuppliedFiles
 from hostler.sandbox.traced_syscalls import (
     CONNECT,
     CREATING_CALLS,
@@ -75,6 +76,7 @@ class SyscallAudit:
     ) -> None:
         self.calls: dict[int, str] = {call: name for name, call in spec["calls"].items()}
         self._callers = CallerMemory(lambda why: report("refused", "unknown names", why))
+        self.supplied = SuppliedFiles(spec["supplied"], self._callers.proc)
         self._visible = VisiblePaths(spec["read"], spec["write"], spec["ignored"])
         self._private: tuple[str, ...] = tuple(spec["private"])
         """Folders private to the sandbox, visible only through its root."""
@@ -105,16 +107,32 @@ class SyscallAudit:
 
     # -- while the caller waits -------------------------------------------------------------------
 
-    def record(self, pid: int, call: int, arguments: Sequence[int], is_waiting: Callable[[], bool]) -> None:
+    def record(
+        self, pid: int, call: int, arguments: Sequence[int], is_waiting: Callable[[], bool]
+    ) -> Supplied | None:
         """Note a call. `is_waiting` returns whether the caller still waits; if not, the memory read under
-        `pid` may be another process's."""
+        `pid` may be another process's. Return what the call has to return; None if it continues."""
         name = self.calls[call]
         if name in MEMORY_CALLS:
             self._record_memory(pid, name, arguments)
         elif name == CONNECT:
             self._record_connection(pid, arguments)
+        elif self.supplied.any and (given := self._supply(pid, name, arguments)) is not None:
+            return given
         else:
             self._record_paths(pid, name, arguments, is_waiting)
+        return None
+
+    def _supply(self, pid: int, name: str, arguments: Sequence[int]) -> Supplied | None:
+        traced = PATH_CALLS[name]
+        paths = [self._callers.read_string(pid, arguments[path]) for _, path in traced.paths]
+        flags = 0 if traced.flags is None else arguments[traced.flags]
+        if name == "openat2":
+            flags = self._callers.read_number(pid, flags)
+        if self.supplied.changes(paths):
+            self._notes.growth()
+            self._notes.removal()
+        return self.supplied.answer(name, paths, flags)
 
     def _record_connection(self, pid: int, arguments: Sequence[int]) -> None:
         refusal = out_of_reach(self._callers.read_bytes(pid, arguments[1], SOCKET_ADDRESS_BYTES))

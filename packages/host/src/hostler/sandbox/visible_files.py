@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -27,7 +27,24 @@ PROCESSES = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/pro
 """Visible part of /proc, where the sandbox has no /proc of its own."""
 PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "pyvenv.cfg")
 """Visible parts of a folder that Python is installed in, which may also be a home folder."""
+CERTIFICATES = (
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+)
+"""Variables with the path of certificates that programs are to believe besides those of the system."""
 COVERED = frozenset({Path("/"), Path("/usr"), Path("/usr/local")})
+
+
+def certificate_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return those of CERTIFICATES that lead to something. A sandbox that gets them has to see that, too."""
+    return {
+        name: environment[name]
+        for name in CERTIFICATES
+        if Path(environment.get(name, "")).is_absolute() and Path(environment[name]).exists()
+    }
 
 
 def python_paths(python: str, packages: Iterable[Path] = ()) -> list[Path]:

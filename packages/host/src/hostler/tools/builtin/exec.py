@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.sandbox.launch_spec import TMP_NAME
 from hostler.sandbox.port import CommandResult, Sandbox, SandboxLimits, SandboxSpec
 from hostler.sandbox.usage import measure_folders
-from hostler.sandbox.visible_files import python_paths
+from hostler.sandbox.visible_files import certificate_variables, python_paths
 from hostler.tools.builtin.artifact_transfer import artifacts_of, export_file, import_artifact, owner_of
 from hostler.tools.builtin.command_results import describe_result
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError
@@ -184,12 +185,13 @@ class ExecTools:
         if where.type != "folder":
             raise InvalidArgumentError(f"folder {arguments.folder!r:.200} is a {where.type}, not a folder")
         python = _python()
+        certificates = certificate_variables(os.environ) if entry.network else {}
         return SandboxSpec(
             name=f"exec {folder.owner.key[:32]}",
             argv=_argv(arguments, python),
             cwd=folder.path / where.path,
-            environment=_environment(entry, folder.path, python),
-            read_only=python_paths(str(python)),
+            environment={**certificates, **_environment(entry, folder.path, python)},
+            read_only=[*python_paths(str(python)), *map(Path, certificates.values())],
             writable=[folder.path],
             network=entry.network,
             unix_sockets=True,
