@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.host.config import ConfigFile, PluginEntry
+from hostler.domain.config_changes import ConfigDiff
+from hostler.host.config import ConfigFile, PluginEntry, PluginLimitsEntry
 from hostler.plugins.pins import MAX_PINNED_FILES, digest_of_files
 from hostler.plugins.source import Folder
 from hostler.storage.stores import audit
@@ -78,10 +79,14 @@ class Pinned:
     def __init__(self, served: Served) -> None:
         self.served = served
 
-    async def apply(self, folder: Path, *, pin: bool = False) -> None:
-        entry = PluginEntry(path=str(folder), level="trusted", pin=pin)
+    async def apply(
+        self, folder: Path, *, pin: bool = False, dry_run: bool = False, **fields: Any
+    ) -> ConfigDiff:
+        """Apply the entry, and an agent that names its runner, so that it is started to be asked."""
+        entry = PluginEntry(path=str(folder), level="trusted", pin=pin, **fields)
         agent = AgentSpec(name="teller", runner=RUNNER)
-        await self.served.host.apply(ConfigFile(plugins=[entry], agents=[agent]), actor="test")
+        config = ConfigFile(plugins=[entry], agents=[agent])
+        return await self.served.host.apply(config, actor="test", dry_run=dry_run)
 
     async def said(self) -> str:
         """What a run says, or why it failed."""
@@ -190,6 +195,39 @@ async def test_changed_requirements_wait_for_the_operator(tmp_path: Path, index:
         assert record["pin"]["confirmed_by"] is not None
         assert await host.said() == "first 1"
         assert "plugin.confirmed" in await host.facts()
+
+
+@pytest.mark.parametrize("what", ["requirements", "files"])
+async def test_no_change_of_the_entry_starts_what_was_not_confirmed(
+    tmp_path: Path, index: Index, folder: Path, what: str
+) -> None:
+    """What an entry names is started to learn what it offers, also before the entry is applied."""
+    write_wheel(index.folder, "extra", "VALUE = 9\n")
+    ran, data = tmp_path / "ran", tmp_path / "data"
+    async with hosting(data) as host:
+        await host.apply(folder, pin=True)
+        assert await host.said() == "first 1"
+        if what == "requirements":
+            require(folder, "tiny", "extra")
+        (folder / "teller.py").write_text(f"open({str(ran)!r}, 'w')\n" + TELLER)
+        asked = len(index.asked)
+        for number, dry_run in enumerate((True, False)):
+            limits = PluginLimitsEntry(memory_mib=500 + number)
+            diff = await host.apply(folder, pin=True, limits=limits, dry_run=dry_run)
+            assert any("since it was confirmed" in one.problem for one in diff.problems), diff.problems
+            assert not ran.exists()
+            assert len(index.asked) == asked, "nothing was looked up for it"
+            assert (await host.pin())["changed"]
+        assert "since it was confirmed" in await host.said()
+    command = CommandLine(data, tmp_path)
+    for arguments in (("doctor",), ("plugins", "show", KEY), ("plugins", "change", KEY, "level=trusted")):
+        await asyncio.to_thread(command, *arguments)
+        assert not ran.exists(), arguments
+    async with hosting(data) as host:
+        assert not ran.exists()
+        assert (await host.confirm())[0] == 200
+        assert await host.said() == "first 1"
+        assert ran.exists()
 
 
 async def test_newer_versions_come_with_an_upgrade(tmp_path: Path, index: Index, folder: Path) -> None:

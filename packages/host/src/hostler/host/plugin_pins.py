@@ -49,8 +49,16 @@ class StoredPins:
             return
         why = await self._db.write(lambda tx: pins.admit(tx, self._workspace, plugin_key, facts))
         if why is not None:
-            text = f"{why}, since it was confirmed: look at it, then `hostler plugins confirm {plugin_key}`"
-            raise PluginStartError(text, lasting=True)
+            raise _not_confirmed(plugin_key, why)
+
+    async def judge(self, plugin_key: str, facts: PluginFacts) -> bool:
+        """See `PluginPins`."""
+        known = await self._db.read(lambda tx: pins.find(tx, self._workspace, plugin_key))
+        if known is None:
+            return False
+        if judge_pin(known, facts) == "changed":
+            raise _not_confirmed(plugin_key, what_changed(known, facts))
+        return sorted(known.facts.requires) == sorted(facts.requires)
 
     async def lock(self, plugin_key: str) -> str | None:
         """See `PluginPins`."""
@@ -94,3 +102,8 @@ class StoredPins:
         await self._db.write(
             lambda tx: pins.confirm(tx, self._workspace, plugin_key, facts, actor=actor, new_lock=lock)
         )
+
+
+def _not_confirmed(plugin_key: str, why: str) -> PluginStartError:
+    text = f"{why}, since it was confirmed: look at it, then `hostler plugins confirm {plugin_key}`"
+    return PluginStartError(text, lasting=True)

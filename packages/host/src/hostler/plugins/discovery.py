@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from hostler.plugins.catalog import PluginCatalog
 from hostler.plugins.context import PluginContext
 from hostler.plugins.lifecycle import PluginLifecycle
+from hostler.plugins.pins import UnrecordedPins
 from hostler.plugins.source import Folder, PluginSource
 from hostler.tools.workspaces.tree_removal import try_remove_tree
 from hostler_protocol.errors import HostlerError
@@ -53,10 +54,11 @@ class Discovery:
         if not wanted:
             return {}
         self._trial = secrets.token_hex(8)
+        pins = None if self._context.pins is None else UnrecordedPins(self._context.pins)
         for key, source in wanted.items():
             trial = self._trial if key in apart else None
             context = dataclasses.replace(
-                self._context, catalog=PluginCatalog(), notice=_no_notice, trial=trial, pins=None
+                self._context, catalog=PluginCatalog(), notice=_no_notice, trial=trial, pins=pins
             )
             self._lives[key] = PluginLifecycle(key, source, context)
         tasks = {key: asyncio.create_task(self._start(self._lives[key])) for key in wanted}

@@ -33,11 +33,43 @@ class PluginPins(Protocol):
     async def admit(self, plugin_key: str, facts: PluginFacts) -> None:
         """Record a folder that is new. PluginStartError (lasting) if it is not as it was confirmed."""
 
+    async def judge(self, plugin_key: str, facts: PluginFacts) -> bool:
+        """Return whether its lock holds for a folder, which is not recorded. PluginStartError as `admit`."""
+
     async def lock(self, plugin_key: str) -> str | None:
         """Return what its requirements were resolved to on such a machine, or None."""
 
     async def keep_lock(self, plugin_key: str, plan: str) -> str:
         """Keep what they were resolved to; return what holds, which another host may have decided."""
+
+
+class UnrecordedPins:
+    """The pins for a start that only asks what a plugin offers: its entry is not configured yet.
+
+    Nothing is recorded, and a folder that is not as it was confirmed is not started.
+    """
+
+    def __init__(self, pins: PluginPins) -> None:
+        self._pins = pins
+        self._locked: set[str] = set()
+
+    async def admit(self, plugin_key: str, facts: PluginFacts) -> None:
+        """See `PluginPins`."""
+        self._locked.discard(plugin_key)
+        if await self._pins.judge(plugin_key, facts):
+            self._locked.add(plugin_key)
+
+    async def judge(self, plugin_key: str, facts: PluginFacts) -> bool:
+        """See `PluginPins`."""
+        return await self._pins.judge(plugin_key, facts)
+
+    async def lock(self, plugin_key: str) -> str | None:
+        """See `PluginPins`."""
+        return await self._pins.lock(plugin_key) if plugin_key in self._locked else None
+
+    async def keep_lock(self, plugin_key: str, plan: str) -> str:
+        """Return the plan, which is kept once the entry is applied."""
+        return plan
 
 
 def machine_target() -> str:
