@@ -53,9 +53,19 @@ def claims(tests: Path) -> dict[str, list[str]]:
         if "mark.gate(" not in text:
             continue
         place = f"tests/{path.relative_to(tests).as_posix()}"
-        for gate, name in _claims_in(ast.parse(text)):
+        module = ast.parse(text)
+        tests_of = {name for name in _functions_of(module) if name.startswith("test_")}
+        for gate, name in _claims_in(module):
+            if not tests_of or (name is not None and name not in tests_of):
+                raise ValueError(f"{place}: the gate {gate!r} is claimed by no test: {name or 'the module'}")
             found.setdefault(gate, []).append(place if name is None else f"{place}::{name}")
     return found
+
+
+def _functions_of(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
 
 
 def _claims_in(module: ast.Module) -> Iterator[tuple[str, str | None]]:

@@ -23,6 +23,7 @@ from hostler.domain.quotas import (
     Quotas,
     added,
 )
+from hostler.domain.retention import RetentionPolicy
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Query, Tx
 from hostler.storage.sql.connect import open_database
@@ -32,7 +33,15 @@ from hostler.storage.sql.postgres import _Migrations as PostgresMigrations
 from hostler.storage.sql.postgres import connect as connect_postgres
 from hostler.storage.sql.sqlite import _Migrations as SqliteMigrations
 from hostler.storage.sql.sqlite import connect as connect_sqlite
-from hostler.storage.stores import artifacts, deletion, plugin_storage, quotas, state_values, uploads
+from hostler.storage.stores import (
+    artifacts,
+    deletion,
+    plugin_storage,
+    quotas,
+    retention,
+    state_values,
+    uploads,
+)
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact
 from hostler.storage.stores.blobs import Blob, BlobFolder
 from hostler.storage.stores.registered_files import RegisteredFile, Stamp
@@ -279,6 +288,24 @@ async def test_a_deleted_conversation_gives_back_all_that_it_held(
     await deletion.delete_conversation(database, folder, "w", "c1", by="test")
     assert await amounts(database) == NOTHING
     assert await is_right(database)
+
+
+async def test_what_retention_and_expiry_collect_makes_room(database: SqlDatabase) -> None:
+    def store(tx: Tx) -> None:
+        artifacts.create(tx, "w", new(2), FIVE)
+        artifacts.create(tx, "w", new(3, expires_at=tx.now - 1), FIVE)
+        area = StateArea("conversation", "s" * 64, "a1", conversation_id="c-old")
+        state_values.set(tx, "w", area, "k", "1")
+
+    await database.write(store)
+    more = added(RUN, Amounts(artifacts=1, artifact_bytes=1))
+    assert await database.read(lambda tx: quotas.take(tx, "w", more, FIVE)) is not None
+    await retention.collect_workspace(database, "w", RetentionPolicy())
+    assert await amounts(database) == Amounts(1, 2, state_bytes=102), "what expired"
+    await retention.collect_workspace(database, "w", RetentionPolicy(artifacts=-1))
+    assert await amounts(database) == Amounts(state_bytes=102)
+    assert await is_right(database)
+    await database.write(lambda tx: artifacts.create(tx, "w", new(5), FIVE))
 
 
 # -- several hosts -------------------------------------------------------------------------------------------

@@ -122,6 +122,19 @@ def test_rows_and_claims_that_stand_alone_are_refused(
         page_writer().with_tests(page, {"links": ["a"], "many": ["b"], **claims})
 
 
+@pytest.mark.parametrize(
+    ("module", "who"),
+    [
+        ('import pytest\npytestmark = pytest.mark.gate("links")\ndef helps(): ...', "the module"),
+        ('import pytest\n@pytest.mark.gate("links")\ndef helps(): ...\ndef test_a(): ...', "helps"),
+    ],
+)
+def test_a_claim_of_what_is_no_test_is_refused(tmp_path: Path, module: str, who: str) -> None:
+    (tmp_path / "test_x.py").write_text(module)
+    with pytest.raises(ValueError, match=f"'links' is claimed by no test: {who}"):
+        page_writer().claims(tmp_path)
+
+
 def test_each_part_of_the_release_gate_has_its_own_rows() -> None:
     found = [line[3:] for line in PAGE.splitlines() if line.startswith("## ")]
     assert found[: len(SECTIONS)] == SECTIONS

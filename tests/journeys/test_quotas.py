@@ -357,6 +357,57 @@ async def test_runs_at_once_never_pass_a_quota(tmp_path: Path) -> None:
         assert await host.is_right()
 
 
+@pytest.mark.parametrize("level", ["agent", "workspace"])
+async def test_under_a_quota_that_was_lowered_things_shrink_and_go_and_nothing_is_added(
+    tmp_path: Path, level: str
+) -> None:
+    low: dict[str, Any] = {
+        "max_artifact_bytes": 5,
+        "max_storage_bytes": 4,
+        "max_storage_values": 1,
+        "max_state_bytes": 103,
+    }
+    async with hosting(tmp_path) as host:
+        stored = await host.outcomes(
+            *(["upload", "a", 6], ["upload", "b", 3], ["store", "k", "12345"], ["store", "l", "12345"]),
+            *(["state", "s", 12345], ["state", "t", 1]),
+        )
+        assert {one[0] for one in stored} == {"ok"}
+        await (host.agent(**low) if level == "agent" else host.allow(**low))
+        refused = await host.outcomes(
+            *(["upload", "c", 1], ["store", "m", "1"], ["store", "k", "123456"], ["state", "u", 1]),
+        )
+        assert [one[0] for one in refused] == ["payload_too_large"] * 4
+        assert "9 are stored" in refused[0][2]
+        shrunk = await host.codes(["store", "k", "1"], ["state", "s", 1], ["drop", "l"], ["forget", "t"])
+        assert shrunk == ["ok"] * 4
+        items = (await host.served.client.get("/v1/quotas", params={"agent": "hoarder"})).json()["items"]
+        (shown,) = [one for one in items if (one["level"], one["quantity"]) == (level, "artifact_bytes")]
+        assert (shown["used"], shown["limit"]) == (9, 5)
+        for artifact_id, code in ((stored[1][1], "payload_too_large"), (stored[0][1], "ok")):
+            assert (await host.served.client.delete(f"/v1/artifacts/{artifact_id}")).status_code == 204
+            assert await host.codes(["upload", "d", 5]) == [code]
+        assert await host.is_right()
+
+
+async def test_what_is_stored_counts_where_a_backup_is_restored(tmp_path: Path) -> None:
+    async with hosting(tmp_path, max_artifact_bytes=5) as host:
+        assert await host.codes(["upload", "a", 4], ["store", "k", "1"]) == ["ok", "ok"]
+        command = CommandLine(tmp_path / "data", tmp_path)
+        assert (await asyncio.to_thread(command, "backup", tmp_path / "copy")).status == 0
+        assert await host.codes(["upload", "b", 1]) == ["ok"], "after the backup"
+    restored = CommandLine(tmp_path / "restored", tmp_path)
+    assert (await asyncio.to_thread(restored, "restore", tmp_path / "copy")).status == 0
+    async with (
+        asyncio.timeout(BOUND_SECONDS),
+        serving(tmp_path / "restored", agent=False) as served,
+    ):
+        host = Host(served, tmp_path / "restored")
+        assert (await host.used())["artifact_bytes"] == 4
+        assert await host.is_right()
+        assert await host.codes(["upload", "c", 2], ["upload", "d", 1]) == ["payload_too_large", "ok"]
+
+
 async def test_the_use_of_an_agent_and_of_a_run_is_shown(tmp_path: Path) -> None:
     async with hosting(tmp_path, max_artifacts=50) as host:
         run = await host.run(["upload", "a", 3], ["state", "k", 1])
