@@ -22,6 +22,7 @@ REFUSED = {
     "run token": "the token of a run at work, which is good for its own MCP server",
     "key elsewhere": "a valid key in the query, in a cookie, in X-API-Key, or as Basic authentication",
     "removed member's key": "the personal key of a member who was removed",
+    "personal key of no provider": "the personal key of a person whose identity provider has no entry",
     "removed member's session": "the session of a member who was removed",
     "session over": "a session that was ended",
     "session expired": "a session whose hours are over",

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from hostler.calls.run_tokens import CONFIG_ITEM, CONTEXT_KEY, RunTokens
-from hostler.domain.members import ROLE_RIGHTS, ROLES, MemberRole, member_key
+from hostler.domain.members import ROLE_RIGHTS, ROLES, MemberRole, member_key, subject_of
 from hostler.domain.sign_in import Person
 from hostler.http import auth
 from hostler.http.app import ENDPOINTS
@@ -72,8 +72,8 @@ def is_let_in(endpoint: Endpoint, answer: httpx.Response) -> bool:
     return True
 
 
-def person(sub: str) -> Person:
-    return Person("issuer", f"oidc:issuer:{sub}", sub, None, frozenset())
+def person(sub: str, issuer: str) -> Person:
+    return Person(issuer, subject_of(issuer, sub), sub, None, frozenset())
 
 
 class Cast:
@@ -86,13 +86,18 @@ class Cast:
     async def write(self, work: Callable[[Tx], Any]) -> Any:
         return await self._made.served.host.db.write(work)
 
+    async def member(self, role: MemberRole = "owner", issuer: str | None = None) -> Any:
+        """A new member, who has just signed in."""
+        self._number += 1
+        who = person(f"p{self._number}", issuer or self._made.provider.issuer)
+        return await self.write(lambda tx: members.admit(tx, who, {"default": role}).members[0])
+
     async def session(self, role: MemberRole = "administrator", **fields: Any) -> tuple[Visitor, str, Any]:
         """A new member with a session: the visitor, the session's id, the member."""
-        self._number += 1
+        member = await self.member(role)
         number = self._number
 
         def work(tx: Tx) -> Any:
-            (member,) = members.admit(tx, person(f"p{number}"), {"default": role}).members
             session, token, _ = sessions.create(
                 tx,
                 "default",
@@ -102,9 +107,9 @@ class Cast:
                 agent="test",
                 **{"issuer": self._made.provider.issuer, "seconds": 3600, "idle_seconds": 3600, **fields},
             )
-            return member, session.session_id, token
+            return session.session_id, token
 
-        member, session_id, token = await self.write(work)
+        session_id, token = await self.write(work)
         proof = {"origin": self._made.entry.origin, "x-csrf-token": csrf_token(token)}
         return Visitor({"cookie": f"hostler-session={token}"}, proof), session_id, member
 
@@ -133,6 +138,7 @@ class Cast:
         idle, _, _ = await self.session(idle_seconds=0.001)
         orphan, _, _ = await self.session(issuer="https://id.gone.example")
         key = await served.key("default", "installation")
+        elsewhere_signed_in = await self.member(issuer="https://id.gone.example")
 
         def work(tx: Tx) -> dict[str, str]:
             tokens = {}
@@ -142,9 +148,10 @@ class Cast:
                 )
                 if kind == "revoked":
                     api_keys.revoke(tx, "default", key.key_id)
-            _, tokens["removed"] = api_keys.create(
-                tx, "default", name="k", subject="k", rights=["admin"], member_id=gone.member_id
-            )
+            for kind, member in (("removed", gone), ("orphan", elsewhere_signed_in)):
+                _, tokens[kind] = api_keys.create(
+                    tx, "default", name="k", subject="k", rights=["admin"], member_id=member.member_id
+                )
             members.remove(tx, gone, by="test")
             sessions.revoke(tx, "default", over_id)
             return tokens
@@ -161,6 +168,7 @@ class Cast:
             "run token": bearer(self.run_token()),
             "key elsewhere": Visitor(elsewhere, query={"key": key, "access_token": key}),
             "removed member's key": bearer(tokens["removed"]),
+            "personal key of no provider": bearer(tokens["orphan"]),
             "removed member's session": gone_session,
             "session over": over,
             "session expired": expired,
