@@ -100,7 +100,7 @@ async def test_a_stream_of_a_personal_key_ends_with_it_and_with_its_member(
 
 
 async def test_a_stream_of_a_session_ends_when_the_session_is_too_old(tmp_path: Path) -> None:
-    async with asyncio.timeout(BOUND_SECONDS), desk(tmp_path, session_hours=6 / 3600) as made:
+    async with asyncio.timeout(BOUND_SECONDS), desk(tmp_path, session_hours=12 / 3600) as made:
         browser, me = await operator(made)
         headers = {
             "origin": browser.origin or browser.url,
