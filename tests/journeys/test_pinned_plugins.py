@@ -223,6 +223,13 @@ async def test_no_change_of_the_entry_starts_what_was_not_confirmed(
     for arguments in (("doctor",), ("plugins", "show", KEY), ("plugins", "change", KEY, "level=trusted")):
         await asyncio.to_thread(command, *arguments)
         assert not ran.exists(), arguments
+    run = (await asyncio.to_thread(command, "runs", "list", "--status", "completed", "--json")).json[0][
+        "run_id"
+    ]
+    replayed = await asyncio.to_thread(command, "replay", run)
+    assert replayed.status != 0
+    assert f"`hostler plugins confirm {KEY}`" in replayed.err
+    assert not ran.exists()
     async with hosting(data) as host:
         assert not ran.exists()
         assert (await host.confirm())[0] == 200

@@ -267,6 +267,7 @@ async def _source(lookup: _Lookup, plugin_key: str) -> Folder:
     if lookup.plugins is None:
         lookup.plugins = await _configured(lookup)
     if (folder := lookup.plugins.get(plugin_key)) is not None:
+        await _check_confirmed(lookup, plugin_key)
         return folder
     if (shipped := shipped_runner(plugin_key)) is not None:
         return Folder(shipped)
@@ -274,6 +275,17 @@ async def _source(lookup: _Lookup, plugin_key: str) -> Folder:
         f"the folder of plugin {plugin_key} is unknown: name it with --runner, like --runner ./folder or "
         "--runner file.py:Class"
     )
+
+
+async def _check_confirmed(lookup: _Lookup, plugin_key: str) -> None:
+    """Raise InvalidArgumentError if a configured plugin is not as it was confirmed."""
+    record = {} if lookup.api is None else await lookup.api.get(route("plugins", plugin_key))
+    changed = (record.get("pin") or {}).get("changed")
+    if changed is not None:
+        raise InvalidArgumentError(
+            f"plugin {plugin_key}: {changed}, since it was confirmed: look at it, then `hostler plugins "
+            f"confirm {plugin_key}`, or replay with --runner FOLDER"
+        )
 
 
 async def _configured(lookup: _Lookup) -> dict[str, Folder]:
