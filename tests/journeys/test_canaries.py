@@ -141,7 +141,10 @@ class Life:
     def collect(self, folder: Path) -> None:
         """All files below a folder, as they are now."""
         for file in sorted(folder.rglob("*")):
-            if file.is_file() and not file.is_symlink():
+            if file.name == "erasure.key":
+                for key in file.read_text().split():
+                    self.canaries[f"erasure key {key[:4]}"] = key
+            elif file.is_file() and not file.is_symlink():
                 with contextlib.suppress(FileNotFoundError):
                     self.said[f"{file} #{len(self.said)}"] = file.read_bytes()
 
@@ -277,7 +280,8 @@ async def test_no_canary_is_in_any_byte_that_the_host_wrote_or_sent(
         variables = ENVIRONMENT | {"WEBHOOK_URL": hook, "PAUSES": PAUSES.hex()}
         admin = canary("the-administrator").replace('"', "")
         variables["HOSTLER_ADMIN_KEY"] = variables["HOSTLER_KEY"] = admin
-        life = Life(CommandLine(tmp_path / "data", tmp_path, **variables), tmp_path)
+        where = {"HOSTLER_ERASURE_KEY": str(tmp_path / "data" / "erasure.key")}
+        life = Life(CommandLine(tmp_path / "data", tmp_path, **variables, **where), tmp_path)
         life.canaries |= {name: value for name, value in variables.items() if name.isupper()}
         life.canaries |= {
             "file": canary("the-file"),
@@ -336,6 +340,7 @@ async def test_no_canary_is_in_any_byte_that_the_host_wrote_or_sent(
         "written model",
     ):
         assert life.canaries[name] in sent.replace("\\'", "'"), f"{name} was never used"
+    assert [name for name in life.canaries if name.startswith("erasure key")]
     places = "\n".join(life.said)
     assert "log of the first server" in places
     assert len(life.canaries) >= 18
