@@ -9,6 +9,7 @@ import pytest
 
 from hostler.secrets.resolver import (
     MAX_SECRET_FILE_BYTES,
+    OUT_OF_REACH,
     SecretUnreadableError,
     resolve_secret,
     unreadable_secret,
@@ -75,6 +76,7 @@ def test_links_lead_out_of_no_pattern(tmp_path: Path) -> None:
     (real / "..2024" / "key").write_text("theirs")
     (real / "key").symlink_to("..2024/key")  # as volumes of a cluster have them
     (real / "out").symlink_to(tmp_path / "ours")
+    (real / "gone-out").symlink_to(tmp_path / "nothing-there")
     (real / "up").symlink_to(tmp_path)
     os.mkfifo(real / "pipe")
     (real / "large").write_bytes(bytes(MAX_SECRET_FILE_BYTES + 1))
@@ -85,6 +87,9 @@ def test_links_lead_out_of_no_pattern(tmp_path: Path) -> None:
         with pytest.raises(SecretUnreadableError) as refused:
             resolve_secret(f"file:{theirs}/{outside}", within=within)
         assert "canary" not in refused.value.message
+    told = {unreadable_secret(f"file:{theirs}/{name}", within=within) or "" for name in ("out", "gone-out")}
+    assert {text.partition(": ")[2] for text in told} == {OUT_OF_REACH}, "nothing of what a link leads to"
+    assert unreadable_secret(f"file:{theirs}/key", within=within) is None
     assert resolve_secret(f"file:{tmp_path}/ours") == "canary", "no list: the operator wrote it"
     assert resolve_secret(f"file:{theirs}/out", within=[f"{theirs}/out"]) == "canary", "named itself"
     assert resolve_secret(f"file:{theirs}/out", within=["*"]) == "canary"

@@ -207,7 +207,7 @@ class Inventories:
             unusable_skills={name: problem for name, problem in skills.items() if problem is not None},
             knowledge_bases=list(offered),
             agents=agents,
-            unreadable=partial(_unreadable, secrets, self.written),
+            unreadable=partial(_unreadable, secrets, self.written, tools.may.secret_files),
             allowances=allowances,
         )
 
@@ -306,17 +306,20 @@ class _Tools:
 
 
 def _unreadable(
-    stored: Mapping[str, str | None], written: WrittenSecrets | None, reference: str
+    stored: Mapping[str, str | None],
+    written: WrittenSecrets | None,
+    within: Sequence[str] | None,
+    reference: str,
 ) -> str | None:
     """Return why an agent cannot get the secret behind a reference, or one that is sealed.
 
-    `stored`: name -> why it cannot.
+    `stored`: name -> why it cannot. `within`: where its files may be, None for anywhere.
     """
     if is_sealed(reference):
         return None if written is None else written.why_closed(reference)
     name = stored_name(reference)
     if name is None:
-        return unreadable_secret(reference)
+        return unreadable_secret(reference, within=within)
     if name not in stored:
         return missing_secret(name, "workspace")
     return stored[name]

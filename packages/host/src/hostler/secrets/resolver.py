@@ -16,6 +16,8 @@ from hostler_protocol.limits import MIB
 MAX_SECRET_FILE_BYTES = MIB
 """Far more than any key or certificate has."""
 
+OUT_OF_REACH = "it is no regular file, or a link that leads to one which this workspace may not use"
+
 
 class SecretUnreadableError(InvalidArgumentError):
     """A reference to a secret is well-formed, but its secret cannot be read now."""
@@ -74,8 +76,12 @@ def _check_within(path: Path, within: Sequence[str], opened: os.stat_result) -> 
     """Raise OSError unless a regular file was opened that is within the patterns, wherever links lead."""
     real = os.path.realpath(path)
     is_same = stat.S_ISREG(opened.st_mode) and os.path.samestat(opened, os.lstat(real))
-    if not is_same or not any(matches(_real_pattern(pattern), real) for pattern in within):
-        raise OSError("it is no regular file, or a link that leads to one which this workspace may not use")
+    if not is_same or not _is_within(real, within):
+        raise OSError(OUT_OF_REACH)
+
+
+def _is_within(real: str, within: Sequence[str]) -> bool:
+    return any(matches(_real_pattern(pattern), real) for pattern in within)
 
 
 def _real_pattern(pattern: str) -> str:
@@ -86,14 +92,19 @@ def _real_pattern(pattern: str) -> str:
     return (os.path.realpath(folder or slash).rstrip("/") if slash else "") + pattern[len(folder) :]
 
 
-def unreadable_secret(reference: str) -> str | None:
-    """Return why the secret behind a reference cannot be read now, or None; it is not read."""
+def unreadable_secret(reference: str, *, within: Sequence[str] | None = None) -> str | None:
+    """Return why the secret behind a reference cannot be read now, or None; it is not read.
+
+    `within`: as of `resolve_secret`; of a file that is not within these nothing else is said.
+    """
     kind, _, rest = reference.partition(":")
     if kind == "env" and not os.environ.get(rest):
         return unset_variable(rest)
     if kind == "file":
         try:
             path = Path(rest).expanduser()
+            if within is not None and not _is_within(os.path.realpath(path), within):
+                return f"{reference}: {OUT_OF_REACH}"
             if not path.is_file():
                 return f"{reference}: there is no such file"
             if not os.access(path, os.R_OK):
