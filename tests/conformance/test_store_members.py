@@ -20,7 +20,7 @@ HOUR = 3_600.0
 
 def person(sub: str = "ada", email: str | None = "ada@example.com", **more: Any) -> Person:
     fields = {"name": "Ada", "groups": frozenset({"desk"}), **more}
-    return Person("https://id.example", f"oidc:https://id.example:{sub}", email=email, **fields)
+    return Person("https://id.example", f"oidc:https://id.example#{sub}", email=email, **fields)
 
 
 def session_for(tx: Tx, member: Member, number: int = 0) -> tuple[str, str]:
@@ -138,7 +138,7 @@ async def test_everything_of_a_member_ends_and_each_change_is_a_fact(database: S
     facts = await database.read(lambda tx: audit.page(tx, "main"))
     assert [(fact.action, fact.actor) for fact in facts] == [
         ("member.removed", "boss"),
-        ("member.added", "oidc:https://id.example:ada"),
+        ("member.added", "oidc:https://id.example#ada"),
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.id_tokens import SignInError, check_claims
-from hostler.domain.members import MAX_GROUPS, MAX_NAME_CHARS, normal_email, rights_within
+from hostler.domain.members import MAX_GROUPS, MAX_NAME_CHARS, normal_email, rights_within, subject_of
 from hostler.domain.sign_in import (
     MemberRule,
     Person,
@@ -196,6 +196,11 @@ def test_a_personal_key_has_at_most_what_its_member_has(own: str, wanted: str, h
     assert rights_within(frozenset(own.split()), frozenset(wanted.split())) == frozenset(held.split())
 
 
+def test_no_issuer_makes_people_of_another() -> None:
+    assert subject_of("https://id.example", "8443#ada") != subject_of("https://id.example:8443", "ada")
+    assert subject_of("https://id.example", ":8443#ada") != subject_of("https://id.example:8443", "ada")
+
+
 # -- entries ------------------------------------------------------------------------------------------
 
 
@@ -205,6 +210,7 @@ def test_a_personal_key_has_at_most_what_its_member_has(own: str, wanted: str, h
         ({"issuer": "http://id.example"}, "issuer"),
         ({"issuer": "https://a:b@id.example"}, "issuer"),
         ({"issuer": "https://id.example?x"}, "issuer"),
+        ({"issuer": "https://id.example#"}, "issuer"),
         ({"issuer": "id.example"}, "issuer"),
         ({"issuer": "https://id.example:bad"}, "issuer"),
         ({"redirect_url": "https://h.example/elsewhere"}, "redirect_url"),
@@ -257,8 +263,9 @@ def test_personal_keys_act_for_days_after_the_last_sign_in() -> None:
     )
     two = SignInEntry(name="two", issuer="https://b.example", client_id="c", redirect_url=url)
     day = 86_400_000
-    assert keys_act_until([one, two], "oidc:https://a.example:ada", 5) == 5 + 2 * day
-    assert keys_act_until([one, two], "oidc:https://b.example:ada", 5) == 5 + 30 * day
-    assert keys_act_until([one, two], "oidc:https://c.example:ada", 5) == 0
-    assert keys_act_until([one, two], "oidc:https://a.example.evil:ada", 5) == 0
-    assert keys_act_until([], "oidc:https://a.example:ada", 5) == 0
+    assert keys_act_until([one, two], "oidc:https://a.example#ada", 5) == 5 + 2 * day
+    assert keys_act_until([one, two], "oidc:https://b.example#ada", 5) == 5 + 30 * day
+    assert keys_act_until([one, two], "oidc:https://c.example#ada", 5) == 0
+    assert keys_act_until([one, two], "oidc:https://a.example.evil#ada", 5) == 0
+    assert keys_act_until([one, two], subject_of("https://a.example:8443", "ada"), 5) == 0
+    assert keys_act_until([], "oidc:https://a.example#ada", 5) == 0

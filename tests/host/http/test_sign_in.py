@@ -47,7 +47,7 @@ async def test_a_person_signs_in_reads_with_the_role_and_signs_out(tmp_path: Pat
         assert dropped.startswith("hostler-sign-in=;")
 
         me = (await browser.get("/v1/auth/session")).json()
-        subject = f"oidc:{made.provider.issuer}:ada-1"
+        subject = f"oidc:{made.provider.issuer}#ada-1"
         assert (me["subject"], me["name"], me["email"]) == (subject, "Ada", "ada@example.com")
         assert (me["role"], me["workspace_id"], me["groups"]) == ("approver", "default", ["desk"])
         assert me["workspaces"] == [

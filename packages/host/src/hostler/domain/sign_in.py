@@ -138,7 +138,7 @@ def _url_mistake(url: str) -> str | None:
         return "expected a URL that begins with https://"
     if parts.scheme == "http" and not _is_loopback(parts.hostname):
         return "expected https: by http anybody on the way could sign in as anybody (http is for loopback)"
-    if parts.query or parts.fragment or "@" in parts.netloc or not url.isascii() or not url.isprintable():
+    if not {"?", "#"}.isdisjoint(url) or "@" in parts.netloc or not url.isascii() or not url.isprintable():
         return "expected a URL without user name, query and fragment"
     return None
 
