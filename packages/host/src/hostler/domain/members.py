@@ -91,8 +91,8 @@ def roles_of(role: MemberRole) -> frozenset[str]:
 def subject_of(issuer: str, sub: str) -> str:
     """Return the subject under which a person acts, in facts and in approver rules.
 
-    No issuer has a `#` (OpenID Connect Discovery 1.0, section 3), so that no `sub` of one issuer makes a person
-    of another whose URL goes on where the first one ends.
+    No issuer has a `#` (OpenID Connect Discovery 1.0, section 3), so that no `sub` of one makes a person of
+    another whose URL goes on where the first one ends.
     """
     return f"{PERSON_PREFIX}{issuer}#{sub}"
 
