@@ -62,10 +62,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+UMASK = os.umask(0o022)
+os.umask(UMASK)
+
+
 @pytest.fixture(autouse=True)
 def umask() -> Iterator[None]:
-    """Commands change the umask of their process, which here is that of many other tests."""
-    before = os.umask(0o022)
-    os.umask(before)
+    """Commands change the umask of their process, which here is that of many other tests and fixtures."""
+    os.umask(UMASK)
     yield
-    os.umask(before)
+    os.umask(UMASK)

