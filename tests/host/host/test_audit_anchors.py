@@ -226,10 +226,10 @@ async def test_other_settings_are_used_at_once(database: SqlDatabase, tmp_path: 
     made = writer(database, file=str(one), every_minutes=1440)
     working = asyncio.create_task(made.keep())
     async with asyncio.timeout(SECONDS):
-        while not one.exists():
+        while not (one.exists() and one.stat().st_size):
             await asyncio.sleep(0.01)
         made.configure(AuditAnchors(key="env:ANCHOR_KEY", file=str(two), every_minutes=1440))
-        while not two.exists():
+        while not (two.exists() and two.stat().st_size):
             await asyncio.sleep(0.01)
         made.configure(None)
         await made.finish()
