@@ -57,15 +57,19 @@ def plain_forms(secret: str) -> tuple[str, ...]:
 
 
 class KnownSecrets:
-    """Finds known secrets in texts, in all their forms, in a time that does not grow with their number."""
+    """Finds known secrets in texts, in all their forms. The time does not grow with their number, but with
+    that of their different lengths where they begin alike."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         forms = {form for secret in secrets if len(secret) >= MIN_SECRET_CHARS for form in forms_of(secret)}
-        self._forms: dict[str, list[str]] = {}
-        """First characters -> the forms that begin with them, the longest first."""
-        for form in sorted(forms, key=len, reverse=True):
-            if len(form) >= MIN_SECRET_CHARS:
-                self._forms.setdefault(form[:MIN_SECRET_CHARS], []).append(form)
+        self._forms = frozenset(form for form in forms if len(form) >= MIN_SECRET_CHARS)
+        self._lengths: dict[str, list[int]] = {}
+        """First characters -> the lengths of the forms that begin with them, the longest first. Many secrets
+        begin alike and few have lengths of their own, so a place in a text takes few looks."""
+        for form in self._forms:
+            self._lengths.setdefault(form[:MIN_SECRET_CHARS], []).append(len(form))
+        for begin, lengths in self._lengths.items():
+            self._lengths[begin] = sorted(set(lengths), reverse=True)
 
     def replaced(self, text: str) -> str:
         """Return a text with a mark in the place of each secret; of two at one place the longer one."""
@@ -73,15 +77,15 @@ class KnownSecrets:
             return text
         kept: list[str] = []
         begin = at = 0
-        forms, end = self._forms, len(text) - MIN_SECRET_CHARS
+        forms, lengths, end = self._forms, self._lengths, len(text) - MIN_SECRET_CHARS
         while at <= end:
-            likely = forms.get(text[at : at + MIN_SECRET_CHARS], ())
-            form = next((form for form in likely if text.startswith(form, at)), None)
-            if form is None:
+            likely = lengths.get(text[at : at + MIN_SECRET_CHARS], ())
+            length = next((one for one in likely if text[at : at + one] in forms), None)
+            if length is None:
                 at += 1
                 continue
             kept += (text[begin:at], MARK)
-            begin = at = at + len(form)
+            begin = at = at + length
         return "".join([*kept, text[begin:]]) if kept else text
 
 
