@@ -37,6 +37,14 @@ def _removed(life: Life) -> None:
     notes[at:at] = gone
 
 
+def _replayed(life: Life) -> None:
+    """Let the attempt that had the secret last have been a replay."""
+    notes = life.outside.notes
+    number = max(n for n, (_, what, _) in enumerate(notes) if what == "has secret")
+    at, _, data = notes[number]
+    notes.insert(number, (at, "replays", {"run": data["run"]}))
+
+
 SECRETS = [
     Tampering(
         "secrets._current", "has value 1 of its secret, which was changed", _had(secret=value(1)), "HELD"
@@ -44,6 +52,7 @@ SECRETS = [
     Tampering("secrets._current", "which was changed before it began", _removed, "HELD"),
     Tampering("secrets._current", "nobody set", change_note("has secret", secret="else"), "HELD"),
     Tampering("secrets._current", "nobody set", _had(secret=value(9)), "HELD"),
+    Tampering("secrets._current", "has a secret while it is replayed", _replayed, "HELD"),
     Tampering(
         "secrets._audited",
         "uses are audited",

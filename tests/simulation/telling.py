@@ -106,6 +106,7 @@ NOTES = {
     "operation refused": ("operator", "is refused: {what}: {code}: {error}"),
     "done again": ("host", "makes a {what} of {source}: {run}"),
     "not done again": ("host", "refuses a {what} of {run}: {code}: {error}"),
+    "replays": ("operator", "replays {run}"),
     "replayed": ("operator", "has replayed {run}"),
     "erased": ("operator", "has deleted all of the {what} {id}"),
     "erasure refused": ("operator", "cannot delete all of {id} yet: {error}"),

@@ -9,6 +9,9 @@ from typing import Any
 from simulation.life import WORKSPACE, Life
 from simulation.workloads.secrets import NAME, WRITTEN_OUT, number_in, value
 
+HIDDEN = frozenset({f"secret://{NAME}", "***"})
+"""What a run that is replayed has in the place of a stored and of a written-out secret."""
+
 
 def judge(life: Life) -> list[str]:
     """All of it."""
@@ -18,7 +21,8 @@ def judge(life: Life) -> list[str]:
 def _current(life: Life) -> list[str]:
     """An attempt that begins after a change was confirmed has no older value, nor one that was removed.
 
-    It begins after its message was sent, and after earlier attempts of its run had the secret.
+    It begins after its message was sent, and after earlier attempts of its run had the secret. A run that is
+    replayed has no secret.
     """
     found: list[str] = []
     confirmed: list[float] = []
@@ -26,6 +30,7 @@ def _current(life: Life) -> list[str]:
     began: dict[str, dict[int, float]] = defaultdict(dict)
     events = {run: event for (_, event), run in life.runs.items()}
     asked: dict[str, float] = {}
+    replays: set[str] = set()
     for at, kind, data in life.outside.notes:
         if kind == "changes secret":
             tried.append(data["number"])
@@ -33,6 +38,11 @@ def _current(life: Life) -> list[str]:
             confirmed.append(at)
         elif kind == "asks for secret":
             asked[data["event"]] = at
+        elif kind == "replays":
+            replays.add(data["run"])
+        elif kind == "has secret" and data["run"] in replays:
+            if data["secret"] not in HIDDEN:
+                found.append(f"run {data['run']} has a secret while it is replayed")
         elif kind == "has secret":
             earlier = [when for number, when in began[data["run"]].items() if number < data["attempt"]]
             since = max([asked.get(events.get(data["run"], ""), 0.0), *earlier])

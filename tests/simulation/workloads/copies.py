@@ -123,6 +123,7 @@ async def replay(life: Life, action: Action) -> None:
         return
     folder = life.folder / f"replay {action.data['number']}"
     before = len(life.outside.effects)
+    life.outside.note("replays", run=run)
     try:
         replayed = await life.persist(
             action.data["host"], lambda h: _replay(life, h, run, folder), seconds=REPLAY_SECONDS * 3

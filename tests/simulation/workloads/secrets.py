@@ -46,14 +46,14 @@ def plan(draft: Draft) -> None:
         )
     draft.add(0.0, "set secrets", changes=_changes(chance), host=chance.randint(0, 1))
     for number in range(chance.randint(3, 8)):
-        steps: list[list[Any]] = [["wait", round(chance.uniform(0.01, 2.0), 3)], ["say", f"s{number}"]]
+        steps: list[list[Any]] = [["wait", round(chance.uniform(0.01, 2.0), 3)], ["say", f"n{number}"]]
         agent = STORED if number == 0 or chance.random() < 0.7 else WRITTEN
         draft.add(
             chance.uniform(0, MAX_MOMENT * 0.9),
             "use secret",
-            id=f"s{number}",
+            id=f"n{number}",
             agent=agent,
-            conversation=f"s{chance.randint(1, 3)}",
+            conversation=f"n{chance.randint(1, 3)}",
             steps=steps,
             host=chance.randint(0, 1),
         )
