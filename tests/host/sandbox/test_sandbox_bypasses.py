@@ -363,6 +363,15 @@ HONEST = {
         "kept.append(bytearray(b'x') * (80 * MIB))\n"
         "for n in range(300): subprocess.run(['/bin/true'], check=True)"
     ),
+    "memory that a child shares for long": (
+        "kept.append(bytearray(b'x') * (80 * MIB))\n"
+        "stack = ctypes.create_string_buffer(1 << 16)\n"
+        "top = (ctypes.addressof(stack) + (1 << 16) - 64) & ~15\n"
+        "vfork = 0x4000 | 0x100 | signal.SIGCHLD  # as before a child executes a program\n"
+        "child = libc.clone(libc.sleep, ctypes.c_void_p(top), vfork, ctypes.c_void_p(3))\n"
+        "assert child > 0\n"
+        "os.waitpid(child, 0)"
+    ),
     "files that come and go": (
         "for n in range(30):\n    file = filled('file', 4 * MIB)\n    os.unlink('file')\n    os.close(file)"
     ),

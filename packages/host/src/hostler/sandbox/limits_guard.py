@@ -248,11 +248,11 @@ class LimitsGuard:
     def _pids(self) -> tuple[int, ...]:
         return self._usage().pids
 
-    def watch_below(self, root: int, init: int) -> None:
-        """Watch the processes below `root`; 0 if /proc shows only those of the sandbox, below `init`."""
+    def watch_below(self, root: int) -> None:
+        """Watch the processes below `root`; 0 if /proc shows only those of the sandbox."""
         self._root = root
-        if root == 0:
-            self._memory.pids_here = lambda: self._audit.pids_below(init)
+        if root == 0:  # they and the init of their namespace are children of this process
+            self._memory.pids_here = lambda: self._audit.pids_below(os.getpid())
 
     def check(self) -> float:
         """Check the limits that are due. Return the seconds until the next check."""

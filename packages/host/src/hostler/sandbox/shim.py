@@ -124,7 +124,7 @@ class Shim:
             return None
         guard.groups.join_around()  # what is forked from here on has the share of the sandbox
         self._contain(launch["containment"])
-        guard.watch_below(self._root(), self.init)
+        guard.watch_below(self._root())
         guard.open_folders()
         self.child = self.group = self._start(launch)
         self._leave_namespace()

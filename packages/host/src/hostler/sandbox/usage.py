@@ -101,22 +101,44 @@ def has_ended(pid: int) -> bool:
 def descendants(root: int, proc: int | None = None) -> list[int]:
     """Return all descendants of `root`, parents first. `proc`: a descriptor of the /proc whose ids are
     meant."""
-    found: list[int] = []
-    queue = [root]
-    while queue:
-        below = _children(queue.pop(0), "/proc" if proc is None else f"/proc/self/fd/{proc}")
-        found += below
-        queue += below
-    return found
+    own = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if proc is None else None
+    try:
+        found: list[int] = []
+        queue = [root]
+        while queue:
+            below = _children(queue.pop(0), own if proc is None else proc)
+            found += below
+            queue += below
+        return found
+    finally:
+        if own is not None:
+            os.close(own)
 
 
-def _children(pid: int, proc: str) -> list[int]:
+def _children(pid: int, proc: int | None) -> list[int]:
+    """Return the children of a process. By descriptor: the /proc of this process may be another one, in which
+    not even /proc/self exists."""
     found: list[int] = []
     with suppress(OSError):
-        for task in os.listdir(f"{proc}/{pid}/task"):  # noqa: PTH208
-            with suppress(OSError):
-                found += map(int, _read(f"{proc}/{pid}/task/{task}/children").split())
+        tasks = os.open(f"{pid}/task", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=proc)
+        try:
+            for task in os.listdir(tasks):  # noqa: PTH208
+                with suppress(OSError):
+                    found += map(int, _read_at(tasks, f"{task}/children").split())
+        finally:
+            os.close(tasks)
     return found
+
+
+def _read_at(folder: int, path: str) -> bytes:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        parts = []
+        while part := os.read(file, 1 << 16):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(file)
 
 
 class OpenFolder(NamedTuple):
