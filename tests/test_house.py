@@ -21,6 +21,7 @@ import pytest
 from hostler.models.errors import CONTEXT_OVERFLOW
 from hostler.version import VERSION
 from hostler_protocol import errors, limits, schema
+from hostler_sdk.services import FAILURES
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("hostler_protocol", "hostler_sdk", "hostler")
@@ -126,9 +127,22 @@ def test_every_code_that_a_run_can_end_with_is_documented() -> None:
 def test_every_code_of_a_shipped_runner_is_in_its_readme() -> None:
     for readme in tracked("runners/*/README.md"):
         found = _codes_of(f"runners/{readme.parent.name}/**/*.py") - set(errors.RUN_FAILURES)
+        found |= _codes_of_service(readme.parent)
         assert found, readme
         told = set(re.findall(r"`([^`\s]+)`", readme.read_text()))
         assert found <= told, readme
+
+
+def _codes_of_service(folder: Path) -> set[str]:
+    """The codes of a runner of a service: those of its base class, under the name of its service."""
+    names = {
+        node.value.value
+        for path in tracked(f"runners/{folder.name}/**/*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Assign) and [getattr(t, "id", "") for t in node.targets] == ["service"]
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    }
+    return {f"{name}.{what}" for name in names for what in FAILURES}
 
 
 def test_every_reason_of_an_error_is_documented() -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from local_agent.agent import LocalAgent
-from local_agent.think_tags import ThinkFilter
 
 from hostler_protocol.content import ArtifactRef, Usage
 from hostler_protocol.manifest import defaults_of
 from hostler_sdk.errors import DeadlineExceeded, HostError, InvalidArgument, RateLimited, RuntimeFailure
 from hostler_sdk.loading import load_folder
+from hostler_sdk.services.think_tags import ThinkFilter
 from hostler_sdk.testing import ScriptedHost, drive_sync
 from support.gates import Gate
 from support.local_agents import BOTH, FOLDER, MAIN, answer, asked, deltas, logs, served

@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from hostler_sdk import RunContext, delta
+from hostler_sdk.services.think_tags import BlankFilter, ThinkFilter
 from hostler_sdk.types import FunctionSpec, ModelMessage, ModelReply, ProviderData, ToolCall, Usage, text_of
 from local_agent.fallback import Candidate, ModelsFailed
 from local_agent.requested_calls import CallAssembly
-from local_agent.think_tags import BlankFilter, ThinkFilter
 
 CUT_REASONS: Final = frozenset({"length", "content_filter"})
 """Finish reasons of answers that the service ended before the model did."""

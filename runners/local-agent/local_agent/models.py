@@ -7,6 +7,7 @@ from typing import Any
 
 from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
+from hostler_sdk.services.think_tags import ThinkFilter
 from hostler_sdk.types import FunctionSpec, ModelMessage, text_of
 from local_agent.answer import Answer
 from local_agent.budget import Budget, budget_of
@@ -14,7 +15,6 @@ from local_agent.fallback import Attempt, Candidate, failure, is_overflow, may_f
 from local_agent.files import files_of, without_files
 from local_agent.prompt import Prompt
 from local_agent.settings import Settings
-from local_agent.think_tags import ThinkFilter
 from local_agent.token_counts import Counter
 from local_agent.usage import UsageSum
 

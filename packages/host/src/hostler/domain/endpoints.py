@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 MAX_PORT = 65535
+ANY = "*"
+"""In a manifest: the operator names the endpoints, since the service may be anywhere."""
 
 
 class HostPort(NamedTuple):

@@ -47,12 +47,12 @@ class PluginLimitsEntry(Strict):
 
 
 class PluginEntry(Strict):
-    """A plugin folder.
+    """A plugin folder, or a runner that comes with the host, like `hostler/dify`.
 
-    It is sandboxed unless its level is `trusted`. `network`: the places (`name:port`) of its manifest that it
-    may reach. `allow_requires`: wheels that its manifest may require by path or URL; all other requirements
-    have to be names of packages. Other requirements than those that were confirmed keep it from starting;
-    with `pin`, so does any other file of its folder.
+    It is sandboxed unless its level is `trusted`. `network`: the places (`name:port`) that it may reach, of
+    those in its manifest, or any where that has `*`. `allow_requires`: wheels that its manifest may require
+    by path or URL; all other requirements have to be names of packages. Other requirements than those that
+    were confirmed keep it from starting; with `pin`, so does any other file of its folder.
     """
 
     path: str

@@ -22,6 +22,7 @@ from hostler.domain.sign_in import sign_in_mistakes
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
 from hostler.domain.type_fit import fit
 from hostler.domain.webhooks import webhook_mistake
+from hostler.host.bundled import shipped_runner
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_text import YamlMarks, load_text, yaml_marks
 from hostler_protocol.errors import InvalidArgumentError
@@ -29,6 +30,8 @@ from hostler_protocol.errors import InvalidArgumentError
 MAX_CONFIG_BYTES = 4 * 1024 * 1024
 """One configuration file; thousands of agents fit."""
 
+_SHIPPED = re.compile(r"hostler/[a-z0-9][a-z0-9-]*")
+"""How a plugin that comes with the host is named in place of its path."""
 _ENTRY = re.compile(r"(\w+)\[(\d+)\]")
 _NAMED_BY = {"models": "id", "plugins": "path", "skills": "path"}
 """Section -> the field that names its entries, if it is not `name`."""
@@ -234,9 +237,18 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
 
 def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:
     plugin = PluginEntry(path=entry) if isinstance(entry, str) else entry
+    if (shipped := _shipped(plugin.path, base)) is not None:
+        return msgspec.structs.replace(plugin, path=str(shipped))
     if base is None:
         return plugin
     return msgspec.structs.replace(plugin, path=_real(plugin.path, base))
+
+
+def _shipped(path: str, base: Path | None) -> Path | None:
+    """Return the folder of a shipped runner, named like `hostler/dify`; None: it is a path."""
+    if not _SHIPPED.fullmatch(path) or (base is not None and (base / path).exists()):
+        return None
+    return shipped_runner(path)
 
 
 def _tool(entry: ToolEntry, base: Path | None) -> ToolEntry:

@@ -11,10 +11,12 @@ import msgspec
 
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.config_mistakes import Mistake
+from hostler.domain.endpoints import ANY
 from hostler.host.bundled import shipped_runner
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.stored_config import StoredConfig
 from hostler.plugins.limits import PLUGIN_LIMITS
+from hostler.plugins.manifest import read_manifest
 from hostler.plugins.source import Folder, identity_of, launch_of
 from hostler.plugins.supervisor import Supervisor
 from hostler.sandbox.port import MIB, SandboxLimits
@@ -109,7 +111,16 @@ def add_shipped_runner(supervisor: Supervisor, runner_id: str) -> None:
     except ValueError:
         return  # of an agent that was stored unchecked: its runs fail with the reason
     if plugin_key not in supervisor and (folder := shipped_runner(plugin_key)) is not None:
-        supervisor.put(plugin_key, Folder(folder))
+        supervisor.put(plugin_key, shipped_folder(folder))
+
+
+def shipped_folder(folder: Path) -> Folder:
+    """Return the source of a runner that comes with the host and that no entry names.
+
+    It may reach the endpoints that its manifest names: the host's own code says where its service is.
+    """
+    named = tuple(text for text in read_manifest(folder).file.network if text != ANY)
+    return Folder(folder, network=named)
 
 
 def stored_by_name(stored: StoredConfig) -> Mapping[str, PluginEntry]:

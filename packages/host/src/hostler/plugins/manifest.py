@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hostler.domain.endpoints import parse_host_port
+from hostler.domain.endpoints import ANY, parse_host_port
 from hostler.domain.type_fit import convert
 from hostler.domain.untrusted_yaml import read_foreign_yaml
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
@@ -96,7 +96,8 @@ def parse_manifest(data: bytes, source: str) -> PluginManifest:
         raise PluginStartError(f"{source}: only JSON values are allowed: {error}") from error
     try:
         for text in file.network:
-            parse_host_port(text)
+            if text != ANY:
+                parse_host_port(text)
     except ValueError as error:
         raise PluginStartError(f"{source}: network: {error}") from error
     names = [runner.name for runner in file.runners]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from hostler.domain.endpoints import parse_host_port
+from hostler.domain.endpoints import ANY, parse_host_port
 from hostler.plugins.environment import OWN_PACKAGES, package_folder
 from hostler.plugins.source import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, argv_of
 from hostler.sandbox.port import SandboxLimits, SandboxSpec
@@ -67,13 +67,17 @@ def spec_of(source: Folder, launch: Launch, python: str, workspace: Path, data_d
 
 
 def allowed_network(source: Folder, launch: Launch) -> tuple[str, ...]:
-    """Return the endpoints that the plugin's manifest names and the operator allows."""
+    """Return the endpoints that the operator allows, and the manifest names or leaves to the operator."""
+    if ANY in launch.network:
+        return source.network
     allowed = {parse_host_port(text) for text in source.network}
     return tuple(text for text in launch.network if parse_host_port(text) in allowed)
 
 
 def network_warnings(source: Folder, launch: Launch) -> list[str]:
     """Return warnings about endpoints that only the manifest or only the operator names."""
+    if ANY in launch.network:
+        return []
     named, allowed = set(map(parse_host_port, launch.network)), set(map(parse_host_port, source.network))
     wanted = [
         f"it wants to reach {place}, which its entry in the configuration does not allow (`network`)"

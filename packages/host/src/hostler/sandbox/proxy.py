@@ -27,9 +27,12 @@ _log = logging.getLogger(__name__)
 
 
 class _Refused(Exception):  # noqa: N818 - a response, not a mistake
-    def __init__(self, status: str, text: str) -> None:
+    """`error` is a type of RFC 9209, by which a client tells the proxy's answer from that of the service."""
+
+    def __init__(self, status: str, text: str, error: str = "http_request_denied") -> None:
         super().__init__(text)
         self.status = status
+        self.error = error
 
 
 class Proxy:
@@ -77,7 +80,7 @@ class Proxy:
         try:
             await self._exchange(reader, writer)
         except _Refused as refused:
-            writer.write(_answer(refused.status, str(refused)))
+            writer.write(_answer(refused.status, str(refused), refused.error))
             with contextlib.suppress(OSError):
                 await writer.drain()
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError) as error:
@@ -123,7 +126,7 @@ def _parse_head(head: bytes) -> tuple[HostPort, bytes | None]:
             raise ValueError("a proxy takes whole http:// addresses")
         endpoint = parse_host_port(f"[{url.hostname}]:{url.port or HTTP_PORT}")
     except (UnicodeDecodeError, ValueError) as error:
-        raise _Refused("400 Bad Request", str(error)) from None
+        raise _Refused("400 Bad Request", str(error), "http_request_error") from None
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     kept = [field for field in fields.split(b"\r\n") if field and not _is_hop(field)]
     first = b"\r\n".join([f"{method} {path} {version}".encode(), *kept, b"Connection: close", b"", b""])
@@ -148,11 +151,10 @@ async def _connect(endpoint: HostPort) -> tuple[asyncio.StreamReader, asyncio.St
                 _check_address(endpoint, str(address))
             return await asyncio.open_connection(str(addresses[0]), endpoint.port, limit=CHUNK_BYTES)
     except TimeoutError:
-        raise _Refused("504 Gateway Timeout", f"{endpoint} did not answer") from None
+        raise _Refused("504 Gateway Timeout", f"{endpoint} did not answer", "connection_timeout") from None
     except OSError as error:
-        raise _Refused(
-            "502 Bad Gateway", f"{endpoint} cannot be reached: {error.strerror or error}"
-        ) from None
+        why = f"{endpoint} cannot be reached: {error.strerror or error}"
+        raise _Refused("502 Bad Gateway", why, "destination_unavailable") from None
 
 
 def _check_address(endpoint: HostPort, address: str) -> None:
@@ -194,7 +196,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write_eof()
 
 
-def _answer(status: str, text: str) -> bytes:
+def _answer(status: str, text: str, error: str) -> bytes:
     body = f"{text}\n".encode()
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+    head += f"Proxy-Status: hostler; error={error}\r\n"
     return head.encode() + b"Connection: close\r\n\r\n" + body

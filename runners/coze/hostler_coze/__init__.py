@@ -1,0 +1,1 @@
+"""Answers with a bot of Coze."""

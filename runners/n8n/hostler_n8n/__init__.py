@@ -1,0 +1,1 @@
+"""Answers with a workflow of n8n."""

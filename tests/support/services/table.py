@@ -1,0 +1,130 @@
+"""The services whose runners one suite tests. A new service is a fake and one more line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from hostler_coze.runner import Coze
+from hostler_coze.stream import CozeStream
+from hostler_dashscope.runner import DashScope
+from hostler_dashscope.stream import DashScopeStream
+from hostler_dify.runner import Dify
+from hostler_dify.stream import DifyStream
+from hostler_n8n.runner import N8n
+from hostler_n8n.stream import N8nAnswer
+
+from hostler_sdk.services import Parser, ServiceRunner
+from support.services import coze, dashscope, dify, n8n
+from support.services.server import sse
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of a service."""
+
+    name: str
+    runner: type[ServiceRunner]
+    fake: Callable[[], Any]
+    """`FakeDify` and its like: `ServiceServer` with `key`, `address`, `good` and `messages`."""
+    parser: Callable[[], Parser]
+    settings: dict[str, Any]
+    """Of its form, besides the address."""
+    address: str
+    """The setting that holds the address."""
+    error_event: bytes
+    unknown_event: bytes
+    required: tuple[str, ...]
+    """Settings without which nothing is sent."""
+    session: tuple[str, str] | None = None
+    """Name in the state, and value, of the service's id of the conversation."""
+    sent_session: Callable[[dict[str, Any]], Any] = field(default=lambda message: None)
+    sent_text: Callable[[dict[str, Any]], Any] = field(default=lambda message: None)
+    sent_inputs: Callable[[dict[str, Any]], dict[str, Any]] = field(default=lambda message: message)
+    key: str = "api-key"
+    has_files: bool = True
+    has_stop: bool = True
+    has_usage: bool = True
+    is_events: bool = True
+
+
+def _dify(kind: str) -> Case:
+    is_workflow = kind == "workflow"
+    return Case(
+        name=f"dify-{kind}",
+        runner=Dify,
+        fake=partial(dify.FakeDify, kind),
+        parser=lambda: DifyStream(is_workflow=is_workflow),
+        settings={"api-key": dify.KEY, "app-type": kind},
+        address="base-url",
+        error_event=dify.error_event(),
+        unknown_event=sse(dify.chat("novelty", answer="no")),
+        required=("api-key",),
+        session=None if is_workflow else ("conversation_id", "dify-conversation-1"),
+        sent_session=lambda message: message.get("conversation_id") or None,
+        sent_text=lambda message: message["inputs"]["query"] if is_workflow else message["query"],
+        sent_inputs=lambda message: message["inputs"],
+    )
+
+
+CASES = [
+    _dify("chat"),
+    _dify("agent"),
+    _dify("workflow"),
+    Case(
+        name="n8n",
+        runner=N8n,
+        fake=n8n.FakeN8n,
+        parser=N8nAnswer,
+        settings={"auth-type": "header", "header-name": "X-Key", "header-value": n8n.PASSWORD},
+        address="webhook-url",
+        error_event=n8n.error_event(),
+        unknown_event=n8n.event("novelty", content="no"),
+        required=("webhook-url", "header-value", "header-name"),
+        sent_session=lambda message: message["sessionId"],
+        sent_text=lambda message: message["chatInput"],
+        key="header-value",
+        has_stop=False,
+        has_usage=False,
+        is_events=False,
+    ),
+    Case(
+        name="coze",
+        runner=Coze,
+        fake=coze.FakeCoze,
+        parser=CozeStream,
+        settings={"api-key": coze.KEY, "bot-id": coze.BOT},
+        address="api-base",
+        error_event=coze.error_event(),
+        unknown_event=sse({"id": "x"}, "conversation.novelty"),
+        required=("api-key", "bot-id"),
+        session=("conversation_id", "coze-conversation-1"),
+        sent_session=lambda message: message["conversation_id"],
+        sent_text=lambda message: message["additional_messages"][0]["content"],
+        sent_inputs=lambda message: message["custom_variables"],
+    ),
+    *[
+        Case(
+            name=f"dashscope-{kind}",
+            runner=DashScope,
+            fake=partial(dashscope.FakeDashScope, kind),
+            parser=DashScopeStream,
+            settings={"api-key": dashscope.KEY, "app-id": dashscope.APP, "app-type": kind},
+            address="base-url",
+            error_event=dashscope.error_event(),
+            unknown_event=sse({"id": "x"}, "novelty"),
+            required=("api-key", "app-id"),
+            session=("session_id", "dashscope-session-1"),
+            sent_session=lambda message: message.get("session_id"),
+            sent_text=lambda message: message["prompt"],
+            sent_inputs=lambda message: message["biz_params"],
+            has_files=False,
+            has_stop=False,
+        )
+        for kind in ("agent", "workflow")
+    ],
+]
+
+__all__ = ["CASES", "Case"]
