@@ -95,6 +95,11 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/steering.md",
         "docs/pauses.md",
         "docs/model-door.md",
+        "docs/services.md",
+        "docs/runners/dify.md",
+        "docs/runners/n8n.md",
+        "docs/runners/coze.md",
+        "docs/runners/dashscope.md",
     ],
 )
 def test_every_link_leads_somewhere(page: str) -> None:

@@ -78,7 +78,7 @@ async def test_a_conversation_that_dify_has_deleted_is_begun_anew() -> None:
         fake.conversations.clear()
         driven = await drive(fake, host=host)
         assert driven.code == "dify.http_error"
-        assert "Conversation Not Exists." in str(driven.error)
+        assert "Conversation Not Exists; " in str(driven.error)
         assert "the next message begins a new one" in str(driven.error)
         assert (await drive(fake, host=host)).text == "ok"
 
@@ -130,4 +130,4 @@ async def test_an_error_says_what_to_do() -> None:
         )
         driven = await drive(fake, app_type="workflow")
         assert driven.code == "dify.http_error"
-        assert "Please check if your app mode matches the right API route." in str(driven.error)
+        assert "Please check if your app mode matches the right API route; " in str(driven.error)

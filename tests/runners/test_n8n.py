@@ -99,7 +99,7 @@ async def test_a_webhook_that_is_not_there() -> None:
     async with FakeN8n() as fake:
         driven = await ask(fake, webhook_url=fake.base + "/webhook/other?x=1")
         assert driven.code == "n8n.http_error"
-        assert 'The requested webhook "/webhook/other" is not registered.' in str(driven.error)
+        assert 'The requested webhook "/webhook/other" is not registered; ' in str(driven.error)
         for name in ("Content-Length", "X Key", "X:Key"):
             assert (await ask(fake, header_name=name)).code == "n8n.config_invalid"
 
