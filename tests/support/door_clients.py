@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import functools
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from hostler.plugins.supervisor import environments_folder
 from hostler.sandbox.port import Mechanism
 from hostler.sandbox.probe import find_sandbox
 from hostler_protocol.errors import PluginStartError
+from support.cached_installs import alone, missing
 from support.gates import Gate
 from support.model_answers import Answer, Recorded, wishes
 from support.model_server import ModelServer
@@ -40,32 +40,11 @@ COST = 11 * 2.0 + 7 * 3.0
 """Of one answer, at the price below."""
 
 
-def _cache() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "hostler-tests" / "door-clients"
-
-
-def _missing(reason: str) -> None:
-    """Skip a test on a machine that cannot have the clients; fail it where everything has to be there."""
-    if os.environ.get("CI"):
-        raise AssertionError(reason)
-    pytest.skip(reason)
-
-
-@contextlib.contextmanager
-def _alone(name: str) -> Iterator[Path]:
-    """The cache, for one process at a time."""
-    _cache().mkdir(parents=True, exist_ok=True)
-    with (_cache() / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield _cache()
-
-
 @functools.cache
 def python_environments() -> Path | str:
     """The folder of environments with the Python clients; a text says why there is none."""
     requires = yaml.safe_load((PLUGIN / "hostler.yaml").read_text())["requires"]
-    with _alone("python") as cache:
+    with alone("door-clients", "python") as cache:
         environments = Environments(cache / "environments", DEFAULT_START_LIMITS)
         try:
             asyncio.run(environments.python_for(requires, base=PLUGIN))
@@ -79,7 +58,7 @@ def node_modules() -> Path | str:
     """The folder with the JavaScript client; a text says why there is none."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         return "there is no Node.js"
-    with _alone("node") as cache:
+    with alone("door-clients", "node") as cache:
         folder = cache / NODE_PACKAGE
         if not (folder / "node_modules" / "openai" / "package.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -108,7 +87,7 @@ async def need_clients(*, node: bool = False) -> None:
         found.append(await asyncio.to_thread(node_modules))
     for one in found:
         if isinstance(one, str):
-            _missing(one)
+            missing(one)
 
 
 def plugin_in(folder: Path) -> Path:

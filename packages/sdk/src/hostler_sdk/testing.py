@@ -237,16 +237,18 @@ class ScriptedHost:
     def _remember(self, given: AgentRunContext, driven: Driven) -> None:
         """Add the messages to the history. A pulled message comes after the results sent before its pull."""
         if given.input.text:
-            self.world.remember("user", given.input.text)
+            self.world.remember("user", given.input.text, event_id=given.event.event_id)
         pulled = [
-            (call.after, item.input.text or text_of(item.input.contents))
+            (call.after, item)
             for call in driven.calls
             if isinstance(call.reply, SteeringPullReply)
             for item in call.reply.items
         ]
         for number in range(len(driven.results) + 1):
             while pulled and (pulled[0][0] <= number or number == len(driven.results)):
-                self.world.remember("user", pulled.pop(0)[1])
+                item = pulled.pop(0)[1]
+                text = item.input.text or text_of(item.input.contents)
+                self.world.remember("user", text, event_id=item.event.event_id)
             if number < len(driven.results) and (message := _message_in(driven.results[number])) is not None:
                 self.world.remember("assistant", message.content, message.artifact_refs)
 

@@ -144,13 +144,15 @@ class World:
         }
         return msgspec.convert(plain, StateSnapshot)
 
-    def remember(self, role: str, content: Any, refs: Sequence[ArtifactRef] = ()) -> None:
-        """Add a message to the history."""
+    def remember(
+        self, role: str, content: Any, refs: Sequence[ArtifactRef] = (), *, event_id: str | None = None
+    ) -> None:
+        """Add a message to the history. `event_id`: the event that it came with."""
         seq = len(self.history) + 1
         self.history.append(
             TranscriptItem(
                 transcript_id=f"t{seq}",
-                event_id=f"e{seq}",
+                event_id=event_id or f"e{seq}",
                 conversation_id="conversation",
                 thread_id=None,
                 role=role,

@@ -1,0 +1,202 @@
+"""One agent, written in each framework: what a run of it does for the people who talk to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from hostler.domain.agents import AgentSpec
+from hostler.domain.type_fit import convert
+from hostler.host.config import ConfigFile, PluginEntry
+from hostler_protocol.events import EventEnvelope
+from support.adapter_agents import (
+    FRAMEWORKS,
+    KEEPS_TOOL_MESSAGES,
+    agent_of,
+    answer_by_what_is_said,
+    as_event,
+    asked,
+    configuration,
+    model_entry,
+    prepared,
+    text_of,
+)
+from support.command_line import CommandLine, until
+from support.gates import Gate
+from support.model_server import ModelServer
+from support.stepping import CALLER, Ended, Stage, stage, within
+
+pytestmark = [
+    pytest.mark.timeout(600),  # frameworks are installed
+    pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux"),
+    pytest.mark.parametrize("framework", FRAMEWORKS),
+]
+SPOKEN = {"completed", "failed", "cancelled", "timeout"}
+
+
+class Suite:
+    """A host with the agent, and the model service it asks."""
+
+    def __init__(self, host: Stage, server: ModelServer) -> None:
+        self.host = host
+        self.server = server
+
+    async def start(self, text: str, conversation: str | None = "c1") -> str:
+        envelope = msgspec.convert(as_event(text, conversation), EventEnvelope)
+        accepted = await self.host.host.orchestrator.accept(envelope, CALLER)
+        assert accepted.run is not None, accepted
+        return accepted.run.run_id
+
+    async def say(self, text: str, conversation: str | None = "c1") -> Ended:
+        ended = await self.host.ended(await self.start(text, conversation))
+        assert ended.record.status == "completed", (ended.last, ended.journal[-3:])
+        return ended
+
+
+@contextlib.asynccontextmanager
+async def suite(framework: str, tmp_path: Path) -> AsyncIterator[Suite]:
+    plugin = await prepared(framework, tmp_path, tmp_path / "data")
+    async with within(500), ModelServer(api_key="k") as server, stage(tmp_path / "data", agent=False) as host:
+        entries: list[Any] = [PluginEntry(path=str(plugin))]
+        agents = [convert(agent_of(), AgentSpec, "suite")]
+        config = ConfigFile(plugins=entries, models=[model_entry(server)], agents=agents)
+        await host.host.apply(config, actor="test")
+        yield Suite(host, server)
+
+
+async def test_it_streams_calls_a_host_tool_and_remembers(framework: str, tmp_path: Path) -> None:
+    async with suite(framework, tmp_path) as at:
+        answer_by_what_is_said(at.server)
+        first = await at.say("price")
+        assert first.said == ["Result: lamp: 12 euros"]
+        deltas = [r["data"]["chunk"]["content"] for r in first.results if r["type"] == "message.delta"]
+        assert "".join(deltas) == first.said[0]
+        assert len(deltas) >= 2
+        called = [e["data"] for e in first.entries("call") if e["type"] == "tool.call"]
+        assert [call["params"]["parameters"] for call in called if "params" in call] in (
+            [],
+            [{"thing": "lamp"}],
+        )
+        assert first.types.count("tool.call.started") == first.types.count("tool.call.completed") == 1
+        second = await at.say("hello")
+        tools = ["assistant", "tool"] if framework in KEEPS_TOOL_MESSAGES else []
+        assert second.said == [" ".join(["I saw", "user", *tools, "assistant", "user"])]
+        elsewhere = await at.say("hello", conversation="c2")
+        assert elsewhere.said == ["I saw user"]
+        alone = await at.say("hello", conversation=None)
+        assert alone.said == ["I saw user"]
+
+
+async def test_after_a_failed_turn_it_still_knows_what_was_said(framework: str, tmp_path: Path) -> None:
+    async with suite(framework, tmp_path) as at:
+        answer_by_what_is_said(at.server)
+        await at.say("hello")
+        at.server.fail(400, "this model is not in the mood")
+        failed = await at.host.ended(await at.start("are you there?"))
+        assert failed.record.status == "failed"
+        assert "not in the mood" in failed.last["error"]
+        assert (await at.say("hello")).said == ["I saw user assistant user user"]
+        texts = [text_of(one) for one in at.server.requests[-1].json["messages"] if one["role"] == "user"]
+        assert texts == ["hello", "are you there?", "hello"]
+
+
+async def test_a_message_that_arrives_meanwhile_is_read_after_the_tools(
+    framework: str, tmp_path: Path
+) -> None:
+    async with suite(framework, tmp_path) as at:
+        gate = Gate()
+        answer_by_what_is_said(at.server, first=gate)
+        run_id = await at.start("price")
+        await at.server.asked(1)
+        steer = msgspec.convert(as_event("and in dollars?"), EventEnvelope)
+        assert (await at.host.host.orchestrator.accept(steer, CALLER)).outcome == "steered"
+        gate.open()
+        ended = await at.host.ended(run_id)
+        assert ended.said == ["Result: lamp: 12 euros (and in dollars?)"], ended.last
+        assert asked(at.server)[1] == ["user", "assistant", "tool", "user"]
+        after = await at.say("hello")
+        texts = [text_of(one) for one in at.server.requests[-1].json["messages"] if one["role"] == "user"]
+        assert texts == ["price", "and in dollars?", "hello"], after.said
+
+
+async def test_a_cancelled_run_gives_its_model_up(framework: str, tmp_path: Path) -> None:
+    async with suite(framework, tmp_path) as at:
+        gate = Gate()
+        answer_by_what_is_said(at.server, middle=gate)
+        run_id = await at.start("hello")
+        await at.host.seen(run_id, "message.delta")
+        await at.host.cancel(run_id)
+        ended = await at.host.ended(run_id)
+        assert (ended.record.status, ended.said) == ("cancelled", [])
+        await at.server.disconnected(1)
+        gate.open()
+        assert (await at.say("hello")).said == ["I saw user user"]  # its process is well
+
+
+def test_a_killed_host_goes_on_without_a_second_payment_and_replays(framework: str, tmp_path: Path) -> None:
+    hostler = CommandLine(tmp_path / "data", tmp_path / "work")
+    hostler.cwd.mkdir()
+    plugin = asyncio.run(prepared(framework, tmp_path, hostler.data))
+    gate = Gate()
+    with ModelServer(api_key="k") as server:
+        answer_by_what_is_said(server, middle=gate)
+        (hostler.cwd / "hostler.yaml").write_text(configuration(plugin, server))
+        with hostler.serving("--config", "hostler.yaml") as host, host.client() as http:
+            first = http.post("/v1/events", json=as_event("price")).json()["run"]["run_id"]
+            server.wait_asked(2)  # the first answer is given, the second has begun
+            host.stop(signal.SIGKILL)
+        gate.open()
+        with hostler.serving("--config", "hostler.yaml") as host, host.client() as http:
+            record = _ended(http, first)
+            assert (record["status"], record["attempt"]) == ("completed", 2), record
+            assert record["output"]["text"] == "Result: lamp: 12 euros"
+            assert [len(roles) for roles in asked(server)] == [1, 3, 3]  # the first only once
+            second = http.post("/v1/events", json=as_event("pay")).json()["run"]["run_id"]
+            until(lambda: _pauses(http), "nobody is asked")
+            before = len(server.requests)
+            host.stop(signal.SIGKILL)
+        with hostler.serving("--config", "hostler.yaml") as host, host.client() as http:
+            _approve(http)
+            record = _ended(http, second)
+            assert record["status"] == "completed", (record, host.log[-2000:])
+            assert record["output"]["text"] == "Result: paid 3"
+            assert len(server.requests) == before + 1  # the wish to pay is not paid for again
+            third = http.post("/v1/events", json=as_event("pay")).json()["run"]["run_id"]
+            until(lambda: _pauses(http), "nobody is asked")
+            _approve(http, "deny")
+            assert "a person refused this call" in _ended(http, third)["output"]["text"]
+    for run_id in (first, second, third):  # the service is gone
+        replayed = hostler("replay", run_id)
+        assert replayed.status == 0, replayed.out
+        assert "identical" in replayed.out
+
+
+def _ended(http: httpx.Client, run_id: str) -> dict[str, Any]:
+    until(lambda: http.get(f"/v1/runs/{run_id}").json()["status"] in SPOKEN, "the run did not end")
+    record: dict[str, Any] = http.get(f"/v1/runs/{run_id}").json()
+    return record
+
+
+def _pauses(http: httpx.Client) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = http.get("/v1/pauses", params={"status": "open"}).json()["items"]
+    return items
+
+
+def _approve(http: httpx.Client, action: str = "approve") -> None:
+    (pause,) = _pauses(http)
+    whole = http.get(f"/v1/pauses/{pause['id']}").json()
+    (call,) = whole["calls"]
+    assert "ay" in call["args"].get("title", str(call)), call
+    decided = {"call_id": call["call_id"], "type": "answer", "action": action, "values": {}}
+    body = {"revision": whole["revision"], "actions": [decided]}
+    answer = http.post(f"/v1/pauses/{pause['id']}/actions", json=body)
+    assert answer.status_code == 202, answer.text

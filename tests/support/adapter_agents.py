@@ -1,0 +1,142 @@
+"""The same agent in every framework, as a plugin with the adapter's own code, and the model service it asks.
+
+The frameworks are installed once, as pinned, into a folder of this machine's cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import hostler_adapters
+from hostler.domain.model_entries import ModelEntry
+from hostler.plugins.environment import Environments
+from hostler.plugins.limits import DEFAULT_START_LIMITS
+from hostler.plugins.supervisor import environments_folder
+from hostler_protocol.errors import PluginStartError
+from support.cached_installs import alone, missing
+from support.gates import Gate
+from support.model_answers import Answer, Recorded, wishes
+from support.model_server import ModelServer
+
+PLUGINS = Path(__file__).with_name("plugins") / "adapters"
+FRAMEWORKS = sorted(path.name for path in PLUGINS.iterdir() if (path / "hostler.yaml").exists())
+RUNNER = "plugin:test/suite/default"
+KEEPS_TOOL_MESSAGES = frozenset(FRAMEWORKS) - {"functions"}
+"""Frameworks whose sessions hold the calls of tools of earlier turns."""
+
+
+@functools.cache
+def environments_of(framework: str) -> Path | str:
+    """The folder of environments with the framework; a text says why there is none."""
+    requires = yaml.safe_load((PLUGINS / framework / "hostler.yaml").read_text())["requires"]
+    with alone("adapters", framework) as cache:
+        environments = Environments(cache / "environments", DEFAULT_START_LIMITS)
+        try:
+            asyncio.run(environments.python_for(requires, base=PLUGINS / framework))
+        except PluginStartError as error:
+            return f"{framework} cannot be installed: {error}"
+    return environments.folder
+
+
+async def prepared(framework: str, folder: Path, data: Path) -> Path:
+    """Return the folder of the plugin, and let a host over `data` use what is installed for it."""
+    found = await asyncio.to_thread(environments_of, framework)
+    if isinstance(found, str):
+        missing(found)
+    data.mkdir(mode=0o700, exist_ok=True)
+    target = environments_folder(data)
+    target.parent.mkdir(exist_ok=True, mode=0o700)
+    target.symlink_to(found)
+    ignored = shutil.ignore_patterns("__pycache__")
+    plugin = shutil.copytree(PLUGINS / framework, folder / "plugin", ignore=ignored)
+    shutil.copytree(Path(hostler_adapters.__file__).parent, plugin / "hostler_adapters", ignore=ignored)
+    shutil.copy(PLUGINS / "price.py", plugin)
+    return plugin
+
+
+def model_entry(server: ModelServer) -> ModelEntry:
+    """What the host knows of the service."""
+    return ModelEntry(id="main", base_url=server.base_url, model="main", api_key="k", max_retries=0)
+
+
+def agent_of(**fields: Any) -> dict[str, Any]:
+    """The agent, as stored."""
+    return {
+        "name": "suite",
+        "runner": RUNNER,
+        "config": {"model": {"primary": "main"}},
+        "resource_policy": {"allowed_tool_names": ["suite.*"], "allowed_model_ids": ["main"]},
+        **fields,
+    }
+
+
+def answer_by_what_is_said(server: ModelServer, **gates: Gate) -> None:
+    """Script the service. `first`: a gate before the wish for the tool; `middle`: one within each text.
+
+    "price" asks for the host's tool, "pay" for the agent's own; what follows a result repeats it; any other
+    message is answered with the roles of the conversation.
+    """
+
+    def answer(request: Recorded) -> Answer:
+        messages = request.json["messages"]
+        held = [gates["middle"]] if "middle" in gates else []
+        results = [text_of(one) for one in _after_last_answer(messages) if one["role"] == "tool"]
+        last = text_of(messages[-1])
+        if results:
+            steered = "" if messages[-1]["role"] == "tool" else f" ({last})"
+            return Answer(pieces=["Result: ", *held, f"{results[-1]}{steered}"])
+        if last == "price":
+            call = wishes(("call_price", "suite_price", {"thing": "lamp"}))
+            call.hold = gates.get("first")
+            return call
+        if last == "pay":
+            return wishes(("call_pay", "pay", {"amount": 3}))
+        roles = " ".join(one["role"] for one in messages if one["role"] != "system")
+        return Answer(pieces=["I saw ", *held, roles])
+
+    server.always(answer)
+
+
+def _after_last_answer(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages after the last text of the assistant."""
+    said = [n for n, one in enumerate(messages) if one["role"] == "assistant" and not one.get("tool_calls")]
+    return messages[said[-1] + 1 :] if said else messages
+
+
+def text_of(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content)
+
+
+def asked(server: ModelServer) -> list[list[str]]:
+    """The roles of each request, without instructions."""
+    return [
+        [one["role"] for one in request.json["messages"] if one["role"] != "system"]
+        for request in server.requests
+    ]
+
+
+def as_event(text: str, conversation: str | None = "c1") -> dict[str, Any]:
+    """A message for the agent."""
+    event = {
+        "event_type": "message.received",
+        "agent": "suite",
+        "input": {"text": text},
+        "actor": {"actor_type": "user", "actor_id": "ada"},
+    }
+    return event if conversation is None else {**event, "conversation_id": conversation}
+
+
+def configuration(plugin: Path, server: ModelServer) -> str:
+    """The host's configuration file."""
+    entry = {"id": "main", "base_url": server.base_url, "model": "main", "api_key": "k", "max_retries": 0}
+    return json.dumps({"plugins": [{"path": str(plugin)}], "models": [entry], "agents": [agent_of()]})
