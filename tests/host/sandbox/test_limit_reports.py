@@ -18,31 +18,41 @@ def found(versions: dict[Controller, int], why: str = "") -> FoundGroups:
 
 
 ALL = found({"memory": 2, "pids": 2, "cpu": 1})
+IN_GROUPS = {"memory", "processes", "processor time", "open files"}
 SOME = found({"pids": 2}, "no controller for memory, cpu")
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "groups", "own_user", "exact"),
+    ("mechanism", "groups", "own_user", "exact", "no_quota"),
     [
-        ("bubblewrap", ALL, True, {"memory", "processes", "processor time", "temporary files", "open files"}),
-        ("landlock", ALL, True, {"memory", "processes", "processor time", "open files"}),
-        ("bubblewrap", SOME, False, {"processes", "temporary files", "open files"}),
-        ("bubblewrap", NO_GROUPS, False, {"processes", "temporary files", "open files"}),
-        ("landlock", NO_GROUPS, True, {"processes", "open files"}),
-        ("landlock", NO_GROUPS, False, {"open files"}),
+        ("bubblewrap", ALL, True, IN_GROUPS | {"temporary files"}, "no file system has them"),
+        ("bubblewrap", ALL, True, IN_GROUPS | {"temporary files", "disk"}, None),
+        ("landlock", ALL, True, IN_GROUPS, "no file system has them"),
+        ("landlock", ALL, True, IN_GROUPS | {"disk"}, None),
+        ("landlock", NO_GROUPS, False, {"open files"}, None),
+        ("bubblewrap", SOME, False, {"processes", "temporary files", "open files"}, "it has none"),
+        ("bubblewrap", NO_GROUPS, False, {"processes", "temporary files", "open files"}, "it has none"),
+        ("landlock", NO_GROUPS, True, {"processes", "open files"}, "it has none"),
+        ("landlock", NO_GROUPS, False, {"open files"}, "it has none"),
     ],
 )
 def test_which_limits_are_exact(
-    mechanism: Mechanism, groups: FoundGroups, own_user: bool, exact: set[str]
+    mechanism: Mechanism, groups: FoundGroups, own_user: bool, exact: set[str], no_quota: str | None
 ) -> None:
     capabilities = SandboxCapabilities(
         (mechanism,), groups=groups, maps_users=own_user, changes_user=own_user
     )
-    reports = {report.limit: report for report in limit_reports(capabilities, mechanism)}
+    reports = {report.limit: report for report in limit_reports(capabilities, mechanism, no_quota)}
     assert {name for name, report in reports.items() if report.is_exact} == exact
     for name in exact & {"memory", "processes"} if groups is ALL else ():
         assert "control groups (version 2)" in reports[name].text
     if "memory" not in exact:
         assert reports["memory"].text.startswith("by looks: ")
         assert "Delegate=yes" in reports["control groups"].text
-    assert reports["disk"].text.startswith("by looks: ")
+    if "disk" in exact:
+        assert reports["disk"].text.startswith("exact (project quota)")
+    else:
+        assert reports["disk"].text.startswith("by looks: ")
+        assert reports["disk"].text.endswith(
+            (no_quota or "") if own_user else "only a host that is root sets them"
+        )

@@ -78,7 +78,7 @@ async def _examine(location: StorageLocation, port: int, url: str | None, key: s
     from hostler.host.lock import read_holder
 
     findings = [_python(), _sqlite(), _uv(), *_directory(location.data_dir)]
-    findings += await _sandbox()
+    findings += await _sandbox(location.data_dir)
     findings += [found async for found in _plugin_start()]
     findings += [found async for found in _check_database(location)]
     if url is not None:
@@ -158,10 +158,11 @@ def _disk(folder: Path) -> Finding:
     return Finding("disk", "ok", text)
 
 
-async def _sandbox() -> list[Finding]:
+async def _sandbox(data_dir: Path) -> list[Finding]:
     """Report what each sandbox mechanism enforces here for this user. The host uses the first that works."""
     from hostler.sandbox.limit_reports import limit_reports
     from hostler.sandbox.probe import check_mechanisms, find_capabilities
+    from hostler.sandbox.project_quotas import problem_at
 
     ground = await find_capabilities()
     held = await check_mechanisms(ground)
@@ -175,7 +176,7 @@ async def _sandbox() -> list[Finding]:
     ]
     if best is None:
         return [*findings, Finding("sandbox", "wrong", NO_SANDBOX)]
-    for report in limit_reports(ground, best):
+    for report in limit_reports(ground, best, await asyncio.to_thread(problem_at, data_dir)):
         verdict: Verdict = "ok" if report.is_exact else "note"
         findings.append(Finding(f"limit: {report.limit}", verdict, report.text))
     if weakness := ground.weakness(best):

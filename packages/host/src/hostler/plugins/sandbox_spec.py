@@ -13,6 +13,7 @@ from hostler.domain.endpoints import ANY, parse_host_port
 from hostler.plugins.environment import OWN_PACKAGES, package_folder
 from hostler.plugins.source import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, argv_of
 from hostler.sandbox.port import SandboxLimits, SandboxSpec
+from hostler.sandbox.project_quotas import release
 from hostler.sandbox.usage import MAX_DEPTH
 from hostler.sandbox.visible_files import certificate_variables, python_paths
 from hostler.tools.workspaces.tree_removal import FolderUsage, measure_tree, remove_tree, try_remove_tree
@@ -41,6 +42,7 @@ def workspace_of(folder: Path, plugin_key: str, limits: SandboxLimits) -> Path:
         held = measure_tree(workspace, FolderUsage(limits.disk_bytes, limits.files), MAX_DEPTH)
         if not held.whole:
             _log.warning("plugin %s: its workspace holds more than it may, and is emptied", plugin_key)
+            release(workspace)
             remove_tree(workspace)
     workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.utime(workspace)  # time of the last use, for the clean-up
@@ -62,6 +64,7 @@ def spec_of(source: Folder, launch: Launch, python: str, workspace: Path, data_d
         network=allowed_network(source, launch),
         loopback=True,
         unix_sockets=True,
+        own_folders=True,
         limits=source.limits,
     )
 
@@ -141,6 +144,7 @@ def sweep_workspaces(folder: Path, known: Collection[str], now: float | None = N
         key = f"{workspace.parent.name}/{workspace.name}"
         if key not in known and workspace.lstat().st_mtime < oldest:
             _log.info("removing the workspace of plugin %s, unused for long", key)
+            release(workspace)
             if try_remove_tree(workspace):
                 removed.append(workspace)
     return removed

@@ -107,6 +107,7 @@ class McpProcesses:
             network=entry.network,
             # other programs may listen on sockets in the folders that an entry names
             unix_sockets=not (entry.read or entry.write or entry.cwd),
+            own_folders=not entry.write,
             limits=SandboxLimits(
                 memory_bytes=entry.memory_mib * MIB,
                 processes=entry.processes,

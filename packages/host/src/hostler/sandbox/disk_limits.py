@@ -14,6 +14,7 @@ from typing import Any
 
 from hostler.sandbox.deleted_files import DeletedFiles
 from hostler.sandbox.folders import PinnedFolder, open_pinned
+from hostler.sandbox.quota_calls import Usage, usage_of
 from hostler.sandbox.usage import MAX_DEPTH, OpenFolder, format_mib, measure_folders
 
 MAX_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS = 0.2, 0.005
@@ -31,6 +32,9 @@ MAX_QUEUED, QUEUED_SECONDS = 64, 2.0
 """Descriptors that may wait in sockets for longer than this. No process has them, so a file that has no name
 either could not be counted."""
 
+USED_UP_BYTES = 16 * 1024
+"""Less room than this is none: one block that is written may take further ones, for lists of blocks."""
+
 Pids = Callable[[], Sequence[int]]
 
 
@@ -39,8 +43,9 @@ class DiskLimits:
 
     `watch` comes from launch_spec.py; `on_full` is called with each file that has reached the maximum size,
     `pids` returns the processes, which may keep files that have no name, and `in_flight` the sockets that
-    were sent through others. The folders are opened before anything runs in the sandbox, so that nothing in
-    it can lead a measurement elsewhere.
+    were sent through others. `on_quota` is called with the name of a limit and a sentence when a project
+    quota has been used up: the file system enforces it, and counts files without a name as well. The folders
+    are opened before anything runs in the sandbox, so that nothing in it can lead a measurement elsewhere.
     """
 
     def __init__(
@@ -49,14 +54,19 @@ class DiskLimits:
         on_full: Callable[[str], None],
         pids: Pids,
         in_flight: Callable[[Sequence[int]], frozenset[int]],
+        on_quota: Callable[[str, str], None] = lambda _limit, _text: None,
     ) -> None:
         self._on_full = on_full
         self._pids = pids
         self._in_flight = in_flight
         self._deleted: DeletedFiles
         self._removed_at = 0.0
-        self._hides = True
-        """There may be files without a name."""
+        self._quota: tuple[int, str] | None = watch["quota"]
+        self._used_up: frozenset[str] = frozenset()
+        """The limits of the quota that were reached at the last look."""
+        self._on_quota = on_quota
+        self._hides = self._quota is None
+        """There may be files without a name, which nothing else counts."""
         self._flying: frozenset[int] = frozenset()
         self._queued_since: float | None = None
         self._pinned = [PinnedFolder(*one) for one in watch["folders"]]
@@ -90,11 +100,13 @@ class DiskLimits:
 
     def note_removal(self) -> None:
         """Look for files without a name from now on: one may be about to lose its name."""
-        self._hides, self._removed_at = True, time.monotonic()
+        self._hides, self._removed_at = self._quota is None, time.monotonic()
 
     def before_growth(self) -> tuple[str, str] | None:
         """Measure if a file that is about to be created or changed could exceed a limit. Returns the same as
         `check`."""
+        if self._quota is not None:
+            return None
         self._files_begun += 1
         now = time.monotonic()
         written = min(self._files_begun * self._file_bytes, (now - self._measured_at) * WRITTEN_PER_SECOND)
@@ -105,6 +117,7 @@ class DiskLimits:
     def check(self) -> tuple[str, str] | None:
         """Measure now. Return the name of the exceeded limit and a sentence about it, or None."""
         began = time.thread_time()
+        self.check_quota()
         most = (self._max_bytes, self._max_files, self._file_bytes)
         size, count = measure_folders(self._folders, *most, self._on_full)
         if self._hides:
@@ -129,6 +142,21 @@ class DiskLimits:
             )
         return None
 
+    def check_quota(self) -> None:
+        """Report a project quota that has been used up since the last look; nothing without one."""
+        if self._quota is None or not self._folders:
+            return
+        project, device = self._quota
+        try:
+            usage = usage_of(self._folders[0].fd, device, project)
+        except OSError:  # quotas have been turned off: what remains is the look
+            self._quota, self._hides = None, True
+            return
+        reached = quota_limits(usage)
+        for limit in reached.keys() - self._used_up:
+            self._on_quota(limit, reached[limit])
+        self._used_up = frozenset(reached)
+
     def _measure_hidden(self) -> tuple[int, int]:
         """Return the bytes and the number of files without a name."""
         began = time.monotonic()
@@ -145,3 +173,19 @@ class DiskLimits:
         found = number or self._deleted.queued or flying or self._deleted.unreadable
         self._hides = bool(found) or began - self._removed_at < REMOVAL_SECONDS
         return size, number
+
+
+def quota_limits(usage: Usage) -> dict[str, str]:
+    """Return the limits of a project quota that have been reached, each with a sentence about it."""
+    reached = {}
+    if usage.most_bytes and usage.size > usage.most_bytes - USED_UP_BYTES:
+        held, most = format_mib(usage.size), format_mib(usage.most_bytes)
+        reached["disk"] = (
+            f"its folders are full: {held} of {most}, and no more can be written (project quota)"
+        )
+    if usage.most_files and usage.files >= usage.most_files:
+        reached["files"] = (
+            f"its folders are full: {usage.files:,} of {usage.most_files:,} files and folders, and no more "
+            "can be made (project quota)"
+        )
+    return reached

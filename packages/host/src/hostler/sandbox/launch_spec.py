@@ -16,6 +16,7 @@ from hostler.sandbox.folders import PinnedFolder
 from hostler.sandbox.own_settings import own_settings, user_variables
 from hostler.sandbox.port import KIB, MIB, Mechanism, SandboxLimits, SandboxSpec
 from hostler.sandbox.process import Command
+from hostler.sandbox.project_quotas import Quota
 from hostler.sandbox.syscall_filter import FilterOptions, filter_program, machine, traced_calls
 from hostler.sandbox.visible_files import (
     DEVICES,
@@ -79,11 +80,12 @@ def command_for(
     folders: Sequence[PinnedFolder],
     *,
     group: SandboxGroup | None = None,
+    quota: Quota | None = None,
 ) -> Command:
     """Return the command for the shim.
 
     `uid` is the user of the sandbox, None for the host's own; `folders` are the prepared writable folders,
-    `group` its control groups.
+    `group` its control groups, `quota` the project of the folders.
     """
     group = SandboxGroup() if group is None else group
     counts = "memory" not in group.events
@@ -94,6 +96,7 @@ def command_for(
     launch = cast("dict[str, Any]", command.sandbox)
     launch["groups"], launch["nice"] = group.launch(), 0 if group.around else NICE
     launch["watch"]["folders"] = [tuple(one) for one in folders]
+    launch["watch"]["quota"] = quota
     launch["confine"]["folders"] = [(one.device, one.inode) for one in folders]
     launch["confine"]["writable"] = [one.named for one in folders]
     if launch["confine"]["landlock"] is not None:

@@ -16,8 +16,13 @@ class LimitReport(NamedTuple):
     text: str
 
 
-def limit_reports(capabilities: SandboxCapabilities, mechanism: Mechanism) -> list[LimitReport]:
-    """Return the reports for sandboxes of this mechanism."""
+def limit_reports(
+    capabilities: SandboxCapabilities, mechanism: Mechanism, no_quota: str | None
+) -> list[LimitReport]:
+    """Return the reports for sandboxes of this mechanism.
+
+    `no_quota`: why folders of the data directory get no project quota; None if they do.
+    """
     groups = capabilities.groups
     namespaces = mechanism == "bubblewrap"
     memory, pids, cpu = (groups.version(name) for name in ("memory", "pids", "cpu"))
@@ -37,7 +42,7 @@ def limit_reports(capabilities: SandboxCapabilities, mechanism: Mechanism) -> li
             "by a lower priority alone (nice), which many processes outweigh; `cpus` limits the number of "
             "processors",
         ),
-        LimitReport("disk", False, f"by looks: {_LOOKS_AT_DISK}"),
+        _disk(no_quota if own_user else "only a host that is root sets them"),
         LimitReport(
             "temporary files", True, "exact, by the size of the file system in memory, which counts as memory"
         )
@@ -62,6 +67,13 @@ _ADVICE = (
     "for exact limits run the host as a service with `Delegate=yes`, with `systemd-run --user --scope -p "
     "Delegate=yes`, or as root"
 )
+
+
+def _disk(no_quota: str | None) -> LimitReport:
+    if no_quota is None:
+        text = "exact (project quota), but for MCP servers whose entries name folders to write: by looks"
+        return LimitReport("disk", True, text)
+    return LimitReport("disk", False, f"by looks: {_LOOKS_AT_DISK}; no project quota: {no_quota}")
 
 
 def _unseen_sockets(mechanism: Mechanism) -> str:

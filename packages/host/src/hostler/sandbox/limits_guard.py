@@ -74,7 +74,8 @@ class LimitsGuard:
         self._next_check = 0.0
         self._memory = MemoryLooks()
         self._unreadable: frozenset[int] = frozenset()
-        self._disk = DiskLimits(self.watch, self._on_file_limit, self._pids, self._memory.sockets.in_flight)
+        in_flight = self._memory.sockets.in_flight
+        self._disk = DiskLimits(self.watch, self._on_file_limit, self._pids, in_flight, self._on_quota)
         self._traces = bool(spec["audit"]["calls"])
         if spec["mode"] is None and not self.groups.limits("memory"):
             with suppress(OSError):  # its sockets are in this network
@@ -278,6 +279,7 @@ class LimitsGuard:
 
     def finish(self) -> None:
         """Report what is still queued; nothing runs any more."""
+        self._disk.check_quota()  # of a command that was shorter than the time between two looks
         self._audit.finish(FINISH_SECONDS)
         self._audit.supplied.close()
 
@@ -334,6 +336,9 @@ class LimitsGuard:
     def _on_file_limit(self, path: str) -> None:
         most = format_mib(self.watch["file_bytes"])
         self._report("refused", "large file", f"the file {shown(path)} has {most}; no file may have more")
+
+    def _on_quota(self, limit: str, text: str) -> None:
+        self._report("refused", limit, text)
 
     def _before_growth(self) -> None:
         self._stop_at(self._disk.before_growth())

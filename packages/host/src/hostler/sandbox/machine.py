@@ -21,6 +21,7 @@ from hostler.sandbox.folders import PinnedFolder, pin
 from hostler.sandbox.launch_spec import TMP_NAME, check_possible, command_for
 from hostler.sandbox.port import CommandResult, LimitName, Mechanism, SandboxSpec, Violation
 from hostler.sandbox.process import ChildProcess, Command
+from hostler.sandbox.project_quotas import NoQuotaError, Quota, limit_folders
 from hostler.sandbox.proxy import Proxy
 from hostler.sandbox.read_pipe import connect_read_pipe
 from hostler.sandbox.usage import OpenFolder, Walk
@@ -72,7 +73,10 @@ class MachineSandbox:
             folders = await asyncio.to_thread(_prepare_folders, spec, uid, own_tmp=own_tmp)
         except OSError as error:
             raise UnavailableError(f"{spec.name}: its folders cannot be made ready: {error}") from error
-        return command_for(spec, self._mechanism, self.capabilities, uid, folders, group=group)
+        quota = None
+        if uid is not None and spec.own_folders and folders:
+            quota = await asyncio.to_thread(_limit_folders, spec, uid, folders)
+        return command_for(spec, self._mechanism, self.capabilities, uid, folders, group=group, quota=quota)
 
     @contextlib.asynccontextmanager
     async def _group(self, spec: SandboxSpec, process: ChildProcess) -> AsyncIterator[SandboxGroup | None]:
@@ -170,6 +174,17 @@ def _prepare_folders(spec: SandboxSpec, uid: int | None, *, own_tmp: bool) -> li
             os.close(fd)
         prepared.append(pinned)
     return prepared
+
+
+def _limit_folders(spec: SandboxSpec, uid: int, folders: list[PinnedFolder]) -> Quota | None:
+    """Give the folders a project quota, where it can be had; else the shim looks at them."""
+    try:
+        return limit_folders(folders, uid, spec.limits.disk_bytes, spec.limits.files)
+    except NoQuotaError as error:
+        _log.debug("%s: no project quota: %s", spec.name, error)  # `hostler doctor` says so
+    except OSError as error:
+        _log.warning("%s: no project quota: %s; its folders are looked at instead", spec.name, error)
+    return None
 
 
 def _make_tmp(folder: int) -> None:

@@ -77,6 +77,9 @@ class SandboxSpec:
     unix_sockets: bool = False
     """It may use Unix sockets if it has a network namespace. False where it sees folders that other programs
     use: no namespace keeps it from connecting to a socket in one of these."""
+    own_folders: bool = False
+    """The writable folders are the host's and no other sandbox name uses them: where their file system has
+    project quotas, one limits what they hold together (project_quotas.py)."""
     limits: SandboxLimits = field(default_factory=SandboxLimits)
 
 

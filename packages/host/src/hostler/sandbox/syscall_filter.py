@@ -14,6 +14,7 @@ from functools import cache
 
 from hostler.sandbox.allowed_syscalls import ALLOWED
 from hostler.sandbox.bpf import ALLOW, ENOSYS, EPERM, NOTIFY, Case, Check, Rule, assemble, refuse
+from hostler.sandbox.quota_calls import SET_ATTRIBUTES, SET_FLAGS
 from hostler.sandbox.syscalls import MACHINES, number
 from hostler.sandbox.traced_syscalls import CONNECT, MEMORY_CALLS, PATH_CALLS
 
@@ -156,7 +157,10 @@ def _usual_rules(options: FilterOptions, processor: str, refused: int) -> list[R
     unshared = (Case((Check(2, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE),), refuse(EINVAL)),)
     rules.append(_rule("close_range", processor, ALLOW, unshared))
     codes = (TIOCSTI, TIOCLINUX, *(() if options.signals_scoped else (FIOSETOWN, SIOCSPGRP)))
-    rules.append(_rule("ioctl", processor, ALLOW, tuple(Case((Check(1, code),), refused) for code in codes)))
+    requests = [Case((Check(1, code),), refused) for code in codes]
+    # as on a file system without them: an owner could take a file out of its project, and so out of a quota
+    requests += [Case((Check(1, code),), refuse(EOPNOTSUPP)) for code in (SET_ATTRIBUTES, *SET_FLAGS)]
+    rules.append(_rule("ioctl", processor, ALLOW, tuple(requests)))
     # 0: the default personality; all ones: a query
     usual = tuple(Case((Check(0, value),), ALLOW) for value in (0, 0xFFFFFFFF))
     rules.append(_rule("personality", processor, refused, usual))

@@ -23,7 +23,7 @@ async def describe_result(
     artifacts: RunArtifacts | None,
 ) -> dict[str, Any]:
     """Return the result of a command; `used` is the folder's usage now, of at most `most`."""
-    reached = outcome.limit_reached or _over(most, used)
+    reached = outcome.limit_reached or _over(most, used) or _used_up(outcome)
     result: dict[str, Any] = {"exit_code": outcome.status.code, "seconds": round(outcome.seconds, 3)}
     if reached is not None:
         result |= {
@@ -62,6 +62,12 @@ def _over(most: FolderUsage, used: FolderUsage) -> LimitName | None:
     if used.size_bytes > most.size_bytes:
         return "disk"
     return "files" if used.files > most.files else None
+
+
+def _used_up(outcome: CommandResult) -> LimitName | None:
+    """Return the limit of a project quota that the command has used up: its writes failed, and it went on."""
+    refused = {violation.subject for violation in outcome.violations if violation.kind == "refused"}
+    return "disk" if "disk" in refused else "files" if "files" in refused else None
 
 
 def _sentence(

@@ -195,6 +195,7 @@ class ExecTools:
             writable=[folder.path],
             network=entry.network,
             unix_sockets=True,
+            own_folders=True,
             limits=_limits(entry, arguments, most, held, free),
         )
 

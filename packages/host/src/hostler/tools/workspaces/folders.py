@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -24,6 +25,7 @@ from typing import TypeVar
 import msgspec
 
 from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
+from hostler.sandbox.project_quotas import release
 from hostler.tools.workspaces.tree import WorkTree
 from hostler.tools.workspaces.tree_removal import FolderUsage, remove_tree, try_remove_tree
 from hostler_protocol.errors import PayloadTooLargeError, StorageError
@@ -31,6 +33,7 @@ from hostler_protocol.ids import new_id
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 THREADS = 4
 """Disk operations at once; others wait for a thread."""
 UNFINISHED_SECONDS = 3600
@@ -249,6 +252,7 @@ class WorkingFolders:
         finally:
             os.close(lock)
         size = WorkTree(aside / "files", aside).measure().size_bytes
+        _release(aside)
         try_remove_tree(aside)
         return Swept(1, size)
 
@@ -257,6 +261,7 @@ class WorkingFolders:
         with contextlib.suppress(FileNotFoundError):
             for aside in list(self._aside.iterdir()):
                 with contextlib.suppress(OSError):
+                    _release(aside)
                     remove_tree(aside)
         before = time.time() - UNFINISHED_SECONDS
         for container in self._containers():
@@ -283,6 +288,13 @@ class WorkingFolders:
 
     def _container(self, key: str) -> Path:
         return self._root / key[:2] / key
+
+
+def _release(container: Path) -> None:
+    try:
+        release(container / "files")
+    except OSError as error:
+        _log.warning("%s: its quota cannot be removed: %s", container, error)
 
 
 def _names(folder: Path) -> list[str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hostler.sandbox.project_quotas import share_project
 from hostler.tools.workspaces.paths import parts_of
 from hostler.tools.workspaces.tree_removal import (
     FOLDER,
@@ -196,10 +197,11 @@ class WorkTree:
         return stat.S_IMODE(found.st_mode) & 0o777
 
     def _give(self, temporary: Path) -> None:
-        """If the host is root, give the file to the user of the folder."""
+        """If the host is root, give the file to the user and to the project of the folder."""
         if os.geteuid() == 0:
             owner = self.root.stat(follow_symlinks=False)
             os.chown(temporary, owner.st_uid, owner.st_gid, follow_symlinks=False)
+            share_project(temporary, self.root)
 
     def _give_new_folder(self, at: int, part: str) -> None:
         if os.geteuid() == 0:
