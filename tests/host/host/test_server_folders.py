@@ -11,7 +11,11 @@ import pytest
 import hostler
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_entries import FetchEntry, ToolEntry
+from hostler.domain.type_fit import convert
+from hostler.host.config import ConfigFile, Settings
+from hostler.host.host import Host
 from hostler.host.server_folders import misused_folders
+from hostler_protocol.errors import InvalidArgumentError
 from support.http_host import serving
 
 pytestmark = pytest.mark.gate("mcp-folders")
@@ -83,6 +87,22 @@ def test_a_folder_of_files_may_be_written(tmp_path: Path) -> None:
         assert told("write", path) is None
 
 
+@pytest.mark.parametrize(
+    "path", ["/srv/conf", "/srv/conf/hostler.yaml", "/srv/skills", "/srv/skills/refunds", "/srv/all"]
+)
+def test_what_the_host_and_its_agents_go_by_is_not_written(path: str) -> None:
+    followed = [
+        ("the host's configuration file", Path("/srv/conf/hostler.yaml")),
+        ("a folder of skills", Path("/srv/skills")),
+        ("a folder of skills", Path("/srv/all/skills")),
+    ]
+    ((_, mistake),) = misused_folders([server(write=[path])], {}, None, followed)
+    assert mistake.place == "mcp.write[0]"
+    assert "go by" in mistake.text
+    assert list(misused_folders([server(read=[path], cwd=path)], {}, None, followed)) == []
+    assert list(misused_folders([server(write=["/srv/conf2", "/srv/skills2"])], {}, None, followed)) == []
+
+
 def test_links_are_seen_through(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/proc")
     assert "is the system's" in (told("read", str(tmp_path / "link")) or "")
@@ -126,3 +146,36 @@ async def test_they_are_refused_when_configured_and_not_served_when_stored(tmp_p
         assert "the code of the plugin acme/echo" in added.text
         servers = (await served.client.get("/v1/mcp-servers")).json()["items"]
         assert [one["name"] for one in servers] == ["other"]
+
+
+@pytest.mark.parametrize("which", ["skills first", "server first", "at once"])
+async def test_folders_of_skills_are_not_written(tmp_path: Path, which: str) -> None:
+    skill = tmp_path / "skills" / "refunds"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: refunds\ndescription: How to refund.\n---\nAsk first.\n")
+    tools = {"tools": [{"mcp": {"name": "s", "command": ["cat"], "write": [str(tmp_path / "skills")]}}]}
+    skills = {"skills": [str(tmp_path / "skills")]}
+    async with serving(tmp_path / "data", agent=False) as served:
+        if which == "at once":
+            refused = await served.client.post("/v1/config", json={**tools, **skills})
+        else:
+            first, second = (skills, tools) if which == "skills first" else (tools, skills)
+            assert (await served.client.post("/v1/config", json=first)).status_code == 200
+            refused = await served.client.post("/v1/config", json=second)
+        assert "a folder of skills" in refused.text
+        if which == "server first":  # the stored server is not served any more
+            assert refused.status_code == 200
+            assert (await served.client.get("/v1/mcp-servers")).json()["items"] == []
+        else:
+            assert refused.status_code == 400
+
+
+async def test_the_configuration_file_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    file = tmp_path / "conf" / "hostler.yaml"
+    file.write_text("agents: []\n")
+    tools = [{"mcp": {"name": "s", "command": ["cat"], "write": [str(file.parent)]}}]
+    settings = Settings(data_dir=tmp_path / "data", config=file)
+    async with Host.open(settings) as host:
+        with pytest.raises(InvalidArgumentError, match="the host's configuration file"):
+            await host.apply(convert({"tools": tools}, ConfigFile, "test"), actor="test")

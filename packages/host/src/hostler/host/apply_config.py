@@ -35,7 +35,6 @@ from hostler.host.master_key import MasterKey
 from hostler.host.plugin_entries import add_shipped_runner, folder_of, identify_stored, stored_by_name
 from hostler.host.secret_store import SecretStore
 from hostler.host.secret_users import secret_users
-from hostler.host.server_folders import find_misused
 from hostler.host.stored_config import NewConfig, StoredConfig, read_config, write_config
 from hostler.models.catalog import Build, Model, ModelCatalog, usable_catalog
 from hostler.pauses.encryption import LiveCipher, Locked, open_vault
@@ -103,6 +102,7 @@ class Configurator:
         on_secrets: Callable[[Collection[str]], None] = lambda _: None,
         providers: IdentityProviders | None = None,
         data_dir: Path | None = None,
+        config_file: Path | None = None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -132,6 +132,7 @@ class Configurator:
             self._secrets.own,
             partial(self.entry_sealing.opened, workspace_id),
             data_dir,
+            config_file,
         )
         self._plugins: frozenset[str] = frozenset()
         """The plugins that entries gave to the supervisor."""
@@ -356,7 +357,7 @@ class Configurator:
         ]
         unusable += [
             ConfigProblem(kind="tool", name=entry.key, problem=mistake.text, place=mistake.place)
-            for entry, mistake in await find_misused(config.tools, plugins, self.reviewer.data_dir)
+            for entry, mistake in await self.reviewer.misused(config, plugins)
         ]
         problems += unusable
         usable = {entry.key for entry in config.tools} - {problem.name for problem in unusable}

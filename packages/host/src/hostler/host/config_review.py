@@ -96,6 +96,8 @@ class Reviewer:
     opened: Callable[[ModelEntry], ModelEntry] | None = None
     """Returns a model with its key in the clear. SecretUnreadableError."""
     data_dir: Path | None = None
+    config_file: Path | None = None
+    """The file that the host reads at its start."""
 
     async def review(
         self,
@@ -152,11 +154,28 @@ class Reviewer:
         stored."""
         usable = {entry.key: at for at, entry in enumerate(config.tools) if entry_mistake(entry) is None}
         kept = [] if prune else [entry for entry in stored.config.tools if entry.key not in usable]
-        if not usable and not (kept and plugins):
+        if not usable and not (kept and (plugins or config.skills)):
             return []
         before = {} if prune else (await asyncio.to_thread(identify_stored, stored))[0]
-        found = await find_misused([*kept, *config.tools], {**before, **plugins}, self.data_dir)
+        together = msgspec.structs.replace(
+            config,
+            tools=[*kept, *config.tools],
+            skills=[*([] if prune else stored.config.skills), *config.skills],
+        )
+        found = await self.misused(together, {**before, **plugins})
         return [(usable.get(entry.key), entry.key, entry, mistake) for entry, mistake in found]
+
+    async def misused(
+        self, config: ConfigFile, plugins: Mapping[str, PluginEntry]
+    ) -> list[tuple[ToolEntry, Mistake]]:
+        """Return the servers of a configuration with folders that they must not have, and why."""
+        return await find_misused(
+            config.tools,
+            plugins,
+            self.data_dir,
+            skills=config.skills,
+            config_file=self.config_file,
+        )
 
     def _entry_mistakes(
         self, config: ConfigFile

@@ -147,6 +147,7 @@ class Installation:
             on_secrets=tools.mcp.renew,
             providers=self.providers,
             data_dir=settings.data_dir,
+            config_file=settings.config,
         )
         self.diagnosis = Diagnosis(
             workspace,

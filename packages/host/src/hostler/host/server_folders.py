@@ -18,28 +18,41 @@ OF_THE_KERNEL = ("dev", "proc", "sys")
 
 
 async def find_misused(
-    entries: Sequence[ToolEntry], plugins: Mapping[str, PluginEntry], data_dir: Path | None
+    entries: Sequence[ToolEntry],
+    plugins: Mapping[str, PluginEntry],
+    data_dir: Path | None,
+    *,
+    skills: Sequence[str] = (),
+    config_file: Path | None = None,
 ) -> list[tuple[ToolEntry, Mistake]]:
     """Return the servers with folders that they must not have, and why; from a thread if there are any.
 
-    `plugins`: the entries by identity. `data_dir`: the host's; None if it has none.
+    `plugins`: the entries by identity. `data_dir`: the host's; None if it has none. `skills`: the folders of
+    skills, `config_file`: the file that the host reads at its start, if there is one.
     """
     if not any(entry.mcp is not None and entry.mcp.command is not None for entry in entries):
         return []
     code = {f"the code of the plugin {key}": Path(entry.path) for key, entry in plugins.items()}
+    followed = [("a folder of skills", Path(path)) for path in skills]
+    if config_file is not None:
+        followed.append(("the host's configuration file", config_file))
 
     def look() -> list[tuple[ToolEntry, Mistake]]:
-        return [*misused_folders(entries, code, data_dir), *nested_folders(entries)]
+        return [*misused_folders(entries, code, data_dir, followed), *nested_folders(entries)]
 
     return await asyncio.to_thread(look)
 
 
 def misused_folders(
-    entries: Sequence[ToolEntry], code: Mapping[str, Path], data_dir: Path | None
+    entries: Sequence[ToolEntry],
+    code: Mapping[str, Path],
+    data_dir: Path | None,
+    followed: Sequence[tuple[str, Path]] = (),
 ) -> Iterator[tuple[ToolEntry, Mistake]]:
     """Yield each sandboxed server with such a folder, and the mistake. Reads links of the machine.
 
     `code`: what is executed outside of a server's sandbox, besides the host itself; by its description.
+    `followed`: what the host and agents go by.
     """
     executed = [*code.items(), ("the host's code", Path(__file__).parents[1])]
     executed += [("the host's Python", Path(prefix)) for prefix in {sys.prefix, sys.base_prefix}]
@@ -48,7 +61,7 @@ def misused_folders(
             for place, path in folders_of(entry):
                 why = _why_not_at_all(path, data_dir)
                 if why is None and place.startswith("mcp.write"):
-                    why = _why_not_to_write(path, executed)
+                    why = _why_not_to_write(path, executed, followed)
                 if why is not None:
                     yield entry, Mistake(place, why)
 
@@ -62,7 +75,9 @@ def _why_not_at_all(path: str, data_dir: Path | None) -> str | None:
     return None
 
 
-def _why_not_to_write(path: str, executed: Sequence[tuple[str, Path]]) -> str | None:
+def _why_not_to_write(
+    path: str, executed: Sequence[tuple[str, Path]], followed: Sequence[tuple[str, Path]]
+) -> str | None:
     for folder in spellings(path):
         if folder.parts[1] in SYSTEM_FOLDERS:
             return f"{path} is the system's: name a folder of your own files"
@@ -73,6 +88,12 @@ def _why_not_to_write(path: str, executed: Sequence[tuple[str, Path]]) -> str | 
                 return (
                     f"{path} holds {what} or is part of it ({own}), which is executed outside of the "
                     "server's sandbox: name another folder"
+                )
+        for what, own in followed:
+            if _overlap(folder, own):
+                return (
+                    f"{path} holds {what} or is part of it ({own}), which the host or its agents go by: name "
+                    "another folder"
                 )
     return None
 
