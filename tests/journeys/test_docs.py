@@ -104,6 +104,8 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/runners/n8n.md",
         "docs/runners/coze.md",
         "docs/runners/dashscope.md",
+        "docs/runners/langflow.md",
+        "docs/runners/tbox.md",
         "docs/adapters.md",
         "docs/bring-your-own-agent.md",
     ],

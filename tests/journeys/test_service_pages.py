@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from support.command_line import CommandLine, environment
-from support.services import coze, dashscope, dify, n8n
+from support.services import coze, dashscope, dify, langflow, n8n, tbox
 from support.services.server import Answer, ServiceServer
 from support.shell import run_line, shell_functions
 
@@ -23,6 +23,8 @@ FAKES: dict[str, tuple[type[Any], dict[str, str]]] = {
     "dify": (dify.FakeDify, {"DIFY_KEY": dify.KEY}),
     "n8n": (n8n.FakeN8n, {"N8N_KEY": n8n.PASSWORD}),
     "coze": (coze.FakeCoze, {"COZE_KEY": coze.KEY}),
+    "langflow": (langflow.FakeLangflow, {"LANGFLOW_KEY": langflow.KEY}),
+    "tbox": (tbox.FakeTbox, {"TBOX_KEY": tbox.KEY}),
     "dashscope": (dashscope.FakeDashScope, {"DASHSCOPE_KEY": dashscope.KEY}),
 }
 PAGES = sorted(path.stem for path in (ROOT / "docs" / "runners").glob("*.md"))

@@ -16,6 +16,7 @@ import pytest
 from hostler.domain.agents import AgentSpec
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, PluginEntry
+from hostler.host.config_file import parse_config
 from hostler_protocol.errors import InvalidArgumentError
 from support.http_host import Event, Served, iter_events, serving
 from support.services import dify
@@ -141,3 +142,37 @@ async def test_an_endpoint_of_an_entry_is_a_name_and_a_port() -> None:
     """`*` is for manifests: an operator says what it may reach."""
     with pytest.raises((ValueError, InvalidArgumentError), match="is not a place on a network"):
         PluginEntry(path="hostler/dify", network=["*"])
+
+
+async def test_a_shipped_runner_needs_no_entry_for_the_public_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent is all there is; what its manifest names may be reached, and nothing else."""
+    monkeypatch.setenv("DIFY_KEY", dify.KEY)
+    async with (
+        FakeDify() as fake,
+        asyncio.timeout(BOUND_SECONDS),
+        serving(tmp_path, agent=False) as served,
+    ):
+        config = {"base-url": fake.address, "api-key": "env:DIFY_KEY"}
+        spec = {"name": "fail", "runner": "plugin:hostler/dify/default", "config": config}
+        await served.host.apply(ConfigFile(agents=[convert(spec, AgentSpec, "fail")]), actor="test")
+        end = (await ask(served, "fail", "Hello"))[-1]
+        assert data_of(end)["code"] == "dify.unreachable"
+        assert (
+            f"127.0.0.1:{fake.port} is not among what it may reach (api.dify.ai:443)" in data_of(end)["error"]
+        )
+        listed = (await served.client.get("/v1/runners")).json()["items"]
+        assert "plugin:hostler/dify/default" in [runner["id"] for runner in listed]
+
+
+async def test_an_entry_names_a_shipped_runner_without_its_place(tmp_path: Path) -> None:
+    text = 'plugins: [{path: hostler/dify, network: ["a.example:443"]}, hostler/n8n]'
+    config = parse_config(text, name="hostler.yaml", base=tmp_path)
+    paths = [entry.path for entry in config.plugins if isinstance(entry, PluginEntry)]
+    assert [Path(path).resolve() for path in paths] == [FOLDER, FOLDER.with_name("n8n")]
+    (tmp_path / "hostler" / "dify").mkdir(parents=True)
+    config = parse_config(text, name="hostler.yaml", base=tmp_path)
+    (entry, _) = config.plugins
+    assert isinstance(entry, PluginEntry)
+    assert entry.path == str(tmp_path / "hostler" / "dify")  # a folder of one's own goes first

@@ -13,11 +13,15 @@ from hostler_dashscope.runner import DashScope
 from hostler_dashscope.stream import DashScopeStream
 from hostler_dify.runner import Dify
 from hostler_dify.stream import DifyStream
+from hostler_langflow.runner import Langflow
+from hostler_langflow.stream import LangflowAnswer
 from hostler_n8n.runner import N8n
 from hostler_n8n.stream import N8nAnswer
+from hostler_tbox.runner import Tbox
+from hostler_tbox.stream import TboxStream
 
 from hostler_sdk.services import Parser, ServiceRunner
-from support.services import coze, dashscope, dify, n8n
+from support.services import coze, dashscope, dify, langflow, n8n, tbox
 from support.services.server import sse
 
 
@@ -125,6 +129,40 @@ CASES = [
         )
         for kind in ("agent", "workflow")
     ],
+    Case(
+        name="langflow",
+        runner=Langflow,
+        fake=langflow.FakeLangflow,
+        parser=LangflowAnswer,
+        settings={"api-key": langflow.KEY, "flow-id": langflow.FLOW},
+        address="base-url",
+        error_event=langflow.error_event(),
+        unknown_event=langflow.event("novelty", text="no"),
+        required=("api-key", "flow-id"),
+        sent_session=lambda message: message["session_id"],
+        sent_text=lambda message: message["input_value"],
+        has_files=False,
+        has_stop=False,
+        has_usage=False,
+        is_events=False,
+    ),
+    Case(
+        name="tbox",
+        runner=Tbox,
+        fake=tbox.FakeTbox,
+        parser=TboxStream,
+        settings={"api-key": tbox.KEY, "app-id": tbox.APP},
+        address="base-url",
+        error_event=tbox.error_event(),
+        unknown_event=tbox.said("novelty", text="no"),
+        required=("api-key", "app-id"),
+        session=("conversation_id", "tbox-conversation-1"),
+        sent_session=lambda message: message.get("conversationId"),
+        sent_text=lambda message: message["query"],
+        sent_inputs=lambda message: message["clientProperties"],
+        has_stop=False,
+        has_usage=False,
+    ),
 ]
 
 __all__ = ["CASES", "Case"]

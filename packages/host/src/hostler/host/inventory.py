@@ -18,6 +18,7 @@ from hostler.domain.skills import skill_tool
 from hostler.domain.tool_entries import ToolEntry, tool_names
 from hostler.host.bundled import shipped_runner, shipped_runners
 from hostler.host.config import ConfigFile
+from hostler.host.plugin_entries import shipped_folder
 from hostler.host.secret_store import SecretStore
 from hostler.models.catalog import model_mistakes
 from hostler.plugins.discovery import Discovered
@@ -329,7 +330,7 @@ def _shipped(plugin_key: str) -> Folder:
     path = shipped_runner(plugin_key)
     if path is None:
         raise PluginError(f"{plugin_key} did not come with this installation")
-    return Folder(path)
+    return shipped_folder(path)
 
 
 def _is_needed(plugin_key: str, agents: Iterable[AgentSpec]) -> bool:

@@ -1,0 +1,1 @@
+"""Answers with a flow of Langflow."""
