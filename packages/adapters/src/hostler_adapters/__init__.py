@@ -3,7 +3,7 @@
     from hostler_adapters.langgraph import runner
     Support = runner(graph, name="support")
 
-The modules `functions`, `pydantic_ai`, `langgraph` and `openai_agents` each have a `runner`
+The modules `functions`, `pydantic_ai`, `langgraph`, `openai_agents` and `google_adk` each have a `runner`
 that returns a runner class. They share what this package offers: `ActiveRun`, the run as an adapter sees it,
 `runner_class`, which makes a runner of a function of it, and `current_run()` for code that is called by a
 framework.
