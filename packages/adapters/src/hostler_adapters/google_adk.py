@@ -25,7 +25,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.genai import types
 
 from hostler_adapters.active_run import ActiveRun, current_run
-from hostler_adapters.adk_requests import chat_messages, functions_of
+from hostler_adapters.adk_requests import chat_messages, functions_of, settings_of
 from hostler_adapters.conversation import Turn
 from hostler_adapters.host_tools import HostTool
 from hostler_adapters.runner_class import Settings, runner_class
@@ -212,6 +212,7 @@ class _DoorModel(BaseLlm):
             messages=chat_messages(llm_request),
             stream=True,
             **({"tools": functions} if functions else {}),
+            **settings_of(llm_request),
         )
         text = ""
         calls: dict[int, dict[str, Any]] = {}
