@@ -15,6 +15,7 @@ from hostler_adapters.conversation import MAX_IMAGE_BYTES
 from hostler_adapters.door import http_client
 from hostler_adapters.functions import FunctionTurn, runner
 from hostler_adapters.host_tools import MAX_TOOLS, function_names
+from hostler_adapters.runner_class import built_agent, check_agent
 from hostler_adapters.sessions import MAX_EVENTS, MAX_INLINE_BYTES, MAX_SESSION_BYTES, latest
 from hostler_sdk import Runner
 from hostler_sdk.errors import Denied
@@ -269,6 +270,35 @@ def test_a_blocking_client_works_in_a_thread_and_says_so_on_the_loop() -> None:
     assert (driven.text, driven.error) == ("in a thread", None)
 
 
+def test_a_client_in_a_thread_reads_whole_answers_and_errors() -> None:
+    async def blocking(turn: FunctionTurn) -> str:
+        import openai
+
+        client = openai.OpenAI(
+            api_key="k", base_url="http://model-door.invalid/v1", http_client=http_client(), max_retries=0
+        )
+
+        def ask(model: str) -> str:
+            messages: Any = [{"role": "user", "content": "x"}]
+            answer = client.chat.completions.create(model=model, messages=messages)
+            return answer.choices[0].message.content or ""
+
+        try:
+            return await asyncio.to_thread(ask, "another")
+        except openai.NotFoundError as error:
+            assert error.code == "model_not_found"  # noqa: PT017 - pytest's own failure would end no run
+        return await asyncio.to_thread(ask, "default")
+
+    driven = drive_sync(
+        made(blocking), "x", models={"main": "all at once"}, config={"model": {"primary": "main"}}
+    )
+    assert (driven.text, driven.error) == ("all at once", None)
+    assert [call.params.model_id for call in driven.calls if call.method == "model.invoke"] == [
+        "another",
+        "main",
+    ]
+
+
 def test_what_cannot_be_meant_is_refused_where_the_runner_is_made() -> None:
     def plain(turn: Any) -> str:
         return ""
@@ -325,3 +355,23 @@ def test_ids_of_events_are_bounded_and_the_public_face_is_there() -> None:
     assert all(hasattr(hostler_adapters, name) for name in hostler_adapters.__all__)
     assert Turn("user", "x").openai == {"role": "user", "content": "x"}
     assert HostTool.__doc__
+
+
+class Framework:
+    """A framework's agent."""
+
+
+async def test_an_agent_is_given_or_built_by_a_function() -> None:
+    ctx: Any = object()
+    agent = Framework()
+
+    async def later(_ctx: Any) -> Framework:
+        return agent
+
+    for given in (agent, lambda _ctx: agent, later):
+        check_agent(given, Framework, "a Framework")
+        assert await built_agent(given, Framework, "a Framework", ctx) is agent
+    with pytest.raises(TypeError, match="takes a Framework or a function that builds one, not 3; try 4"):
+        check_agent(3, Framework, "a Framework", "; try 4")
+    with pytest.raises(TypeError, match=r"the function given to runner\(\) built 'text', not a Framework"):
+        await built_agent(lambda _ctx: "text", Framework, "a Framework", ctx)

@@ -7,13 +7,13 @@ whose task or thread it is made.
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Awaitable, Iterator
 from concurrent.futures import CancelledError
 from functools import cache
 from typing import Any
 
 from hostler_adapters.active_run import ActiveRun, current_run
+from hostler_sdk.model_door.memory_transport import http_library
 
 BASE_URL = "http://model-door.invalid/v1"
 """Where such clients believe the door to be; the name leads nowhere."""
@@ -24,21 +24,14 @@ _OWN_HEADERS = frozenset({"host", "content-length", "authorization"})
 
 def async_http_client() -> Any:
     """Return an `AsyncClient` for requests on the run's event loop."""
-    library = _library()
+    library = http_library()
     return library.AsyncClient(transport=_transports(library)[0](), base_url=BASE_URL, timeout=None)
 
 
 def http_client() -> Any:
     """Return a `Client` for requests in threads that the run has begun, as of code that blocks."""
-    library = _library()
+    library = http_library()
     return library.Client(transport=_transports(library)[1](), base_url=BASE_URL, timeout=None)
-
-
-def _library() -> Any:
-    """Return the HTTP library that `openai` uses."""
-    client = importlib.import_module("openai").DefaultAsyncHttpxClient
-    packages = [kind.__module__.partition(".")[0] for kind in client.__mro__]
-    return importlib.import_module(next(name for name in packages if name in ("httpx", "httpx2")))
 
 
 async def _send(run: ActiveRun, request: Any, content: bytes) -> Any:
@@ -68,7 +61,7 @@ def _transports(library: Any) -> tuple[Any, Any]:
         def __init__(self, run: ActiveRun, answer: Any) -> None:
             self._run = run
             self._answer = answer
-            self._pieces = answer.aiter_raw()
+            self._pieces = aiter(answer.stream)  # of an answer that came whole, aiter_raw gives none
 
         def __iter__(self) -> Iterator[bytes]:
             while (piece := _wait(self._run, anext(self._pieces, None))) is not None:

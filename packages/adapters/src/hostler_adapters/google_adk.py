@@ -28,7 +28,7 @@ from hostler_adapters.active_run import ActiveRun, current_run
 from hostler_adapters.adk_requests import chat_messages, functions_of, settings_of
 from hostler_adapters.conversation import Turn
 from hostler_adapters.host_tools import HostTool
-from hostler_adapters.runner_class import Settings, runner_class
+from hostler_adapters.runner_class import Settings, built_agent, check_agent, runner_class
 from hostler_adapters.sessions import latest
 from hostler_sdk import RunContext, Runner
 
@@ -37,6 +37,7 @@ CONFIRMATION = "adk_request_confirmation"
 """The function by which ADK asks whether a tool may be called."""
 APP, USER, SESSION = "hostler", "user", "conversation"
 _DRAWN_ID = re.compile(r"adk-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+WHAT = "an agent of google.adk"
 Build = Callable[[RunContext], BaseAgent]
 
 
@@ -63,15 +64,10 @@ def runner(
     The agent's `model` is that of `model()`. Raises TypeError for another `agent`.
     """
     settings = Settings(name=name, description=description, history=history, config=config)
-    if not isinstance(agent, BaseAgent) and not callable(agent):
-        raise TypeError(
-            f"runner() takes an agent of google.adk or a function that builds one, not {agent!r:.80}"
-        )
+    check_agent(agent, BaseAgent, WHAT)
 
     async def serve(run: ActiveRun) -> None:
-        built = agent if isinstance(agent, BaseAgent) else agent(run.ctx)
-        if not isinstance(built, BaseAgent):
-            raise TypeError(f"the function given to runner() built no agent of google.adk but {built!r:.80}")
+        built = await built_agent(agent, BaseAgent, WHAT, run.ctx)
         await _AdkRun(run, built, history).serve()
 
     return runner_class(serve, settings, session_format=SESSION_FORMAT)

@@ -8,7 +8,6 @@ Support = runner(builder.compile(), name="support")
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,13 +24,14 @@ from hostler_adapters import door
 from hostler_adapters.active_run import ActiveRun, current_run
 from hostler_adapters.conversation import Turn
 from hostler_adapters.host_tools import HostTool
-from hostler_adapters.runner_class import Settings, runner_class
+from hostler_adapters.runner_class import Settings, built_agent, check_agent, runner_class
 from hostler_sdk import RunContext, Runner
 
 SESSION_FORMAT = "langgraph/1"
 THREAD = "conversation"
 STORED_ID = "00000000-0000-6000-8000-000000000000"
 """Id of a checkpoint that a run begins with: those of the run, which begin with the time, sort behind it."""
+WHAT = "a compiled graph"
 Graph = Any  # a CompiledStateGraph, whose type has parameters that do not matter here
 Build = Callable[[RunContext], Graph]
 Answer = Callable[[Any], Any]
@@ -77,18 +77,12 @@ def runner(
     another `graph`, and for one with a checkpointer of its own.
     """
     settings = Settings(name=name, description=description, history=history, config=config)
+    check_agent(graph, Pregel, WHAT, "; call its compile() first" if hasattr(graph, "compile") else "")
     if isinstance(graph, Pregel):
         _check(graph)
-    elif not callable(graph):
-        hint = "; call its compile() first" if hasattr(graph, "compile") else ""
-        raise TypeError(
-            f"runner() takes a compiled graph or a function that builds one, not {graph!r:.80}{hint}"
-        )
 
     async def serve(run: ActiveRun) -> None:
-        built: Any = graph if isinstance(graph, Pregel) else graph(run.ctx)
-        if asyncio.iscoroutine(built):
-            built = await built
+        built: Any = await built_agent(graph, Pregel, WHAT, run.ctx)
         _check(built)
         await _GraphRun(
             run, built, input or (lambda messages: {"messages": messages}), output or _last_text
@@ -98,8 +92,6 @@ def runner(
 
 
 def _check(graph: Any) -> None:
-    if not isinstance(graph, Pregel):
-        raise TypeError(f"the function given to runner() built no compiled graph but {graph!r:.80}")
     if graph.checkpointer not in (None, False, True):
         kind = type(graph.checkpointer).__name__
         raise TypeError(

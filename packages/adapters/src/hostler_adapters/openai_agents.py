@@ -26,13 +26,15 @@ from agents.run import CallModelData, ModelInputData
 from hostler_adapters.active_run import ActiveRun
 from hostler_adapters.conversation import Turn
 from hostler_adapters.host_tools import HostTool
-from hostler_adapters.runner_class import Settings, runner_class
+from hostler_adapters.outputs import text_of_output
+from hostler_adapters.runner_class import Settings, built_agent, check_agent, runner_class
 from hostler_adapters.sessions import latest
 from hostler_sdk import RunContext, Runner
 
 SESSION_FORMAT = "openai-agents/1"
 MAX_TURNS = 100
 """Calls of models in one run, unless the agent's author says otherwise; the SDK's own default is 10."""
+WHAT = "an agents.Agent"
 Build = Callable[[RunContext], "Agent[Any]"]
 
 
@@ -53,13 +55,10 @@ def runner(
     first agent; others get them with `host_tools()`. Raises TypeError for another `agent`.
     """
     settings = Settings(name=name, description=description, history=history, config=config)
-    if not isinstance(agent, Agent) and not callable(agent):
-        raise TypeError(f"runner() takes an agents.Agent or a function that builds one, not {agent!r:.80}")
+    check_agent(agent, Agent, WHAT)
 
     async def serve(run: ActiveRun) -> None:
-        built = agent if isinstance(agent, Agent) else agent(run.ctx)
-        if not isinstance(built, Agent):
-            raise TypeError(f"the function given to runner() built no agents.Agent but {built!r:.80}")
+        built = await built_agent(agent, Agent, WHAT, run.ctx)
         tools = [_tool(tool) for tool in await run.tools()]
         built = built.clone(tools=[*built.tools, *tools])
         own = context(run.ctx) if context is not None else None
@@ -167,7 +166,7 @@ class _AgentsRun:
                 if not result.is_complete:  # the run was cancelled
                     result.cancel()
             if not result.interruptions:
-                return _text_of(result.final_output), result.to_input_list()
+                return text_of_output(result.final_output), result.to_input_list()
             start = result.to_state()
             for item in result.interruptions:
                 verdict = await self._run.approve(item.name or "a tool", _arguments(item.arguments))
@@ -227,12 +226,3 @@ def _tool(tool: HostTool) -> FunctionTool:
         on_invoke_tool=invoke,
         strict_json_schema=False,
     )
-
-
-def _text_of(output: Any) -> str:
-    """Return an agent's output as text: one that is no text as JSON."""
-    if output is None or isinstance(output, str):
-        return output or ""
-    from pydantic_core import to_json  # noqa: PLC0415
-
-    return to_json(output).decode()

@@ -33,11 +33,13 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from hostler_adapters.active_run import ActiveRun
 from hostler_adapters.conversation import Turn
 from hostler_adapters.host_tools import HostTool
-from hostler_adapters.runner_class import Settings, runner_class
+from hostler_adapters.outputs import text_of_output
+from hostler_adapters.runner_class import Settings, built_agent, check_agent, runner_class
 from hostler_adapters.sessions import latest
 from hostler_sdk import RunContext, Runner
 
 SESSION_FORMAT = "pydantic-ai/1"
+WHAT = "a pydantic_ai.Agent"
 Build = Callable[[RunContext], "Agent[Any, Any]"]
 Deps = Callable[[RunContext], Any]
 
@@ -58,15 +60,10 @@ def runner(
     function of the context that returns the agent's dependencies. Raises TypeError for another `agent`.
     """
     settings = Settings(name=name, description=description, history=history, config=config)
-    if not isinstance(agent, Agent) and not callable(agent):
-        raise TypeError(
-            f"runner() takes a pydantic_ai.Agent or a function that builds one, not {agent!r:.80}"
-        )
+    check_agent(agent, Agent, WHAT)
 
     async def serve(run: ActiveRun) -> None:
-        built = agent if isinstance(agent, Agent) else agent(run.ctx)
-        if not isinstance(built, Agent):
-            raise TypeError(f"the function given to runner() built no pydantic_ai.Agent but {built!r:.80}")
+        built = await built_agent(agent, Agent, WHAT, run.ctx)
         await _PydanticRun(run, built, model, deps, history).serve()
 
     return runner_class(serve, settings, session_format=SESSION_FORMAT)
@@ -131,7 +128,7 @@ class _PydanticRun:
                 "the agent ended with deferred tool calls that were decided already; leave "
                 "DeferredToolRequests out of its output_type"
             )
-        return _text_of(result.output), result.all_messages()
+        return text_of_output(result.output), result.all_messages()
 
     async def _stream_model(self, node: Any, ctx: Any) -> None:
         async with node.stream(ctx) as events:
@@ -221,13 +218,3 @@ def _tool(run: ActiveRun, tool: HostTool) -> Tool[Any]:
         return await tool.call_text(arguments, ctx.tool_call_id)
 
     return Tool.from_schema(call, tool.name, tool.description, tool.parameters, takes_ctx=True)
-
-
-def _text_of(output: Any) -> str:
-    """Return an agent's output as text: one that is no text as JSON."""
-    if isinstance(output, str):
-        return output
-    import msgspec  # noqa: PLC0415
-    from pydantic_core import to_jsonable_python  # noqa: PLC0415
-
-    return msgspec.json.encode(to_jsonable_python(output)).decode()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from hostler_adapters.active_run import ActiveRun
 from hostler_sdk import RunContext, Runner
 
+A = TypeVar("A")
 CAPABILITIES = frozenset({"streaming", "tool_calling", "multimodal_input", "steering", "resumable"})
 PERMISSIONS: Mapping[str, Sequence[str]] = {
     "models": ["invoke", "stream"],
@@ -51,6 +53,27 @@ class Settings:
             raise ValueError(f"history is {self.history!r}: from 0 to {MAX_HISTORY:,} messages are possible")
         if any(item.get("name") == MODEL["name"] for item in self.config):
             raise ValueError("config has an item `model`, which every adapter has already; name it otherwise")
+
+
+def check_agent(agent: Any, kind: type, what: str, hint: str = "") -> None:
+    """Raise TypeError if `agent` is neither an instance of `kind`, called `what`, nor a function."""
+    if not isinstance(agent, kind) and not callable(agent):
+        raise TypeError(f"runner() takes {what} or a function that builds one, not {agent!r:.80}{hint}")
+
+
+async def built_agent(agent: Any, kind: type[A], what: str, ctx: RunContext) -> A:
+    """Return the agent of a run: itself, or what a function of the run's context, also a coroutine, builds.
+
+    Raises TypeError if the function builds something else.
+    """
+    if isinstance(agent, kind):
+        return agent
+    built = agent(ctx)
+    if inspect.isawaitable(built):
+        built = await built
+    if not isinstance(built, kind):
+        raise TypeError(f"the function given to runner() built {built!r:.80}, not {what}")
+    return built
 
 
 def runner_class(

@@ -23,7 +23,7 @@ LIBRARIES = ("httpx", "httpx2")
 
 def http_client(door: ModelDoor, run: RunDoor, **options: Any) -> Any:
     """Return an `AsyncClient` that the door answers. ModuleNotFoundError without a library."""
-    library = _library()
+    library = http_library()
     options.setdefault("base_url", BASE_URL)
     headers = {"authorization": f"Bearer {run.key}", **options.pop("headers", {})}
     return library.AsyncClient(transport=_transport_class(library)(door), headers=headers, **options)
@@ -36,8 +36,8 @@ def openai_client(door: ModelDoor, run: RunDoor, **options: Any) -> Any:
     return openai.AsyncOpenAI(base_url=BASE_URL, api_key=run.key, http_client=client, **options)
 
 
-def _library() -> Any:
-    """Return the library that `openai` uses; without it, the first that is there."""
+def http_library() -> Any:
+    """Return the HTTP library that `openai` uses; without it, the first that is there."""
     try:
         client = importlib.import_module("openai").DefaultAsyncHttpxClient
     except (ModuleNotFoundError, AttributeError):
