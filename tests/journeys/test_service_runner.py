@@ -138,6 +138,17 @@ async def test_what_the_operator_does_not_allow_is_not_reached(
         assert (await served.client.get("/v1/runs", params={"limit": 1})).text.count(dify.KEY) == 0
 
 
+async def test_a_service_that_is_down_is_no_matter_of_the_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with FakeDify() as fake, assisted(tmp_path, fake, monkeypatch) as served:
+        await fake.__aexit__(None, None, None)
+        end = (await ask(served, "fail", "Hello"))[-1]
+        assert (data_of(end)["code"], data_of(end)["retryable"]) == ("dify.unreachable", True)
+        assert data_of(end)["error"].endswith("check config `base-url`, and whether it runs")
+        assert "allow it" not in data_of(end)["error"]
+
+
 async def test_an_endpoint_of_an_entry_is_a_name_and_a_port() -> None:
     """`*` is for manifests: an operator says what it may reach."""
     with pytest.raises((ValueError, InvalidArgumentError), match="is not a place on a network"):

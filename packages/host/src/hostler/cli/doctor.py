@@ -38,7 +38,7 @@ NO_SANDBOX = (
     "rights of this user. In a container, allow user namespaces or use a kernel with Landlock"
 )
 PLUGIN_SECONDS = 60.0
-WIDTH = 22
+WIDTH = 24
 OLDEST_PYTHON = (3, 11)
 
 

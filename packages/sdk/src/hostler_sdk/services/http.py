@@ -28,6 +28,10 @@ from hostler_sdk.services.request import Request
 
 _SANDBOX = "HOSTLER_PLUGIN_WORKSPACE"
 """Set in every sandbox; `HTTPS_PROXY` is set where the sandbox has a network."""
+MIN_SECRET_CHARS = 6
+"""Shorter values are not taken out of texts, as the host does not: they occur in ordinary words."""
+_DENIED = "http_request_denied"
+"""What the sandbox's proxy says (RFC 9209) of an endpoint that the operator does not allow."""
 _BUSY = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Statuses after which the same request may succeed later."""
 
@@ -66,7 +70,9 @@ class ServiceHttp:
         self._base_url = base_url
         self._setting = setting
         self._key_setting = key_setting
-        self._secrets = sorted((secret for secret in secrets if secret), key=len, reverse=True)
+        self._secrets = sorted(
+            (secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS), key=len, reverse=True
+        )
         self._client = httpx.AsyncClient(
             headers={"accept-encoding": "identity", "user-agent": "hostler", **(headers or {})},
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
@@ -96,6 +102,8 @@ class ServiceHttp:
         try:
             response = await self._client.send(self._built(request), stream=True)
         except httpx.ProxyError as error:
+            if not str(error).startswith("403"):
+                raise self._unreachable(f"the way out of the sandbox answered {error}") from None
             raise self._not_allowed(str(error)) from None
         except httpx.TimeoutException:
             raise self._unreachable("no connection within the time for it") from None
@@ -190,8 +198,9 @@ class ServiceHttp:
     async def _refused(self, response: httpx.Response) -> ServiceFailure:
         status = response.status_code
         why = await self._reason(response)
-        if response.headers.get("proxy-status", "").startswith("hostler;"):
-            return self._not_allowed(why)
+        proxied = response.headers.get("proxy-status", "")
+        if proxied.startswith("hostler;"):
+            return self._not_allowed(why) if proxied.endswith(f"={_DENIED}") else self._unreachable(why)
         said = f"{self._title} answered {status}" + (f": {why}" if why else "")
         if status in (401, 403):
             return ServiceFailure("auth_error", f"{said}; check config `{self._key_setting}`")
