@@ -106,6 +106,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/runners/dashscope.md",
         "docs/runners/langflow.md",
         "docs/runners/tbox.md",
+        "docs/runners/weknora.md",
         "docs/adapters.md",
         "docs/bring-your-own-agent.md",
     ],

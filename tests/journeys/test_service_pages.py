@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from support.command_line import CommandLine, environment
-from support.services import coze, dashscope, dify, langflow, n8n, tbox
+from support.services import coze, dashscope, dify, langflow, n8n, tbox, weknora
 from support.services.server import Answer, ServiceServer
 from support.shell import run_line, shell_functions
 
@@ -25,6 +25,7 @@ FAKES: dict[str, tuple[type[Any], dict[str, str]]] = {
     "coze": (coze.FakeCoze, {"COZE_KEY": coze.KEY}),
     "langflow": (langflow.FakeLangflow, {"LANGFLOW_KEY": langflow.KEY}),
     "tbox": (tbox.FakeTbox, {"TBOX_KEY": tbox.KEY}),
+    "weknora": (weknora.FakeWeKnora, {"WEKNORA_KEY": weknora.KEY}),
     "dashscope": (dashscope.FakeDashScope, {"DASHSCOPE_KEY": dashscope.KEY}),
 }
 PAGES = sorted(path.stem for path in (ROOT / "docs" / "runners").glob("*.md"))

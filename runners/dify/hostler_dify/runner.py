@@ -47,14 +47,8 @@ class Dify(ServiceRunner):
         try:
             await turn.send(http, request, DifyStream(), stop=_stop("/chat-messages/{}/stop", turn))
         except ServiceFailure as failure:
-            if body["conversation_id"] and "answered 404" in failure.text:
-                await turn.forget_session("conversation_id")
-                raise ServiceFailure(
-                    "http_error",
-                    f"{failure.text}. Dify no longer has this conversation: the next message begins a new "
-                    "one",
-                    retryable=True,
-                ) from None
+            if body["conversation_id"] and failure.status == 404:
+                raise await turn.lost_session("conversation_id", failure) from None
             raise
 
     async def _workflow(

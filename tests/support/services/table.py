@@ -19,9 +19,11 @@ from hostler_n8n.runner import N8n
 from hostler_n8n.stream import N8nAnswer
 from hostler_tbox.runner import Tbox
 from hostler_tbox.stream import TboxStream
+from hostler_weknora.runner import WeKnora
+from hostler_weknora.stream import WeKnoraStream
 
 from hostler_sdk.services import Parser, ServiceRunner
-from support.services import coze, dashscope, dify, langflow, n8n, tbox
+from support.services import coze, dashscope, dify, langflow, n8n, tbox, weknora
 from support.services.server import sse
 
 
@@ -48,10 +50,16 @@ class Case:
     sent_text: Callable[[dict[str, Any]], Any] = field(default=lambda message: None)
     sent_inputs: Callable[[dict[str, Any]], dict[str, Any]] = field(default=lambda message: message)
     key: str = "api-key"
+    last: str = "complete"
+    """In the event that makes an answer complete."""
+    image_name: str = "cat.png"
+    """Of a picture, as the service gets it."""
     has_files: bool = True
     has_stop: bool = True
     has_usage: bool = True
     is_events: bool = True
+    begins_sessions: bool = False
+    """Whether the conversation is begun by a request of its own, before the first message."""
 
 
 def _dify(kind: str) -> Case:
@@ -70,6 +78,7 @@ def _dify(kind: str) -> Case:
         sent_session=lambda message: message.get("conversation_id") or None,
         sent_text=lambda message: message["inputs"]["query"] if is_workflow else message["query"],
         sent_inputs=lambda message: message["inputs"],
+        last="workflow_finished" if is_workflow else "message_end",
     )
 
 
@@ -90,6 +99,7 @@ CASES = [
         sent_session=lambda message: message["sessionId"],
         sent_text=lambda message: message["chatInput"],
         key="header-value",
+        last='"end"',
         has_stop=False,
         has_usage=False,
         is_events=False,
@@ -108,6 +118,7 @@ CASES = [
         sent_session=lambda message: message["conversation_id"],
         sent_text=lambda message: message["additional_messages"][0]["content"],
         sent_inputs=lambda message: message["custom_variables"],
+        last="chat.completed",
     ),
     *[
         Case(
@@ -124,6 +135,7 @@ CASES = [
             sent_session=lambda message: message.get("session_id"),
             sent_text=lambda message: message["prompt"],
             sent_inputs=lambda message: message["biz_params"],
+            last="stop",
             has_files=False,
             has_stop=False,
         )
@@ -141,6 +153,7 @@ CASES = [
         required=("api-key", "flow-id"),
         sent_session=lambda message: message["session_id"],
         sent_text=lambda message: message["input_value"],
+        last='"end"',
         has_files=False,
         has_stop=False,
         has_usage=False,
@@ -160,9 +173,31 @@ CASES = [
         sent_session=lambda message: message.get("conversationId"),
         sent_text=lambda message: message["query"],
         sent_inputs=lambda message: message["clientProperties"],
+        last='"end"',
         has_stop=False,
         has_usage=False,
     ),
+    *[
+        Case(
+            name=f"weknora-{kind}",
+            runner=WeKnora,
+            fake=partial(weknora.FakeWeKnora, kind),
+            parser=WeKnoraStream,
+            settings={"api-key": weknora.KEY, "app-type": kind},
+            address="base-url",
+            error_event=weknora.error_event(),
+            unknown_event=weknora.said("novelty", "no"),
+            required=("api-key",),
+            session=("session_id", weknora.SESSION),
+            sent_session=lambda message: message["session"],
+            sent_text=lambda message: message["query"],
+            sent_inputs=lambda message: message["mcp_metadata"],
+            last='"done": true',
+            begins_sessions=True,
+            image_name="",
+        )
+        for kind in ("agent", "chat")
+    ],
 ]
 
 __all__ = ["CASES", "Case"]

@@ -39,10 +39,11 @@ FAILURES: Final[dict[What, str]] = {
 
 
 class ServiceFailure(Exception):  # noqa: N818 - the end of a run, not a mistake of the program
-    """The end of a run. `retryable`: the same message may succeed later."""
+    """The end of a run. `retryable`: the same message may succeed later. `status`: of the answer."""
 
-    def __init__(self, what: What, text: str, retryable: bool = False) -> None:
+    def __init__(self, what: What, text: str, retryable: bool = False, status: int | None = None) -> None:
         super().__init__(text)
         self.what = what
         self.text = text
         self.retryable = retryable
+        self.status = status

@@ -203,7 +203,7 @@ class ServiceHttp:
             return self._not_allowed(why) if proxied.endswith(f"={_DENIED}") else self._unreachable(why)
         said = f"{self._title} answered {status}" + (f": {why}" if why else "")
         if status in (401, 403):
-            return ServiceFailure("auth_error", f"{said}; check config `{self._key_setting}`")
+            return ServiceFailure("auth_error", f"{said}; check config `{self._key_setting}`", status=status)
         if 300 <= status < 400:
             where = self.clean(response.headers.get("location", "").partition("?")[0])
             return ServiceFailure(
@@ -216,7 +216,7 @@ class ServiceHttp:
             413: "send less",
             429: "ask more slowly, or raise the limit there",
         }.get(status, "try again later" if status in _BUSY else "check the settings of this runner")
-        return ServiceFailure("http_error", f"{said}; {advice}", retryable=status in _BUSY)
+        return ServiceFailure("http_error", f"{said}; {advice}", status in _BUSY, status)
 
     async def _reason(self, response: httpx.Response) -> str:
         """Return what the service says about its error, or an empty text."""

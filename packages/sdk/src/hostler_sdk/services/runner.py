@@ -88,10 +88,21 @@ class Turn:
         own = self.ctx.conversation and self.ctx.conversation.conversation_id
         return value if isinstance(value, str) and value and value != own else None
 
-    async def forget_session(self, name: str) -> None:
-        """Forget the service's id of this conversation: the next message begins a new one."""
+    async def keep_session(self, name: str, value: str) -> None:
+        """Keep the service's id of this conversation for the next message."""
         if self.has_state:
-            await self.ctx.emit(state_updated("conversation", STATE_PREFIX + name, ""))
+            await self.ctx.emit(state_updated("conversation", STATE_PREFIX + name, value))
+
+    async def lost_session(self, name: str, failure: ServiceFailure) -> ServiceFailure:
+        """Forget a conversation that the service no longer has, and return the failure that says so."""
+        await self.keep_session(name, "")
+        return ServiceFailure(
+            failure.what,
+            f"{failure.text}. {self.title} no longer has this conversation: the next message begins a new "
+            "one",
+            retryable=True,
+            status=failure.status,
+        )
 
     def assets(self) -> dict[str, str]:
         """Return the way back to this run's data as an input of the service: name and JSON text."""
@@ -132,6 +143,7 @@ class Turn:
         """Return the client for a service's address; it is closed with the run."""
         from hostler_sdk.services.http import ServiceHttp  # noqa: PLC0415  only requests need httpx
 
+        self.form.flag("remove-think")  # a setting that is wrong is named before anything is sent
         client = ServiceHttp(
             self.title,
             base_url,
@@ -164,7 +176,7 @@ class Turn:
             if failure.what != "service_error":  # else its work is over
                 await self._stop(http, answer, stop)
             raise ServiceFailure(
-                failure.what, http.without_secrets(failure.text), failure.retryable
+                failure.what, http.without_secrets(failure.text), failure.retryable, failure.status
             ) from None
         except asyncio.CancelledError:
             await self._stop(http, answer, stop)

@@ -1,0 +1,1 @@
+"""Answers with an agent or the knowledge bases of WeKnora."""
