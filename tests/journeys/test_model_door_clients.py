@@ -1,4 +1,4 @@
-"""Clients of OpenAI, LangChain, LiteLLM and of Node.js, at the door of a run in a sandbox without network."""
+"""Clients of OpenAI, Anthropic, LangChain, LiteLLM and Node.js, at the door of a run without network."""
 
 from __future__ import annotations
 
@@ -70,6 +70,7 @@ def answers(server: ModelServer) -> list[str]:
     ("client", "crashes_at"),
     [
         ("openai", [1, 2, 3]),
+        ("anthropic", [1, 2, 3]),
         ("langchain", [1, 2]),
         ("litellm", [1, 2]),
         ("node", [1, 2]),
@@ -103,6 +104,9 @@ async def test_in_namespaces_it_is_streamed_and_resumed_without_a_second_payment
             assert told["vectors"] == [[0.5, 0.0], [0.5, 1.0]]
             assert told["models"] == ["main", "spare", "vectors", "default"]
             assert (told["tokens"], told["response"]) == (18, "You are welcome.")
+        if client == "anthropic":
+            assert (told["tokens"], told["reasons"]) == (18, ["tool_use", "end_turn"])
+            assert (told["counted"], told["models"]) == (True, ["main", "spare", "vectors", "default"])
         if client == "node":
             assert (told["tokens"], told["response"], told["refused"]) == (18, "You are welcome.", 401)
             assert (told["first"], told["last"]) == ("response.created", "response.completed")
@@ -120,7 +124,7 @@ def cost_of(asked: list[str]) -> float:
     return sum(5 * 2.0 if model == "vectors" else COST for model in asked)
 
 
-@pytest.mark.parametrize("client", ["openai", "langchain", "litellm"])
+@pytest.mark.parametrize("client", ["openai", "anthropic", "langchain", "litellm"])
 async def test_without_namespaces_clients_of_the_same_process_need_no_socket(
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch, client: str
 ) -> None:
@@ -165,8 +169,9 @@ async def test_a_blocking_program_finds_the_door_by_its_environment(
         assert [one.record.cost for one in ended] == [COST] * 4  # each by its own run's key
 
 
+@pytest.mark.parametrize("client", ["openai", "anthropic"])
 async def test_over_budget_and_with_another_run_s_key_it_is_refused(
-    tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch, client: str
 ) -> None:
     await need_clients()
     lend_environments(tmp_path / "data")
@@ -178,24 +183,24 @@ async def test_over_budget_and_with_another_run_s_key_it_is_refused(
         plugin = plugin_in(tmp_path)
         await prepare(host, server, plugin, budget={"max_cost_per_run": 1_000_000})
         answer_as_asked(server)
-        whole = await ask(host, "openai")
+        whole = await ask(host, client)
         reserved = whole.entries("call")[0]["data"]["reserved"]["cost"]
         least = float(reserved) - (DEFAULT_OUTPUT_TOKENS - LEAST_OUTPUT_TOKENS) * 3.0
         server.requests.clear()
         await prepare(host, server, plugin, budget={"max_cost_per_run": least})
-        spent = await ask(host, "openai")
+        spent = await ask(host, client)
         # enough for the first answer alone; the second is refused, by a status that no client tries again
         assert "PermissionDeniedError" in spent.last["error"]
         assert f"budget of {least:g} in cost of this run" in spent.last["error"]
         assert answers(server) == ["main"]
-        wrong = await ask(host, "openai", key="hostler_door_of-another-run")
+        wrong = await ask(host, client, key="hostler_door_of-another-run")
         assert (wrong.told["error"], wrong.told["status"]) == ("AuthenticationError", 401)
         assert wrong.told["code"] == "invalid_api_key"
         assert answers(server) == ["main"]
         assert wrong.entries("call") == []
 
 
-@pytest.mark.parametrize("client", ["openai", "langchain", "litellm", "node"])
+@pytest.mark.parametrize("client", ["openai", "anthropic", "langchain", "litellm", "node"])
 def test_a_host_that_is_killed_asks_no_one_twice_and_replays_offline(tmp_path: Path, client: str) -> None:
     asyncio.run(need_clients(node=client == "node"))
     hostler = CommandLine(tmp_path / "data", tmp_path / "work")

@@ -29,7 +29,7 @@ class Clients(Runner):
     """Calls models by other programs' clients."""
 
     capabilities = {"resumable", "streaming"}
-    permissions = {"models": ["invoke", "stream", "embed"], "tools": ["call"]}
+    permissions = {"models": ["invoke", "stream", "embed", "count_tokens"], "tools": ["call"]}
     config = [{"name": "model", "type": "model-fallback-selector"}]
 
     async def run(self, ctx):
@@ -74,6 +74,54 @@ class Clients(Runner):
             "response": answer.output_text,
             "vectors": [one.embedding for one in vectors.data],
             "models": [model.id for model in (await client.models.list()).data],
+        }
+
+    async def anthropic(self, ctx, asked):
+        anthropic = await loaded("anthropic")
+        if asked.get("memory"):
+            client = ctx.models.anthropic_client()
+        else:
+            client = anthropic.AsyncAnthropic(
+                base_url=ctx.models.anthropic_url, api_key=ctx.models.openai_key
+            )
+        if "key" in asked:
+            client = client.with_options(api_key=asked["key"], max_retries=0)
+        function = TOOL["function"]
+        tool = {
+            "name": "price",
+            "description": function["description"],
+            "input_schema": function["parameters"],
+        }
+        settings = {"model": "default", "max_tokens": 4096, "tools": [tool]}
+        messages = [{"role": "user", "content": QUESTION}]
+        try:
+            first = await client.messages.create(messages=messages, **settings)
+        except anthropic.APIStatusError as error:
+            return {"error": type(error).__name__, "status": error.status_code, **error.body["error"]}
+        crash(ctx, asked, 1)
+        (call,) = [block for block in first.content if block.type == "tool_use"]
+        result = await self.price(ctx, call.input)
+        messages += [
+            {"role": "assistant", "content": first.content},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": call.id, "content": result}],
+            },
+        ]
+        pieces = []
+        async with client.messages.stream(messages=messages, **settings) as stream:
+            async for piece in stream.text_stream:
+                pieces.append(piece)
+                crash(ctx, asked, 2, len(pieces))
+            whole = await stream.get_final_message()
+        crash(ctx, asked, 3)
+        counted = await client.messages.count_tokens(model="default", messages=messages[:1])
+        return {
+            "pieces": pieces,
+            "tokens": whole.usage.input_tokens + whole.usage.output_tokens,
+            "reasons": [first.stop_reason, whole.stop_reason],
+            "counted": counted.input_tokens > 0,
+            "models": [model.id async for model in client.models.list()],
         }
 
     async def langchain(self, ctx, asked):

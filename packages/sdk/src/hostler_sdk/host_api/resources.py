@@ -22,6 +22,7 @@ from hostler_sdk.errors import RuntimeFailure
 from hostler_sdk.host_api.port import Group, HostCalls, StreamingAnswer, stated
 
 if TYPE_CHECKING:  # of plugins that use them
+    from anthropic import AsyncAnthropic  # type: ignore[import-not-found,unused-ignore]
     from openai import AsyncOpenAI  # type: ignore[import-not-found,unused-ignore]
 
     from hostler_sdk.model_door.door import ModelDoor
@@ -65,7 +66,8 @@ class Models(Group):
         yield message(reply.message.content, usage=reply.usage)
 
     Programs that speak to OpenAI reach the same models by the model door: `openai_client()` in this process,
-    `openai_url` and `openai_key` for any other one. Its requests are calls of this run.
+    `openai_url` and `openai_key` for any other one; those that speak to Anthropic, by `anthropic_client()`,
+    and `anthropic_url` with the same key. Its requests are calls of this run.
     """
 
     __slots__ = ("_door",)
@@ -175,6 +177,26 @@ class Models(Group):
         client: AsyncOpenAI = _in_memory("openai", "openai_client", door, own, options)
         return client
 
+    @property
+    def anthropic_url(self) -> str:
+        """Base address of the same endpoint for Anthropic's clients, which add `/v1` themselves.
+
+        Key, and all that is said of `openai_url`, are the same.
+        """
+        return _opened(self._door)[0].address
+
+    @property
+    def anthropic_variables(self) -> dict[str, str]:
+        """`ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY` for a child process, like `openai_variables`."""
+        door, own = _opened(self._door)
+        return door.anthropic_variables(own)
+
+    def anthropic_client(self, **options: Any) -> AsyncAnthropic:
+        """Return an `anthropic.AsyncAnthropic` for this run, as `openai_client()` does."""
+        door, own = _opened(self._door)
+        client: AsyncAnthropic = _in_memory("anthropic", "anthropic_client", door, own, options)
+        return client
+
     def openai_http_client(self, **options: Any) -> Any:
         """Return an HTTP client whose requests this run's endpoint answers, for frameworks that take one.
 
@@ -199,7 +221,7 @@ def _in_memory(package: str, kind: str, door: ModelDoor, own: RunDoor, options: 
     except ModuleNotFoundError as error:
         raise RuntimeFailure(
             f"the package {package} is not installed here: add it to `requires` in hostler.yaml, or use "
-            "openai_url and openai_key"
+            "the address and the key of the model door (openai_url or anthropic_url, and openai_key)"
         ) from error
 
 

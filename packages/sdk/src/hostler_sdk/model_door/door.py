@@ -26,7 +26,7 @@ _PROXIES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY
 _NO_PROXY = ("NO_PROXY", "no_proxy")
 _WRONG = (
     "this is no key of this door: use ctx.models.openai_key, which is the run's own, or the variables of "
-    "ctx.models.openai_variables"
+    "ctx.models.openai_variables or ctx.models.anthropic_variables"
 )
 _OVER = "the run of this key is over; each run has a key of its own"
 
@@ -81,22 +81,21 @@ class ModelDoor:
         """Answer a request in the name of the run whose key it has."""
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
-            key = request.headers.get("api-key", "")
+            key = request.headers.get("x-api-key") or request.headers.get("api-key", "")
         digest = _digest(key.strip())
         door = self._runs.get(digest)
         if door is None:
             text = _OVER if digest in self._ended else _WRONG
-            return error_answer(DoorError(401, text, "invalid_api_key"))
+            return error_answer(DoorError(401, text, "invalid_api_key"), request)
         return await door.answer(request)
 
     def variables(self, door: RunDoor) -> dict[str, str]:
         """Return the environment variables by which programs find the door of a run."""
-        found = {"OPENAI_BASE_URL": self.url, "OPENAI_API_KEY": door.key}
-        if any(os.environ.get(name) for name in _PROXIES):
-            for name in _NO_PROXY:
-                known = os.environ.get(name, "")
-                found[name] = known if ADDRESS in known.split(",") else f"{known},{ADDRESS}".lstrip(",")
-        return found
+        return {"OPENAI_BASE_URL": self.url, "OPENAI_API_KEY": door.key, **_without_proxy()}
+
+    def anthropic_variables(self, door: RunDoor) -> dict[str, str]:
+        """Return those that programs read which know Anthropic; its address has no version in it."""
+        return {"ANTHROPIC_BASE_URL": self.address, "ANTHROPIC_API_KEY": door.key, **_without_proxy()}
 
     @asynccontextmanager
     async def environment(self, door: RunDoor) -> AsyncIterator[dict[str, str]]:
@@ -113,6 +112,16 @@ class ModelDoor:
                         os.environ.pop(name, None)
                     else:
                         os.environ[name] = value
+
+
+def _without_proxy() -> dict[str, str]:
+    """Return variables that keep requests to the door from a proxy, if there is one."""
+    found: dict[str, str] = {}
+    if any(os.environ.get(name) for name in _PROXIES):
+        for name in _NO_PROXY:
+            known = os.environ.get(name, "")
+            found[name] = known if ADDRESS in known.split(",") else f"{known},{ADDRESS}".lstrip(",")
+    return found
 
 
 def _digest(key: str) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from hostler_sdk.model_door.problems import DoorError
+from hostler_sdk.model_door.problems import DoorError, anthropic_fields
 from hostler_sdk.model_door.reading import Json
 
 JSON_TYPE = ("content-type", "application/json")
@@ -22,6 +22,11 @@ class DoorRequest:
     path: str
     headers: Mapping[str, str]
     body: bytes = b""
+
+    @property
+    def is_anthropic(self) -> bool:
+        """Whether its client knows Anthropic's interface: only such clients name a version of it."""
+        return "anthropic-version" in self.headers or self.path.startswith("/v1/messages")
 
 
 @dataclass(slots=True)
@@ -44,6 +49,9 @@ def json_answer(value: Json) -> DoorAnswer:
     return DoorAnswer(headers=[JSON_TYPE], body=msgspec.json.encode(value))
 
 
-def error_answer(error: DoorError) -> DoorAnswer:
-    """Return the answer of a refused request."""
+def error_answer(error: DoorError, request: DoorRequest | None = None) -> DoorAnswer:
+    """Return the answer of a refused request, in the form that its client knows."""
+    if request is not None and request.is_anthropic:
+        body = msgspec.json.encode(anthropic_fields(error))
+        return DoorAnswer(error.status, [JSON_TYPE, *error.headers], body)
     return DoorAnswer(error.status, [JSON_TYPE, *error.headers], error.body)

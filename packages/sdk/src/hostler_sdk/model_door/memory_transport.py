@@ -1,6 +1,7 @@
 """The door for HTTP clients of this process, without a socket: `ctx.models.openai_client()`.
 
-Clients are made with httpx or with httpx2, its successor with the same interface: whichever `openai` uses.
+Clients are made with httpx or with httpx2, its successor with the same interface: whichever `openai`, or
+`anthropic`, uses.
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ from hostler_sdk.model_door.door import ModelDoor
 from hostler_sdk.model_door.exchange import DoorAnswer, DoorRequest
 from hostler_sdk.model_door.run_door import RunDoor
 
-BASE_URL = "http://model-door.invalid/v1"
+ORIGIN = "http://model-door.invalid"
+BASE_URL = f"{ORIGIN}/v1"
 """Where clients in this process believe the door to be; the name leads nowhere."""
 LIBRARIES = ("httpx", "httpx2")
 
 
-def http_client(door: ModelDoor, run: RunDoor, **options: Any) -> Any:
-    """Return an `AsyncClient` that the door answers. ModuleNotFoundError without a library."""
-    library = http_library()
+def http_client(door: ModelDoor, run: RunDoor, *, package: str = "openai", **options: Any) -> Any:
+    """Return an `AsyncClient` that the door answers. ModuleNotFoundError without a library.
+
+    `package`: whose clients it is for.
+    """
+    library = http_library(package)
     options.setdefault("base_url", BASE_URL)
     headers = {"authorization": f"Bearer {run.key}", **options.pop("headers", {})}
     return library.AsyncClient(transport=_transport_class(library)(door), headers=headers, **options)
@@ -36,17 +41,24 @@ def openai_client(door: ModelDoor, run: RunDoor, **options: Any) -> Any:
     return openai.AsyncOpenAI(base_url=BASE_URL, api_key=run.key, http_client=client, **options)
 
 
-def http_library() -> Any:
-    """Return the HTTP library that `openai` uses; without it, the first that is there."""
+def anthropic_client(door: ModelDoor, run: RunDoor, **options: Any) -> Any:
+    """Return an `AsyncAnthropic`. ModuleNotFoundError if the package is not there."""
+    anthropic = importlib.import_module("anthropic")
+    client = http_client(door, run, package="anthropic", timeout=None)
+    return anthropic.AsyncAnthropic(base_url=ORIGIN, api_key=run.key, http_client=client, **options)
+
+
+def http_library(package: str = "openai") -> Any:
+    """Return the HTTP library that a package uses; without it, the first that is there."""
     try:
-        client = importlib.import_module("openai").DefaultAsyncHttpxClient
+        client = importlib.import_module(package).DefaultAsyncHttpxClient
     except (ModuleNotFoundError, AttributeError):
         pass
     else:
         for kind in client.__mro__:
-            package = kind.__module__.partition(".")[0]
-            if package in LIBRARIES:
-                return importlib.import_module(package)
+            library = kind.__module__.partition(".")[0]
+            if library in LIBRARIES:
+                return importlib.import_module(library)
     for name in LIBRARIES[:-1]:
         try:
             return importlib.import_module(name)

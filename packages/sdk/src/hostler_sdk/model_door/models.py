@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from hostler_protocol.grants import ModelResource
@@ -47,6 +48,11 @@ class GrantedModels:
             {"id": name, "object": "model", "created": created, "owned_by": owners.get(name, "hostler")}
             for name in self.names
         ]
+
+    def listed_for_anthropic(self, created: int) -> list[Json]:
+        """Return the models as Anthropic's `/models` lists them."""
+        at = datetime.fromtimestamp(created, UTC).isoformat().replace("+00:00", "Z")
+        return [{"type": "model", "id": name, "display_name": name, "created_at": at} for name in self.names]
 
 
 def _chosen(config: Mapping[str, Any]) -> Iterator[str]:

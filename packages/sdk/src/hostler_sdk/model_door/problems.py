@@ -1,4 +1,4 @@
-"""Errors of the model door, in the form of OpenAI's, so that clients act as with OpenAI."""
+"""Errors of the model door, in the forms of OpenAI's and Anthropic's, so that clients act as with these."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ _KINDS: dict[int, str] = {
     401: "authentication_error",
     403: "permission_error",
     429: "rate_limit_error",
+}
+_ANTHROPIC_KINDS: dict[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
 }
 _STATUS: dict[ErrorCode, tuple[int, str]] = {
     "unauthorized": (403, "permission_denied"),
@@ -71,6 +79,13 @@ class DoorError(Exception):
         if self.retry_after is not None:
             headers.append(("retry-after", str(max(1, math.ceil(self.retry_after)))))
         return headers
+
+
+def anthropic_fields(error: DoorError) -> dict[str, Any]:
+    """Return an error as Anthropic's clients read it. `code` and `param` are the door's own."""
+    kind = "invalid_request_error" if error.status < 500 else "api_error"
+    fields = {"type": _ANTHROPIC_KINDS.get(error.status, kind), "message": error.message}
+    return {"type": "error", "error": {**fields, "code": error.code, "param": error.param}}
 
 
 def invalid(message: str, param: str | None = None) -> DoorError:

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hostler_protocol.calls import EmbedReply, ModelChunk, ModelDelta, ModelReply, ToolCallDelta
+from hostler_protocol.calls import (
+    CountTokensReply,
+    EmbedReply,
+    ModelChunk,
+    ModelDelta,
+    ModelReply,
+    ToolCallDelta,
+)
 from hostler_protocol.content import FunctionSpec, ModelMessage
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.ids import digest
@@ -24,6 +31,8 @@ from hostler_sdk.model_door.exchange import STREAM_TYPE, DoorAnswer, DoorRequest
 from hostler_sdk.model_door.limits import MAX_REQUESTS
 from hostler_sdk.model_door.mcp import PATH as MCP_PATH
 from hostler_sdk.model_door.mcp import RunTools
+from hostler_sdk.model_door.messages_answer import MessageEvents, whole_message
+from hostler_sdk.model_door.messages_request import asked_again, read_messages
 from hostler_sdk.model_door.models import GrantedModels
 from hostler_sdk.model_door.problems import DoorError, refused
 from hostler_sdk.model_door.reading import Json, decode_body
@@ -74,19 +83,19 @@ class RunDoor:
         """Answer a request; refusals are answers too."""
         if self._requests >= MAX_REQUESTS:
             text = f"{MAX_REQUESTS} requests of this run are in progress; wait for one of them"
-            return error_answer(DoorError(429, text, "rate_limit_exceeded", retry_after=1))
+            return error_answer(DoorError(429, text, "rate_limit_exceeded", retry_after=1), request)
         self._requests += 1
         try:
             answer = await self._route(request)
         except DoorError as error:
-            answer = error_answer(error)
+            answer = error_answer(error, request)
         except HostError as error:
-            answer = error_answer(self._refused(error))
+            answer = error_answer(self._refused(error), request)
         except Exception:
             # the top of a request's worker: the client gets an answer, the plugin's log the traceback
             logger.exception("the model door failed to answer %s %.100s", request.method, request.path)
             text = "the model door failed to answer this request; the plugin's log has the details"
-            answer = error_answer(DoorError(500, text, "door_failed", retry=False))
+            answer = error_answer(DoorError(500, text, "door_failed", retry=False), request)
         finally:
             self._requests -= 1
         if answer.pieces is not None:
@@ -116,14 +125,16 @@ class RunDoor:
             "/chat/completions": self._chat,
             "/responses": self._response,
             "/embeddings": self._embeddings,
+            "/messages": self._message,
+            "/messages/count_tokens": self._count_tokens,
         }
         if path in posts:
             _check_method(request, "POST")
             return await posts[path](decode_body(request.body))
         group, _, name = path.removeprefix("/").partition("/")
-        if group == "models" and (found := self._found(name)) is not None:
+        if group == "models":
             _check_method(request, "GET")
-            return json_answer(found)
+            return json_answer(self._found(name, request))
         if group == "responses" and name and "/" not in name:
             _check_method(request, "GET")
             return json_answer(self._responses.get(name))
@@ -131,11 +142,17 @@ class RunDoor:
         known += f", {MCP_PATH}"
         raise DoorError(404, f"there is no {request.path!r:.100} here; there are {known}", "unknown_url")
 
-    def _found(self, name: str) -> Json | None:
+    def _found(self, name: str, request: DoorRequest) -> Json:
         """Return the list of models, or one of them by its name, which may hold slashes."""
-        listed = self._models.listed(self._created)
+        if request.is_anthropic:
+            listed = self._models.listed_for_anthropic(self._created)
+            whole: Json = {"first_id": None, "last_id": None, "has_more": False}
+            if listed:
+                whole |= {"first_id": listed[0]["id"], "last_id": listed[-1]["id"]}
+        else:
+            listed, whole = self._models.listed(self._created), {"object": "list"}
         if not name:
-            return {"object": "list", "data": listed}
+            return whole | {"data": listed}
         found = next((model for model in listed if model["id"] == name), None)
         if found is None:
             raise self._refused(NotFound(f"there is no model {name!r:.100}"))
@@ -195,6 +212,27 @@ class RunDoor:
             return end
 
         return _streamed(self._events(begun, events, last, events.failed))
+
+    async def _message(self, body: Json) -> DoorAnswer:
+        asked = read_messages(body)
+        call = _ModelCall(asked.model, asked.messages, asked.tools, asked.extra_args)
+        answer_id = self._id("msg_", asked_again(body))
+        if not asked.stream:
+            model_id, reply = await self._invoke(call)
+            head = AnswerHead(answer_id, self._created, model_id)
+            return json_answer(whole_message(head, reply, thinks=asked.thinks))
+        begun = await self._begin(call)
+        events = MessageEvents(AnswerHead(answer_id, self._created, begun.model_id), thinks=asked.thinks)
+        return _streamed(self._events(begun, events, events.last, events.failed))
+
+    async def _count_tokens(self, body: Json) -> DoorAnswer:
+        asked = read_messages(body)
+        (model_id, *_) = self._models.candidates(asked.model, ["count_tokens"])
+        params = stated(
+            model_id=model_id, messages=self._memory.complete(asked.messages), tools=asked.tools or None
+        )
+        reply: CountTokensReply = await self._host.call("model.count_tokens", params)
+        return json_answer({"input_tokens": reply.input_tokens})
 
     async def _embeddings(self, body: Json) -> DoorAnswer:
         asked = read_embeddings(body)
@@ -269,7 +307,7 @@ class RunDoor:
     async def _events(
         self,
         begun: _Begun,
-        events: ChatChunks | ResponseEvents,
+        events: ChatChunks | ResponseEvents | MessageEvents,
         last: Callable[[ModelReply], bytes],
         failed: Callable[[DoorError], bytes],
     ) -> AsyncGenerator[bytes]:
@@ -288,6 +326,8 @@ class RunDoor:
                     piece = await anext(pieces, None)
         except HostError as error:
             yield failed(self._refused(error))
+        except DoorError as error:
+            yield failed(error)
 
 
 def _check_method(request: DoorRequest, expected: str) -> None:
