@@ -96,6 +96,20 @@ async def test_it_streams_calls_a_host_tool_and_remembers(framework: str, tmp_pa
         assert alone.said == ["I saw user"]
 
 
+async def test_calls_of_one_tool_at_once_are_told_apart(framework: str, tmp_path: Path) -> None:
+    async with suite(framework, tmp_path) as at:
+        answer_by_what_is_said(at.server)
+        ended = await at.say("prices")
+        for kind in ("started", "completed"):
+            shown = [r["data"] for r in ended.results if r["type"] == f"tool.call.{kind}"]
+            assert sorted(one["tool_call_id"] for one in shown) == ["call_desk", "call_lamp"]
+        told = [one for one in at.server.requests[-1].json["messages"] if one["role"] == "tool"]
+        assert {one["tool_call_id"]: text_of(one) for one in told} == {
+            "call_lamp": "lamp: 12 euros",
+            "call_desk": "desk: 12 euros",
+        }
+
+
 async def test_after_a_failed_turn_it_still_knows_what_was_said(framework: str, tmp_path: Path) -> None:
     async with suite(framework, tmp_path) as at:
         answer_by_what_is_said(at.server)

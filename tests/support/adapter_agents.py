@@ -80,8 +80,8 @@ def agent_of(**fields: Any) -> dict[str, Any]:
 def answer_by_what_is_said(server: ModelServer, **gates: Gate) -> None:
     """Script the service. `first`: a gate before the wish for the tool; `middle`: one within each text.
 
-    "price" asks for the host's tool, "pay" for the agent's own; what follows a result repeats it; any other
-    message is answered with the roles of the conversation.
+    "price" asks for the host's tool, "prices" for two calls of it at once, "pay" for the agent's own; what
+    follows a result repeats it; any other message is answered with the roles of the conversation.
     """
 
     def answer(request: Recorded) -> Answer:
@@ -96,6 +96,9 @@ def answer_by_what_is_said(server: ModelServer, **gates: Gate) -> None:
             call = wishes(("call_price", "suite_price", {"thing": "lamp"}))
             call.hold = gates.get("first")
             return call
+        if last == "prices":
+            things = [(f"call_{thing}", "suite_price", {"thing": thing}) for thing in ("lamp", "desk")]
+            return wishes(*things)
         if last == "pay":
             return wishes(("call_pay", "pay", {"amount": 3}))
         roles = " ".join(one["role"] for one in messages if one["role"] != "system")

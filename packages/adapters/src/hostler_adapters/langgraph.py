@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,6 +36,8 @@ WHAT = "a compiled graph"
 Graph = Any  # a CompiledStateGraph, whose type has parameters that do not matter here
 Build = Callable[[RunContext], Graph]
 Answer = Callable[[Any], Any]
+_call_id: ContextVar[str | None] = ContextVar("hostler_adapters.langgraph.call_id", default=None)
+"""Id of the call of a tool in this task: LangChain gives it to the tool, but not to the tool's function."""
 
 
 def model(name: str = "default", **options: Any) -> ChatOpenAI:
@@ -247,10 +250,23 @@ def _last_text(state: Any) -> str:
     return str(last.text) if isinstance(last, AIMessage) else ""
 
 
+class _HostTool(StructuredTool):
+    """A tool of the host, which is called under the id that the model gave to the call."""
+
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - LangChain's
+        """Call the tool."""
+        call_id = input.get("id") if isinstance(input, Mapping) and input.get("type") == "tool_call" else None
+        token = _call_id.set(call_id)
+        try:
+            return await super().ainvoke(input, config, **kwargs)
+        finally:
+            _call_id.reset(token)
+
+
 def _tool(tool: HostTool) -> BaseTool:
     async def call(**arguments: Any) -> str:
-        return await tool.call_text(arguments)
+        return await tool.call_text(arguments, _call_id.get())
 
-    return StructuredTool(
+    return _HostTool(
         name=tool.name, description=tool.description or tool.name, args_schema=tool.parameters, coroutine=call
     )
