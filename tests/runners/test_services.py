@@ -77,6 +77,12 @@ async def test_the_second_message_goes_to_the_same_conversation_there(case: Case
         assert sessions[0] == sessions[1]
 
 
+async def test_a_run_without_a_conversation_leaves_none_there(case: Case, fake: Any) -> None:
+    assert (await drive(case, fake, context={"conversation": None})).text == "ok"
+    if case.begins_sessions:
+        assert getattr(fake, "threads", set()) | getattr(fake, "sessions", set()) == set()
+
+
 async def test_the_hosts_own_id_is_not_taken_for_the_services(case: Case, fake: Any) -> None:
     """A host puts it into the state until the runner does."""
     states = {"conversation": {"external.conversation_id": "conversation"}}

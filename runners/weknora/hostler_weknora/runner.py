@@ -51,6 +51,7 @@ class WeKnora(ServiceRunner):
         request = Request(f"/{'agent' if kind == 'agent' else 'knowledge'}-chat/{place}", json=body)
         try:
             await turn.send(http, request, WeKnoraStream(), stop=_stop(place))
+            await turn.discard(http, Request(f"/sessions/{place}", method="DELETE"))
         except ServiceFailure as failure:
             if known and failure.status == 404:
                 raise await turn.lost_session(SESSION, failure) from None

@@ -11,6 +11,8 @@ from hostler_coze.runner import Coze
 from hostler_coze.stream import CozeStream
 from hostler_dashscope.runner import DashScope
 from hostler_dashscope.stream import DashScopeStream
+from hostler_deerflow.runner import DeerFlow
+from hostler_deerflow.stream import DeerFlowStream
 from hostler_dify.runner import Dify
 from hostler_dify.stream import DifyStream
 from hostler_langflow.runner import Langflow
@@ -23,7 +25,7 @@ from hostler_weknora.runner import WeKnora
 from hostler_weknora.stream import WeKnoraStream
 
 from hostler_sdk.services import Parser, ServiceRunner
-from support.services import coze, dashscope, dify, langflow, n8n, tbox, weknora
+from support.services import coze, dashscope, deerflow, dify, langflow, langgraph_wire, n8n, tbox, weknora
 from support.services.server import sse
 
 
@@ -198,6 +200,23 @@ CASES = [
         )
         for kind in ("agent", "chat")
     ],
+    Case(
+        name="deerflow",
+        runner=DeerFlow,
+        fake=deerflow.FakeDeerFlow,
+        parser=DeerFlowStream,
+        settings={"api-key": deerflow.KEY},
+        address="api-base",
+        error_event=deerflow.error_event(),
+        unknown_event=langgraph_wire.event("novelty", {"no": 1}),
+        required=(),
+        session=("thread_id", deerflow.THREAD),
+        sent_session=lambda message: message["thread"],
+        sent_text=lambda message: message["input"]["messages"][0]["content"],
+        sent_inputs=lambda message: message["config"]["configurable"],
+        last="end",
+        begins_sessions=True,
+    ),
 ]
 
 __all__ = ["CASES", "Case"]

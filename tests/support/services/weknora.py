@@ -43,6 +43,9 @@ class FakeWeKnora(ServiceServer):
                 return _error(404, 1003, "Session not found")
             self.stopped.append(asked.json["message_id"])
             return reply({"success": True, "message": "Generation stopped"})
+        if asked.method == "DELETE":
+            self.sessions.remove(path.removeprefix("/sessions/"))
+            return reply({"success": True, "message": "Session deleted successfully"})
         if found := re.fullmatch(rf"/{self.route}/([^/]+)", path):
             return self._chat(asked.json, found[1])
         return _error(404, 1003, "not found")

@@ -30,6 +30,7 @@ from hostler_sdk.services.items import (
     Whole,
 )
 from hostler_sdk.services.json_values import as_object, number_in, object_in, text_in, usage_of
+from hostler_sdk.services.langgraph import LangGraphStream, messages_in, text_of
 from hostler_sdk.services.request import Request
 from hostler_sdk.services.runner import ServiceRunner, Turn
 from hostler_sdk.services.sequence import JsonSequenceDecoder
@@ -43,6 +44,7 @@ __all__ = [
     "InputFile",
     "Item",
     "JsonSequenceDecoder",
+    "LangGraphStream",
     "Note",
     "Parser",
     "Request",
@@ -61,8 +63,10 @@ __all__ = [
     "Turn",
     "Whole",
     "as_object",
+    "messages_in",
     "number_in",
     "object_in",
     "text_in",
+    "text_of",
     "usage_of",
 ]

@@ -73,6 +73,14 @@ def usage_of(
     return Usage(input_tokens=counts[0], output_tokens=counts[1], total_tokens=total)
 
 
+def add_usage(one: Usage | None, other: Usage) -> Usage:
+    """Return the sum of two usages. A number that one of them does not have is unknown for the sum."""
+    if one is None:
+        return other
+    counts = {name: (getattr(one, name), getattr(other, name)) for name in Usage.__struct_fields__}
+    return Usage(**{name: sum(pair) for name, pair in counts.items() if None not in pair})
+
+
 def reason_in(data: Any) -> str:
     """Return the sentence in the JSON of an error, under one of its usual names."""
     if not isinstance(data, dict):

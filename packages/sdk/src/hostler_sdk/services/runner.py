@@ -230,14 +230,22 @@ class Turn:
                     raise
                 self.ctx.log(f"the message is sent without a note of it: {error.message}", "warning")
 
+    async def discard(self, http: ServiceHttp, request: Request) -> None:
+        """Remove the service's conversation by this request if nobody can go on with it."""
+        if not self.has_state:
+            await self._told(http, request, f"{self.title} keeps a conversation that is over")
+
     async def _stop(self, http: ServiceHttp, answer: Answer, stop: StopRequest | None) -> None:
         if stop is None or answer.task is None or answer.is_done:
             return
+        await self._told(http, stop(answer.task, answer.sessions), f"{self.title} could not be told to stop")
+
+    async def _told(self, http: ServiceHttp, request: Request, otherwise: str) -> None:
         try:
-            async with asyncio.timeout(STOP_SECONDS), http.open(stop(answer.task, answer.sessions)):
+            async with asyncio.timeout(STOP_SECONDS), http.open(request):
                 pass
         except (ServiceFailure, TimeoutError) as error:
-            self.ctx.log(f"{self.title} could not be told to stop: {error or 'no answer'}", "warning")
+            self.ctx.log(f"{otherwise}: {error or 'no answer'}", "warning")
 
 
 class ServiceRunner(Runner):
