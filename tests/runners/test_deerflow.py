@@ -104,7 +104,12 @@ def test_an_event_that_is_not_known_to_be_like_that(data: bytes) -> None:
 
 async def test_what_is_sent() -> None:
     async with FakeDeerFlow() as fake:
-        config = {"subagent-enabled": True, "model-name": "m", "plan-mode": True, "recursion-limit": 7}
+        config: dict[str, Any] = {
+            "subagent-enabled": True,
+            "model-name": "m",
+            "plan-mode": True,
+            "recursion-limit": 7,
+        }
         await ask(fake, **config)
         (body,) = fake.messages
         settings = {
@@ -144,9 +149,9 @@ async def test_files_are_uploaded_and_pictures_elsewhere_are_named() -> None:
 
 async def test_a_whole_header_goes_before_the_token() -> None:
     async with FakeDeerFlow() as fake:
-        header = {"auth-header": f"Bearer {KEY}", "api-key": "another"}
+        header: dict[str, Any] = {"auth-header": f"Bearer {KEY}", "api-key": "another"}
         assert (await ask(fake, **header)).text == "ok"
-        driven = await ask(fake, **{"auth-header": "Bearer mistyped-token", "api-key": KEY})
+        driven = await ask(fake, **header | {"auth-header": "Bearer mistyped-token"})
         assert driven.code == "deerflow.auth_error"
         assert "check config `auth-header`" in str(driven.error)
 

@@ -18,7 +18,7 @@ def metadata() -> bytes:
 
 
 def message(kind: str, content: Any, **more: Any) -> dict[str, Any]:
-    empty = {"additional_kwargs": {}, "response_metadata": {}, "name": None}
+    empty: dict[str, Any] = {"additional_kwargs": {}, "response_metadata": {}, "name": None}
     return {"content": content, "type": kind, **empty, **more}
 
 

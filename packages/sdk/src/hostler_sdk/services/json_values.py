@@ -74,11 +74,12 @@ def usage_of(
 
 
 def add_usage(one: Usage | None, other: Usage) -> Usage:
-    """Return the sum of two usages. A number that one of them does not have is unknown for the sum."""
+    """Return the sum of two usages; a number that is in neither stays unknown."""
     if one is None:
         return other
     counts = {name: (getattr(one, name), getattr(other, name)) for name in Usage.__struct_fields__}
-    return Usage(**{name: sum(pair) for name, pair in counts.items() if None not in pair})
+    known = {name: [n for n in pair if n is not None] for name, pair in counts.items()}
+    return Usage(**{name: sum(numbers) for name, numbers in known.items() if numbers})
 
 
 def reason_in(data: Any) -> str:
