@@ -28,7 +28,7 @@ from hostler.egress.transport import tls_context
 from hostler.host.bundled import bundled
 from hostler.storage.sql.sqlite import SqliteDriver
 from hostler_sdk.loading import load_folder
-from simulation.catalog import ATTEND, HANDLERS, JUDGES
+from simulation.catalog import ATTEND, HANDLERS, JUDGES, plan_of
 from simulation.folders import own_folder
 from simulation.life import PLUGINS, Ended, live
 from simulation.occurrences import occurrences
@@ -52,6 +52,8 @@ WARM = (
     "hostler_sdk.types",
 )
 """The host imports these when it needs them: imported before the fork, they halve the cost of a life."""
+FIRST = "3"
+"""The seed of the life that a worker lives before all others, for what is learned once in a process."""
 HANG = "the life hangs"
 
 Prepare = Callable[[], None]
@@ -122,12 +124,14 @@ def _live_and_exit(
         faulthandler.enable(stacks)
         faulthandler.dump_traceback_later(seconds, exit=True, file=stacks)
         gc.disable()  # when it runs differs between versions of Python
+        sys.tracebacklimit = 0  # with stacks, frames would differ in size by checkout and version of Python
         if prepare is not None:
             prepare()
         with os.fdopen(writing, "wb") as pipe:
             pickle.dump(live(plan, folder, template, HANDLERS, ATTEND, JUDGES, occurrences), pipe)
         status = 0
     except BaseException:
+        sys.tracebacklimit = 1000  # the default
         os.write(stacks, traceback.format_exc().encode())
         raise
     finally:
@@ -271,12 +275,23 @@ def _one_certificate(folder: Path) -> Path:
     return file
 
 
+def _live_first(template: Path, folder: Path) -> None:
+    """Live a life in this process: types, patterns and statements that it met are known in all children."""
+    root = logging.getLogger("hostler")
+    before = root.handlers[:]
+    folder.mkdir()
+    live(plan_of(FIRST), folder, template, HANDLERS, ATTEND, JUDGES, occurrences)
+    shutil.rmtree(folder)
+    root.handlers = before
+
+
 def serve(requests: BinaryIO, answers: BinaryIO, folder: Path) -> None:
     """Live the lives that are asked for, until the requests end; the files of all are in a folder."""
     logging.getLogger().addHandler(logging.NullHandler())  # what simulated plugins log is no news
     template = folder / "template.db"
     make_template(template)
     os.environ["SSL_CERT_FILE"] = str(_one_certificate(folder))
+    _live_first(template, folder / "first")
     gc.collect()
     gc.freeze()
     while True:

@@ -12,7 +12,7 @@ import importlib
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin
 
@@ -179,7 +179,7 @@ def unknown_fields(text: str) -> Iterator[str]:
         kind: type[msgspec.Struct] = EventEnvelope
         at = NAME
         for name in path:
-            fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+            fields = _fields(kind)
             if name not in fields:
                 yield f"{at} has no field {name!r}{nearest(name, fields)}"
                 break
@@ -187,6 +187,12 @@ def unknown_fields(text: str) -> Iterator[str]:
             if inner is None:
                 break
             kind, at = inner, f"{at}.{name}"
+
+
+@functools.cache
+def _fields(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
+    """Return the types of a struct's fields by their wire names; kept, since hints are evaluated anew."""
+    return {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
 
 
 def _struct(kind: Any) -> type[msgspec.Struct] | None:

@@ -59,18 +59,21 @@ class Inventory:
             plugin_key, name = split_runner_id(runner_id)
         except ValueError as error:
             return None, Mistake("", f"{error}{_did_you_mean(runner_id, self._runner_ids())}")
-        # compare keys alone: whole ids share so much that any other plugin would seem similar
-        near = get_close_matches(plugin_key, {_key_of(one) for one in self._runner_ids()}, n=1)
-        hint = _did_you_mean(runner_id, [one for one in self._runner_ids() if _key_of(one) in near])
-        if not self._may.runner(runner_id):
+        may_use, facts = self._may.runner(runner_id), self.plugins.get(plugin_key)
+        if may_use and facts is not None:
+            return self._runner_of(plugin_key, name, facts)
+        hint = self._near_runner(plugin_key, runner_id)
+        if not may_use:
             return None, self._out_of_reach("runner", runner_id, hint)
-        facts = self.plugins.get(plugin_key)
-        if facts is None:
-            add = (
-                "" if hint else "; add it (`hostler plugins add FOLDER`), or make a key for it if it dials in"
-            )
-            return None, Mistake("", f"there is no plugin {plugin_key!r}{hint}{add}")
-        return self._runner_of(plugin_key, name, facts)
+        add = "" if hint else "; add it (`hostler plugins add FOLDER`), or make a key for it if it dials in"
+        return None, Mistake("", f"there is no plugin {plugin_key!r}{hint}{add}")
+
+    def _near_runner(self, plugin_key: str, runner_id: str) -> str:
+        """Return a hint that names a usable runner of the plugin with the nearest key, or ""."""
+        ids = self._runner_ids()
+        # compare keys alone: whole ids share so much that any other plugin would seem similar
+        near = get_close_matches(plugin_key, {_key_of(one) for one in ids}, n=1)
+        return _did_you_mean(runner_id, [one for one in ids if _key_of(one) in near])
 
     def _runner_of(
         self, plugin_key: str, name: str, facts: PluginFacts
@@ -182,12 +185,13 @@ class Inventory:
 
     def _runner_ids(self) -> list[str]:
         """Return the runners that the workspace may use."""
-        ids = [
+        may = self._may
+        ids = (
             f"plugin:{key}/{name}"
             for key, facts in self.plugins.items()
             for name in facts.runners or ("default",)
-        ]
-        return [one for one in ids if self._may.runner(one)]
+        )
+        return [one for one in ids if may.runner(one)]
 
 
 def _listed(word: str, known: Iterable[str], what: str) -> str:
