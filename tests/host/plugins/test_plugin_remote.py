@@ -205,6 +205,46 @@ async def test_handshakes_that_fail_again_and_again_are_refused_for_a_while_unti
             await plugin
 
 
+async def _come_and_go(host: Supervisor, url: str, ends: asyncio.Queue[Any], stay: Callable[[], None]) -> Any:
+    """Connect, leave once the host takes runs for it, and return how the host ended it."""
+    ready = asyncio.Event()
+    async with connect(url) as socket:
+        plugin = asyncio.create_task(far_plugin(socket, ready=ready.set))
+        while not plugin.done() and not (ready.is_set() and host.status()[0].state == "ready"):
+            await asyncio.sleep(0.001)
+        stay()
+        await socket.close()
+        await plugin
+    return await ends.get()
+
+
+async def test_a_remote_process_that_leaves_at_once_again_and_again_is_refused_for_a_while(
+    tmp_path: Path,
+) -> None:
+    clock = Clock()
+
+    def stays() -> None:
+        clock.now += StartLimits().stable_seconds
+
+    def leaves() -> None:
+        clock.now += 0.1
+
+    async with listening(tmp_path, clock) as (host, url, ends):
+        for stay in [*[leaves] * (FAILURES_TO_OPEN - 1), stays, *[leaves] * FAILURES_TO_OPEN]:
+            assert await _come_and_go(host, url, ends, stay) is None
+        refused = await _come_and_go(host, url, ends, leaves)
+        assert isinstance(refused, ConflictError)
+        assert "failed too often (the connection of the remote plugin was closed" in refused.message
+        clock.now += OPEN_SECONDS
+        assert await _come_and_go(host, url, ends, leaves) is None
+        refused = await _come_and_go(host, url, ends, leaves)
+        assert isinstance(refused, ConflictError)
+        assert "try again in 120 s" in refused.message
+        clock.now += 2 * OPEN_SECONDS
+        for stay in [stays, leaves, leaves]:
+            assert await _come_and_go(host, url, ends, stay) is None
+
+
 async def test_a_remote_process_that_does_not_leave_a_run_is_cut_off_and_may_come_again(
     tmp_path: Path,
 ) -> None:

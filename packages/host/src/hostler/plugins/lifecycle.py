@@ -162,9 +162,11 @@ class PluginLifecycle:
         if running.log is not None:
             running.log.note(f"failed: {error.message}")
         self.context.notice("crashed", self.key, error.message)
-        if isinstance(self.source, Remote):
-            return
         limits, lived = self.context.start_limits, now - running.started_at
+        if isinstance(self.source, Remote):
+            stayed = lived >= limits.stable_seconds
+            self.breaker = CLOSED if stayed else self.breaker.failed(now, error.message)
+            return
         if lived >= limits.forget_seconds:
             self.breaker = CLOSED
         self.breaker = self.breaker.failed(now, error.message, worked=lived >= limits.stable_seconds)
@@ -221,8 +223,10 @@ class PluginLifecycle:
         return self.breaker.wait_seconds(now) if self.breaker.refuses(now) else 0.0
 
     def attach(self, running: RunningPlugin) -> None:
-        """Take over the connection of a remote plugin process after its handshake."""
-        self.breaker = CLOSED
+        """Take over the connection of a remote plugin process after its handshake.
+
+        Its earlier failures are forgotten once it has stayed for a while: see `_ended`.
+        """
         self._last_version = running.connection.version
         self._warnings = tuple(running.connection.warnings)
         self._take(running)

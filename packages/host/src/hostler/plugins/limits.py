@@ -72,7 +72,8 @@ class StartLimits:
     exit_seconds: float = 5.0
     """From the answer to `shutdown` and the end of its input until it is killed."""
     stable_seconds: float = 10.0
-    """A process that lived this long after its handshake worked: its end does not open the breaker."""
+    """A process that lived this long after its handshake worked: its end does not open the breaker. A remote
+    one that leaves sooner, several times in a row, may not connect for a while."""
     slow_seconds: float = 10.0
     """A start that takes this long is reported."""
     forget_seconds: float = 300.0

@@ -295,8 +295,8 @@ class Supervisor:
     async def serve_remote(self, plugin_key: str, channel: Channel) -> None:
         """Serve a remote plugin process until it disconnects. Its token is bound to `plugin_key`.
 
-        Raises ConflictError for a second connection of a plugin, and after many failed handshakes for a
-        while; PluginStartError if the handshake fails.
+        Raises ConflictError for a second connection of a plugin, and for a while after many that failed or
+        left at once; PluginStartError if the handshake fails.
         """
         self.expect(plugin_key)
         life = self._life(plugin_key)
