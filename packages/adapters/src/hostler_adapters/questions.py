@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hostler_sdk import RunContext
+from hostler_sdk.services.questions import ANSWER, MAX_SHOWN_CHARS, question_of
 from hostler_sdk.types import Decision
 
 APPROVE, DENY = "approve", "deny"
 """The buttons of an approval."""
-ANSWER = "answer"
-"""The field of a question that a framework asks as text alone."""
-MAX_SHOWN_CHARS = 8_000
-"""Length of arguments as a person is shown them; longer ones are cut, and say so."""
-MAX_TITLE_CHARS = 200
-"""Length of a question's title; the rest goes into its description."""
 _UNMADE = {
     "expired": "nobody decided about this call in time, so it was not made",
     "cancelled": "this call was called off and not made",
@@ -71,7 +65,7 @@ async def ask_interrupt(ctx: RunContext, value: Any, *, expires_in: float | None
     with a text.
     Raises Unanswered if nobody answers.
     """
-    title, description, fields, actions = _question_of(value)
+    title, description, fields, actions = question_of(value)
     free = not fields and not actions
     form = [{"name": ANSWER, "type": "textarea", "required": True}] if free else fields
     decision = await ctx.ask(
@@ -86,27 +80,3 @@ async def ask_interrupt(ctx: RunContext, value: Any, *, expires_in: float | None
     if free:
         return values.get(ANSWER, decision.result)
     return values if fields else decision.result
-
-
-def _question_of(value: Any) -> tuple[str, str | None, Sequence[Any], Sequence[Any]]:
-    fields: Sequence[Any] = ()
-    actions: Sequence[Any] = ()
-    rest: Any = None
-    if isinstance(value, Mapping):
-        named = next(
-            (key for key in ("question", "title", "message", "action") if isinstance(value.get(key), str)),
-            None,
-        )
-        title = str(value[named]) if named else "The agent needs an answer to go on"
-        fields, actions = value.get("fields") or (), value.get("actions") or ()
-        rest = {k: v for k, v in value.items() if k not in (named, "fields", "actions", "description")}
-        description = value.get("description")
-    elif isinstance(value, str):
-        title, description = value, None
-    else:
-        title, description, rest = "The agent needs an answer to go on", None, value
-    shown = json.dumps(rest, ensure_ascii=False, indent=1, default=str)[:MAX_SHOWN_CHARS] if rest else ""
-    if len(title) > MAX_TITLE_CHARS:
-        shown, title = f"{title}\n{shown}".strip(), f"{title[:MAX_TITLE_CHARS]}..."
-    text = "\n".join(part for part in (description, shown) if part)
-    return title, text or None, fields, actions

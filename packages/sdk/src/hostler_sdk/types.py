@@ -38,7 +38,7 @@ from hostler_protocol.events import Actor, Conversation, EventRef, Input, Subjec
 from hostler_protocol.grants import ModelResource, Resources, ToolResource
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 from hostler_protocol.manifest import NOT_CHOSEN
-from hostler_protocol.pausing import Decision
+from hostler_protocol.pausing import Decision, FormField, PendingCall
 from hostler_protocol.runs import JournalRecord, Page, RunRecord, SteeringInputItem, TranscriptItem
 from hostler_sdk.inputs import RunInput, SteeringItem
 
@@ -56,6 +56,7 @@ __all__ = [
     "EventRef",
     "FileBase64Element",
     "FileUrlElement",
+    "FormField",
     "FunctionCall",
     "FunctionSpec",
     "ImageBase64Element",
@@ -71,6 +72,7 @@ __all__ = [
     "ModelReply",
     "ModelResource",
     "Page",
+    "PendingCall",
     "ProviderData",
     "RerankReply",
     "Resources",

@@ -17,6 +17,7 @@ from hostler_sdk.services.failures import FAILURES, ServiceFailure
 from hostler_sdk.services.files import InputFile
 from hostler_sdk.services.form import Form
 from hostler_sdk.services.items import (
+    Ask,
     Done,
     Item,
     Note,
@@ -31,6 +32,7 @@ from hostler_sdk.services.items import (
 )
 from hostler_sdk.services.json_values import as_object, number_in, object_in, text_in, usage_of
 from hostler_sdk.services.langgraph import LangGraphStream, messages_in, text_of
+from hostler_sdk.services.questions import answer_to, asked, decision_on, question_of
 from hostler_sdk.services.request import Request
 from hostler_sdk.services.runner import ServiceRunner, Turn
 from hostler_sdk.services.sequence import JsonSequenceDecoder
@@ -39,6 +41,7 @@ from hostler_sdk.services.think_tags import ThinkFilter
 
 __all__ = [
     "FAILURES",
+    "Ask",
     "Done",
     "Form",
     "InputFile",
@@ -62,10 +65,14 @@ __all__ = [
     "ToolStart",
     "Turn",
     "Whole",
+    "answer_to",
     "as_object",
+    "asked",
+    "decision_on",
     "messages_in",
     "number_in",
     "object_in",
+    "question_of",
     "text_in",
     "text_of",
     "usage_of",

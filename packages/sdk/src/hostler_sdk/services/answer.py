@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
 
 from hostler_sdk.results import (
     Result,
@@ -10,17 +13,32 @@ from hostler_sdk.results import (
     delta,
     log,
     message,
+    paused,
     state_updated,
     tool_completed,
     tool_started,
 )
 from hostler_sdk.services.failures import ServiceFailure
-from hostler_sdk.services.items import Done, Item, Note, Session, Spent, Task, Text, ToolEnd, ToolStart, Whole
+from hostler_sdk.services.items import (
+    Ask,
+    Done,
+    Item,
+    Note,
+    Session,
+    Spent,
+    Task,
+    Text,
+    ToolEnd,
+    ToolStart,
+    Whole,
+)
 from hostler_sdk.services.limits import MAX_NOTES, MAX_TEXT_BYTES
 from hostler_sdk.services.think_tags import ThinkFilter
 from hostler_sdk.types import Usage
 
 STATE_PREFIX = "external."
+STATE_OF_SERVICE = "service"
+"""Of a pause's state: what the service's question brought with it."""
 
 
 class Answer:
@@ -42,6 +60,7 @@ class Answer:
         self._usage: Usage | None = None
         self.sessions: dict[str, str] = {}
         self.task: str | None = None
+        self.asked: Ask | None = None
         self.is_done = False
 
     def take(self, item: Item) -> Iterator[Result]:
@@ -65,11 +84,16 @@ class Answer:
                 yield tool_completed(item.id, item.name, item.result, item.error)
             case Note():
                 yield from self._note(item)
+            case Ask():
+                self.asked = item
             case Done():
                 self.is_done = True
 
-    def end(self) -> Iterator[Result]:
-        """Return the message and the ending. Raises ServiceFailure for a broken or empty answer."""
+    def end(self, kept: Mapping[str, Any] | None = None) -> Iterator[Result]:
+        """Return the message and the ending. Raises ServiceFailure for a broken or empty answer.
+
+        Where the service waits for people, the ending is a pause with `kept` and the state of the question.
+        """
         if not self.is_done:
             raise ServiceFailure(
                 "stream_broken",
@@ -81,6 +105,12 @@ class Answer:
             self._pieces.append(rest)
             yield delta(rest)
         text = self._shown(self._whole or "") + "".join(self._pieces)
+        if self.asked is not None:
+            if text.strip():
+                yield message(text)
+            state = {**(kept or {}), STATE_OF_SERVICE: dict(self.asked.state)}
+            yield msgspec.structs.replace(paused(self.asked.calls, state), usage=self._usage)
+            return
         if not text.strip():
             raise ServiceFailure(
                 "empty_answer",

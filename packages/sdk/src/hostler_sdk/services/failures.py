@@ -18,6 +18,7 @@ What = Literal[
     "answer_too_long",
     "empty_answer",
     "already_sent",
+    "unanswered",
 ]
 
 FAILURES: Final[dict[What, str]] = {
@@ -34,6 +35,7 @@ FAILURES: Final[dict[What, str]] = {
     "answer_too_long": "the answer is larger than the limits of the page on services",
     "empty_answer": "the answer has no text",
     "already_sent": "an earlier attempt had sent the message, and it is not sent twice",
+    "unanswered": "the service asked a question, and nobody answered it",
 }
 """The second half of each code, and what it means."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from hostler_sdk.types import Usage
+from hostler_sdk.types import PendingCall, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,19 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """The service waits for people: the run pauses, and goes on with their decisions and this `state`."""
+
+    calls: tuple[PendingCall, ...]
+    state: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """The service said that its answer is complete: what follows is not read."""
 
 
-Item = Text | Whole | Session | Task | Spent | ToolStart | ToolEnd | Note | Done
+Item = Text | Whole | Session | Task | Spent | ToolStart | ToolEnd | Note | Ask | Done
 
 
 class Parser(Protocol):

@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +23,7 @@ from hostler_sdk.context import RunContext
 from hostler_sdk.errors import HostError
 from hostler_sdk.results import Result, failed, state_updated
 from hostler_sdk.runner import Runner
-from hostler_sdk.services.answer import STATE_PREFIX, Answer
+from hostler_sdk.services.answer import STATE_OF_SERVICE, STATE_PREFIX, Answer
 from hostler_sdk.services.failures import ServiceFailure
 from hostler_sdk.services.files import InputFile, read_files
 from hostler_sdk.services.form import Form
@@ -23,6 +31,7 @@ from hostler_sdk.services.items import Item, Parser
 from hostler_sdk.services.limits import STOP_SECONDS
 from hostler_sdk.services.request import Request
 from hostler_sdk.services.sse import SseParser
+from hostler_sdk.types import Decision
 
 if TYPE_CHECKING:
     from hostler_sdk.services.http import Reply, ServiceHttp
@@ -31,7 +40,10 @@ SENT = STATE_PREFIX + "sent_by_run"
 """State of the conversation: the last run that has sent its message to the service."""
 ASSETS = "assets"
 MAX_MARGIN_SECONDS = 1.0
+STEP, ATTEMPT = "step", "attempt"
+"""Of a pause's state: how many messages were sent, and the attempt that paused."""
 StopRequest = Callable[[str, Mapping[str, str]], Request]
+Settle = Callable[[Answer], Awaitable[Iterable[Item]]]
 
 
 class Turn:
@@ -118,6 +130,32 @@ class Turn:
         token = given.get("token") if isinstance(given, dict) else None
         return [token] if isinstance(token, str) else []
 
+    # -- what people decided ---------------------------------------------------------------------
+
+    @property
+    def question(self) -> Mapping[str, Any] | None:
+        """The state of the question for which the run had paused; None: it did not pause."""
+        return None if self.ctx.continuation is None else self._kept(STATE_OF_SERVICE)
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """What people decided since the run paused."""
+        return [] if self.ctx.continuation is None else self.ctx.continuation.decisions
+
+    def _kept(self, name: str) -> Any:
+        """Return a part of the state of the pause. Raises ServiceFailure if it is none of this version."""
+        state = self.ctx.continuation and self.ctx.continuation.state
+        if not isinstance(state, dict) or name not in state:
+            raise ServiceFailure(
+                "unanswered", "the state of the pause is not known to this version; ask again"
+            )
+        return state[name]
+
+    @property
+    def _step(self) -> int:
+        """How many messages the run has sent before: one for each pause."""
+        return 0 if self.ctx.continuation is None else int(self._kept(STEP))
+
     # -- the service -----------------------------------------------------------------------------
 
     @property
@@ -155,12 +193,19 @@ class Turn:
         return await self._stack.enter_async_context(client)
 
     async def send(
-        self, http: ServiceHttp, request: Request, parser: Parser, *, stop: StopRequest | None = None
+        self,
+        http: ServiceHttp,
+        request: Request,
+        parser: Parser,
+        *,
+        stop: StopRequest | None = None,
+        settle: Settle | None = None,
     ) -> None:
         """Send the message, and make results of the answer. Raises ServiceFailure.
 
         `stop` builds the request that ends the service's work, from its task and the ids of the conversation;
-        it is sent when the run is cancelled, out of time or cannot use the answer.
+        it is sent when the run is cancelled, out of time or cannot use the answer. `settle` is called when
+        the stream ended without an item Done, and returns further items: it can ask the service.
         """
         answer = Answer(self.title, remove_think=self.form.flag("remove-think"), keeps_state=self.has_state)
         await self._send_once()
@@ -171,7 +216,10 @@ class Turn:
                         await self._emit(answer.take(item))
                         if answer.is_done:
                             break
-                await self._emit(answer.end())
+                    if not answer.is_done and settle is not None:
+                        for item in await settle(answer):
+                            await self._emit(answer.take(item))
+                await self._emit(answer.end({STEP: self._step + 1, ATTEMPT: self.ctx.attempt}))
         except ServiceFailure as failure:
             if failure.what != "service_error":  # else its work is over
                 await self._stop(http, answer, stop)
@@ -208,9 +256,11 @@ class Turn:
 
         A service does not know a request that comes twice, and would answer, act and charge again.
         """
-        if self.ctx.attempt > 1:
+        first = 1 if self.ctx.continuation is None else int(self._kept(ATTEMPT)) + 1
+        note = f"{self.ctx.run_id}/{self._step}" if self._step else self.ctx.run_id
+        if self.ctx.attempt > first:
             try:
-                is_new = self.has_state and await self.ctx.states.get("conversation", SENT) != self.ctx.run_id
+                is_new = self.has_state and await self.ctx.states.get("conversation", SENT) != note
             except HostError as error:
                 if error.code in ("deadline_exceeded", "cancelled"):
                     raise
@@ -224,7 +274,7 @@ class Turn:
                 )
         if self.has_state:
             try:
-                await self.ctx.states.set("conversation", SENT, self.ctx.run_id)
+                await self.ctx.states.set("conversation", SENT, note)
             except HostError as error:
                 if error.code in ("deadline_exceeded", "cancelled"):
                     raise
