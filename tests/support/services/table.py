@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,13 +20,26 @@ from hostler_langflow.runner import Langflow
 from hostler_langflow.stream import LangflowAnswer
 from hostler_n8n.runner import N8n
 from hostler_n8n.stream import N8nAnswer
+from hostler_openai_responses.runner import OpenAIResponses
+from hostler_openai_responses.stream import ResponseStream
 from hostler_tbox.runner import Tbox
 from hostler_tbox.stream import TboxStream
 from hostler_weknora.runner import WeKnora
 from hostler_weknora.stream import WeKnoraStream
 
 from hostler_sdk.services import Parser, ServiceRunner
-from support.services import coze, dashscope, deerflow, dify, langflow, langgraph_wire, n8n, tbox, weknora
+from support.services import (
+    coze,
+    dashscope,
+    deerflow,
+    dify,
+    langflow,
+    langgraph_wire,
+    n8n,
+    openai_responses,
+    tbox,
+    weknora,
+)
 from support.services.server import sse
 
 
@@ -82,6 +96,16 @@ def _dify(kind: str) -> Case:
         sent_inputs=lambda message: message["inputs"],
         last="workflow_finished" if is_workflow else "message_end",
     )
+
+
+def _mcp_servers(message: dict[str, Any]) -> dict[str, Any]:
+    """The way back as an MCP server; the time at which its token ends has no place there."""
+    return {
+        tool["server_label"]: json.dumps(
+            {"url": tool["server_url"], "token": tool["authorization"], "expires_at": 1.0}
+        )
+        for tool in message["tools"]
+    }
 
 
 CASES = [
@@ -216,6 +240,24 @@ CASES = [
         sent_inputs=lambda message: message["config"]["configurable"],
         last="end",
         begins_sessions=True,
+    ),
+    Case(
+        name="openai-responses",
+        runner=OpenAIResponses,
+        fake=openai_responses.FakeOpenAI,
+        parser=ResponseStream,
+        settings={"api-key": openai_responses.KEY, "model": openai_responses.MODEL},
+        address="base-url",
+        error_event=openai_responses.error_event(),
+        unknown_event=sse({"type": "response.novelty"}),
+        required=("api-key", "model"),
+        session=("response_id", openai_responses.FIRST),
+        sent_session=lambda message: message.get("previous_response_id"),
+        sent_text=lambda message: message["input"][0]["content"],
+        sent_inputs=_mcp_servers,
+        last="response.completed",
+        image_name="",
+        has_stop=False,
     ),
 ]
 

@@ -73,6 +73,13 @@ class Form:
             raise _wrong(key, value, "a list of ids")
         return [one.strip() for one in listed if one.strip()]
 
+    def objects(self, key: str) -> list[dict[str, Any]]:
+        """Return a list of JSON objects, which may be empty."""
+        value = self._config.get(key) or []
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+            raise _wrong(key, value, "a list of JSON objects")
+        return [dict(one) for one in value]
+
     def object(self, key: str) -> dict[str, Any]:
         """Return a JSON object, which may be empty."""
         value = self._config.get(key)

@@ -1,0 +1,1 @@
+"""Answers with a model and tools of the OpenAI Responses API."""
