@@ -170,7 +170,7 @@ async def test_a_tool_of_the_caller_is_none_of_this_runner() -> None:
 async def test_what_is_sent() -> None:
     url = {"type": "file_url", "file_url": "https://x.example/a.pdf"}
     async with FakeOpenAI() as fake:
-        config = {"parameters": {"temperature": 0.1}, "instructions": "Be brief."}
+        config: dict[str, Any] = {"parameters": {"temperature": 0.1}, "instructions": "Be brief."}
         await ask(fake, {"text": "See", "contents": [url]}, **config)
         (body,) = fake.messages
         parts = [
