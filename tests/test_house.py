@@ -24,13 +24,14 @@ from hostler_protocol import errors, limits, schema
 from hostler_sdk.services import FAILURES
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("hostler_protocol", "hostler_sdk", "hostler_adapters", "hostler")
+PACKAGES = ("hostler_protocol", "hostler_sdk", "hostler_adapters", "hostler_langbot", "hostler")
 TEST_FOLDERS = {
     "adapters",
     "conformance",
     "faults",
     "host",
     "journeys",
+    "langbot",
     "properties",
     "simulation",
     "protocol",

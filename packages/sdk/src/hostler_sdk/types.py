@@ -34,10 +34,10 @@ from hostler_protocol.content import (
     text_of,
 )
 from hostler_protocol.errors import ErrorCode
-from hostler_protocol.events import Actor, Conversation, EventRef, Input, Subject
+from hostler_protocol.events import Actor, AgentRunContext, Conversation, EventRef, Input, Subject
 from hostler_protocol.grants import ModelResource, Resources, ToolResource
 from hostler_protocol.limits import MAX_PAGE_ITEMS
-from hostler_protocol.manifest import NOT_CHOSEN
+from hostler_protocol.manifest import NOT_CHOSEN, Capability, FormItemType, Permissions
 from hostler_protocol.pausing import Decision, FormField, PendingCall
 from hostler_protocol.runs import JournalRecord, Page, RunRecord, SteeringInputItem, TranscriptItem
 from hostler_sdk.inputs import RunInput, SteeringItem
@@ -46,8 +46,10 @@ __all__ = [
     "MAX_PAGE_ITEMS",
     "NOT_CHOSEN",
     "Actor",
+    "AgentRunContext",
     "ArtifactElement",
     "ArtifactRef",
+    "Capability",
     "Content",
     "ContentElement",
     "Conversation",
@@ -57,6 +59,7 @@ __all__ = [
     "FileBase64Element",
     "FileUrlElement",
     "FormField",
+    "FormItemType",
     "FunctionCall",
     "FunctionSpec",
     "ImageBase64Element",
@@ -73,6 +76,7 @@ __all__ = [
     "ModelResource",
     "Page",
     "PendingCall",
+    "Permissions",
     "ProviderData",
     "RerankReply",
     "Resources",

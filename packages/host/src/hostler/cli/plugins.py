@@ -55,7 +55,7 @@ def show_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption = Fa
 @server_command
 def add_plugin(
     server: Server,
-    folder: Annotated[Path, typer.Argument(help="A folder with a hostler.yaml.")],
+    folder: Annotated[Path, typer.Argument(help="A folder with a hostler.yaml, or a plugin of LangBot.")],
     fields: FieldsArgument = None,
     as_json: JsonOption = False,
 ) -> None:

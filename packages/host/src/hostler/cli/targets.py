@@ -98,7 +98,7 @@ def local_target(target: str) -> LocalTarget | None:
         raise InvalidArgumentError(f"{target}: add the class, like {target}:MyRunner")
     for text, runner in ((target, None), (path_text, name or None)):
         path = Path(text).expanduser()
-        if text and path.is_dir() and (_is_path(text) or (path / "hostler.yaml").exists()):
+        if text and path.is_dir() and (_is_path(text) or _is_plugin_folder(path)):
             return LocalTarget(Folder(path.resolve()), runner)
     if _is_path(target):
         raise InvalidArgumentError(_no_folder(path_text if colon else target))
@@ -109,11 +109,15 @@ def _no_folder(target: str) -> str:
     """Return the error for a folder that does not exist, with the neighbour of the nearest name."""
     path = Path(target).expanduser()
     try:
-        neighbours = [one.name for one in path.parent.iterdir() if (one / "hostler.yaml").is_file()]
+        neighbours = [one.name for one in path.parent.iterdir() if _is_plugin_folder(one)]
     except OSError:
         neighbours = []
     near = did_you_mean(path.name, neighbours)
     return f"there is no plugin folder {target}" + (f"; {near}" if neighbours else "")
+
+
+def _is_plugin_folder(path: Path) -> bool:
+    return any((path / name).is_file() for name in ("hostler.yaml", "manifest.yaml"))
 
 
 def _look_for_class(path: Path, name: str) -> None:

@@ -20,11 +20,12 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from hostler.domain.requirements import check_requires, is_listed, own_packages_mistake, read_requirement
 from hostler.plugins.installer import Installer, wheels_of
@@ -34,6 +35,8 @@ from hostler_protocol.errors import PluginStartError
 
 OWN_PACKAGES = {"hostler_sdk": "hostler-sdk", "hostler_protocol": "hostler-protocol", "msgspec": "msgspec"}
 """Packages of the host in every environment: import name and distribution name."""
+LENT_PACKAGES = {"hostler_langbot": "hostler-langbot"}
+"""Packages of the host that an environment has if it requires them; no index is asked for them either."""
 LOCK_POLL_SECONDS = 0.1
 PLAN_SUFFIX = ".requires.txt"
 PLAN_IDLE_SECONDS = 365 * 24 * 3600.0
@@ -75,9 +78,10 @@ class Environments:
             raise PluginStartError(f"requires: {error}", lasting=True) from None
         listed = [text for text in requires if is_listed(text, allowed)]
         wheels = wheels_of(listed, base)[1]
-        target = self.folder / await asyncio.to_thread(_digest, tuple(requires), wheels)
+        packages = _packages_for(requires, listed)
+        target = self.folder / await asyncio.to_thread(_digest, tuple(requires), wheels, packages)
         if plan is not None and await asyncio.to_thread(_text_of, self._plan_of(target)) != plan:
-            target = self.folder / await asyncio.to_thread(_digest, (*requires, plan), wheels)
+            target = self.folder / await asyncio.to_thread(_digest, (*requires, plan), wheels, packages)
         self._used.add(target)
         python = target / "bin" / "python"
         if not target.exists():
@@ -103,7 +107,8 @@ class Environments:
         listed = [text for text in requires if is_listed(text, allowed)]
         names = [str(read_requirement(text)) for text in requires if text not in listed]
         lines, wheels = wheels_of(listed, base)
-        own = {name: importlib.metadata.version(name) for name in OWN_PACKAGES.values()}
+        packages = _packages_for(requires, listed)
+        own = {name: importlib.metadata.version(name) for name in packages.values()}
 
         async def plan(uv: Installer) -> str:
             await uv.make_environment()
@@ -155,9 +160,10 @@ class Environments:
     ) -> None:
         names = [read_requirement(text) for text in requires if text not in listed]
         lines, wheels = wheels_of(listed, base)
-        own = {name: importlib.metadata.version(name) for name in OWN_PACKAGES.values()}
+        packages = _packages_for(requires, listed)
+        own = {name: importlib.metadata.version(name) for name in packages.values()}
         await uv.make_environment()
-        await asyncio.to_thread(_copy_own_packages, uv.environment)
+        await asyncio.to_thread(_copy_own_packages, uv.environment, packages)
         before = _settings_of(uv.environment)
         plan_file = self._plan_of(target)
         known = await asyncio.to_thread(_text_of, plan_file)
@@ -202,7 +208,20 @@ def _text_of(path: Path) -> str | None:
     return None
 
 
-def _digest(requires: tuple[str, ...], wheels: Sequence[Path]) -> str:
+def _packages_for(requires: Sequence[str], listed: Collection[str]) -> dict[str, str]:
+    """Return the host's packages that an environment with these requirements has, by their import names.
+
+    Raises PluginStartError if the host does not have one itself.
+    """
+    named = {canonicalize_name(read_requirement(text).name) for text in requires if text not in listed}
+    lent = {module: name for module, name in LENT_PACKAGES.items() if name in named}
+    for module, name in lent.items():
+        if importlib.util.find_spec(module) is None:
+            raise PluginStartError(f"it requires {name}, which this host does not have", lasting=True)
+    return OWN_PACKAGES | lent
+
+
+def _digest(requires: tuple[str, ...], wheels: Sequence[Path], packages: Mapping[str, str]) -> str:
     digest = hashlib.sha256()
     for part in (sys.version, sys.base_prefix, platform.platform(), *requires):
         digest.update(part.encode() + b"\0")
@@ -210,7 +229,7 @@ def _digest(requires: tuple[str, ...], wheels: Sequence[Path]) -> str:
         with contextlib.suppress(OSError):  # its content may change under the same name
             status = wheel.stat()
             digest.update(f"{wheel}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    for module, distribution in OWN_PACKAGES.items():
+    for module, distribution in packages.items():
         digest.update(importlib.metadata.version(distribution).encode() + b"\0")
         if module.startswith("hostler"):
             root = package_folder(module)
@@ -243,10 +262,10 @@ def package_folder(module: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _copy_own_packages(environment: Path) -> None:
+def _copy_own_packages(environment: Path, packages: Mapping[str, str]) -> None:
     """Copy the host's own packages into an environment, as installed distributions."""
     site_packages = next((environment / "lib").glob("python*/site-packages"))
-    for module, name in OWN_PACKAGES.items():
+    for module, name in packages.items():
         folder = site_packages / module
         shutil.copytree(package_folder(module), folder, ignore=shutil.ignore_patterns("__pycache__"))
         distribution = importlib.metadata.distribution(name)

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hostler.domain.endpoints import ANY, parse_host_port
 from hostler.domain.type_fit import convert
 from hostler.domain.untrusted_yaml import read_foreign_yaml
+from hostler.plugins.langbot_folder import read_langbot_folder
+from hostler.plugins.plain_files import MAX_MANIFEST_BYTES, read_plain_file
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
 
 if TYPE_CHECKING:
     from hostler_sdk.loading import PluginFile
-
-MAX_MANIFEST_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,8 @@ class PluginManifest:
 
     file: PluginFile
     json: str
+    notes: tuple[str, ...] = ()
+    """What its operator should know about it."""
 
     @property
     def identity(self) -> PluginIdentity:
@@ -44,6 +45,9 @@ def read_manifest(folder: Path) -> PluginManifest:
     try:
         data = read_plain_file(path, MAX_MANIFEST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
+        if (found := read_langbot_folder(folder)) is not None:
+            manifest = check_manifest(found.plugin_file, str(folder / found.name))
+            return replace(manifest, notes=found.notes)
         if not os.path.isdir(folder):  # noqa: PTH112 - unlike Path.is_dir it raises nothing
             raise PluginStartError(f"there is no plugin folder {folder}") from None
         raise PluginStartError(f"{folder} is not a plugin folder: it has no {MANIFEST_NAME}") from None
@@ -54,33 +58,19 @@ def read_manifest(folder: Path) -> PluginManifest:
     return parse_manifest(data, str(path))
 
 
-def read_plain_file(path: Path, most_bytes: int) -> bytes:
-    """Read an ordinary file of unknown origin. Raises OSError.
-
-    Raises ValueError for anything else, such as a FIFO or a device, and for a larger file. Never blocks, and
-    reads at most one byte too much.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("is not an ordinary file, but a folder, FIFO, socket or device")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            data = file.read(most_bytes + 1)
-    finally:
-        os.close(descriptor)
-    if len(data) > most_bytes:
-        raise ValueError(f"has over {most_bytes:,} bytes, the maximum")
-    return data
-
-
 def parse_manifest(data: bytes, source: str) -> PluginManifest:
     """Check the text of a hostler.yaml; `source` appears in errors."""
-    from hostler_sdk.loading import PluginFile  # noqa: PLC0415  as above
-
     try:
         value = read_foreign_yaml(data)
     except ValueError as error:
         raise PluginStartError(f"{source} is not YAML: {error}") from error
+    return check_manifest(value, source)
+
+
+def check_manifest(value: Any, source: str) -> PluginManifest:
+    """Check the value of a hostler.yaml; `source` appears in errors. Raises PluginStartError."""
+    from hostler_sdk.loading import PluginFile  # noqa: PLC0415  as above
+
     if not isinstance(value, Mapping) or "plugin" not in value:
         expected = "`plugin: {author: you, name: its-name, version: 1.0.0}`"
         raise PluginStartError(f"{source} does not name its plugin; it begins with {expected}")

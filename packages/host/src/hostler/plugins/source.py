@@ -48,7 +48,7 @@ MAX_WATCHED_FILES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A plugin folder with a hostler.yaml."""
+    """A plugin folder with a hostler.yaml, or one of LangBot."""
 
     path: Path
     level: Level = "sandboxed"
@@ -90,6 +90,8 @@ class Launch:
     requires: tuple[str, ...] = ()
     allow_requires: tuple[str, ...] = ()
     network: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What its operator should know about it."""
 
 
 def identity_of(source: PluginSource) -> PluginIdentity:
@@ -144,6 +146,7 @@ def launch_of(source: Folder | SingleFile) -> Launch:
         requires=tuple(stated.requires),
         allow_requires=source.allow_requires,
         network=tuple(stated.network),
+        notes=manifest.notes,
     )
 
 

@@ -132,8 +132,10 @@ async def _start_trusted(
         environment=process_environment(launch, python),
         containment=context.containment,
     )
+    for warning in launch.notes:
+        log.note(warning)
     process = await start_process(command, log, marker=marker, limits=context.process_limits)
-    return _Confined(process, "trusted")
+    return _Confined(process, "trusted", launch.notes)
 
 
 async def _start_sandboxed(
@@ -150,7 +152,7 @@ async def _start_sandboxed(
     workspace = await asyncio.to_thread(workspace_of, context.workspaces, launch.identity.key, source.limits)
     spec = spec_of(source, launch, python, workspace, context.data_dir)
     weakness = () if sandbox.weakness is None else (sandbox.weakness,)
-    warnings = (*weakness, *network_warnings(source, launch))
+    warnings = (*weakness, *network_warnings(source, launch), *launch.notes)
     for warning in warnings:
         log.note(warning)
     process = await start_sandboxed(
