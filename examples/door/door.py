@@ -1,4 +1,4 @@
-"""A runner around a program that knows of OpenAI and of nothing else."""
+"""A runner around programs that know of OpenAI, some also of MCP, and of nothing else."""
 
 import asyncio
 import json
@@ -8,7 +8,12 @@ from pathlib import Path
 
 from hostler_sdk import RunContext, Runner, delta, message
 
-PROGRAM = [sys.executable, str(Path(__file__).with_name("program.py"))]
+HERE = Path(__file__).parent
+PROGRAMS = {
+    "python": [sys.executable, str(HERE / "program.py")],
+    "node": ["node", str(HERE / "node" / "agent.mjs")],
+    "rust": [str(HERE / "rust" / "target" / "release" / "agent")],
+}
 MAX_LINE_BYTES = 1024 * 1024
 
 
@@ -19,14 +24,17 @@ class Door(Runner):
     """
 
     capabilities = {"streaming", "resumable"}
-    permissions = {"models": ["invoke", "stream"]}
-    config = [{"name": "model", "type": "model-fallback-selector", "required": True}]
+    permissions = {"models": ["invoke", "stream"], "tools": ["detail", "call"]}
+    config = [
+        {"name": "model", "type": "model-fallback-selector", "required": True},
+        {"name": "program", "type": "select", "options": [*PROGRAMS], "default": "python"},
+    ]
 
     async def run(self, ctx: RunContext):
         """Start the program, and stream what it writes."""
         child = await asyncio.create_subprocess_exec(
-            *PROGRAM,
-            env={**os.environ, **ctx.models.openai_variables},
+            *PROGRAMS[ctx.config.get("program", "python")],
+            env={**os.environ, **ctx.models.openai_variables, "AGENT_MCP_URL": ctx.tools.mcp_url},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=MAX_LINE_BYTES,

@@ -14,7 +14,7 @@ from hostler_adapters import HostTool, Turn, Unanswered, Verdict, current_run
 from hostler_adapters.conversation import MAX_IMAGE_BYTES
 from hostler_adapters.door import http_client
 from hostler_adapters.functions import FunctionTurn, runner
-from hostler_adapters.host_tools import MAX_TOOLS, function_names
+from hostler_adapters.host_tools import MAX_TOOLS
 from hostler_adapters.runner_class import built_agent, check_agent
 from hostler_adapters.sessions import MAX_EVENTS, MAX_INLINE_BYTES, MAX_SESSION_BYTES, latest
 from hostler_sdk import Runner
@@ -97,13 +97,6 @@ def test_tools_are_called_under_names_that_services_accept_and_failures_go_to_th
     assert lines[6].startswith("error: the arguments are not JSON")
     assert lines[7] == "error: the arguments must be a JSON object"
     assert lines[8] == "error: there is no function 'unknown'; there are shop_book, shop_broken, shop_pay"
-
-
-def test_function_names_are_unique_and_short() -> None:
-    names = function_names(["a.b", "a_b", "a-b", "a/b", "ü", "x" * 70, "x" * 64 + "y"])
-    assert names["a_b"] == "a_b"
-    assert len(set(names.values())) == 7
-    assert all(len(name) <= 64 and name.isascii() for name in names.values())
 
 
 def test_more_tools_than_services_take_are_left_out_with_a_warning() -> None:

@@ -27,7 +27,7 @@ from support.door_clients import (
     agent_of,
     answer_as_asked,
     in_sandbox,
-    lend_environments,
+    lend_clients,
     models_of,
     need_clients,
     plugin_in,
@@ -80,7 +80,7 @@ async def test_in_namespaces_it_is_streamed_and_resumed_without_a_second_payment
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch, client: str, crashes_at: list[int]
 ) -> None:
     await need_clients(node=client == "node")
-    lend_environments(tmp_path / "data")
+    lend_clients(tmp_path / "data")
     async with (
         within(500),
         in_sandbox("bubblewrap", monkeypatch),
@@ -129,7 +129,7 @@ async def test_without_namespaces_clients_of_the_same_process_need_no_socket(
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch, client: str
 ) -> None:
     await need_clients()
-    lend_environments(tmp_path / "data")
+    lend_clients(tmp_path / "data")
     async with (
         within(500),
         in_sandbox("landlock", monkeypatch),
@@ -156,7 +156,7 @@ async def test_a_blocking_program_finds_the_door_by_its_environment(
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await need_clients()
-    lend_environments(tmp_path / "data")
+    lend_clients(tmp_path / "data")
     async with (
         within(500),
         in_sandbox("bubblewrap", monkeypatch),
@@ -174,7 +174,7 @@ async def test_over_budget_and_with_another_run_s_key_it_is_refused(
     tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch, client: str
 ) -> None:
     await need_clients()
-    lend_environments(tmp_path / "data")
+    lend_clients(tmp_path / "data")
     async with (
         within(500),
         in_sandbox("bubblewrap", monkeypatch),
@@ -205,7 +205,7 @@ def test_a_host_that_is_killed_asks_no_one_twice_and_replays_offline(tmp_path: P
     asyncio.run(need_clients(node=client == "node"))
     hostler = CommandLine(tmp_path / "data", tmp_path / "work")
     hostler.cwd.mkdir()
-    lend_environments(hostler.data)
+    lend_clients(hostler.data)
     gate = Gate()
     with ModelServer(api_key="k") as server:
         answer_as_asked(server, gate)

@@ -81,6 +81,20 @@ def test_tools_are_listed_with_their_parameters_and_called(mode: str) -> None:
     assert methods == ["tool.detail"] * 3 + ["tool.call"] * 4  # listed twice, asked for once
 
 
+def test_a_tool_is_listed_under_a_name_that_model_services_accept() -> None:
+    async def use(ctx: RunContext) -> None:
+        async with client_of(ctx, GENERATIONS[0]) as client:
+            listed = {one.name: one.title for one in (await client.list_tools()).tools}
+            assert listed == {"shop_add": "shop.add", "shop_add_2": "shop/add"}
+            for name in ("shop_add", "shop.add"):
+                result = await client.call_tool(name, {"a": 3})
+                assert result.structured_content == {"sum": 5}
+
+    driven = with_tools(use, tools={"shop.add": add, "shop/add": add})
+    names = [call.params.tool_name for call in driven.calls if call.method == "tool.call"]
+    assert names == ["shop.add", "shop.add"]
+
+
 def test_a_long_call_is_a_stream_that_shows_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp, "QUICK_SECONDS", 0.01)
     monkeypatch.setattr(mcp, "COMMENT_SECONDS", 0.01)

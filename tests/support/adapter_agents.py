@@ -6,21 +6,14 @@ The frameworks are installed once, as pinned, into a folder of this machine's ca
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import hostler_adapters
 from hostler.domain.model_entries import ModelEntry
-from hostler.plugins.environment import Environments
-from hostler.plugins.limits import DEFAULT_START_LIMITS
-from hostler.plugins.supervisor import environments_folder
-from hostler_protocol.errors import PluginStartError
-from support.cached_installs import alone, missing
+from support.cached_installs import lend_environments
 from support.gates import Gate
 from support.model_answers import Answer, Recorded, wishes
 from support.model_server import ModelServer
@@ -32,28 +25,9 @@ KEEPS_TOOL_MESSAGES = frozenset(FRAMEWORKS) - {"functions"}
 """Frameworks whose sessions hold the calls of tools of earlier turns."""
 
 
-@functools.cache
-def environments_of(framework: str) -> Path | str:
-    """The folder of environments with the framework; a text says why there is none."""
-    requires = yaml.safe_load((PLUGINS / framework / "hostler.yaml").read_text())["requires"]
-    with alone("adapters", framework) as cache:
-        environments = Environments(cache / "environments", DEFAULT_START_LIMITS)
-        try:
-            asyncio.run(environments.python_for(requires, base=PLUGINS / framework))
-        except PluginStartError as error:
-            return f"{framework} cannot be installed: {error}"
-    return environments.folder
-
-
 async def prepared(framework: str, folder: Path, data: Path) -> Path:
     """Return the folder of the plugin, and let a host over `data` use what is installed for it."""
-    found = await asyncio.to_thread(environments_of, framework)
-    if isinstance(found, str):
-        missing(found)
-    data.mkdir(mode=0o700, exist_ok=True)
-    target = environments_folder(data)
-    target.parent.mkdir(exist_ok=True, mode=0o700)
-    target.symlink_to(found)
+    await asyncio.to_thread(lend_environments, "adapters", PLUGINS / framework, data)
     ignored = shutil.ignore_patterns("__pycache__")
     plugin = shutil.copytree(PLUGINS / framework, folder / "plugin", ignore=ignored)
     shutil.copytree(Path(hostler_adapters.__file__).parent, plugin / "hostler_adapters", ignore=ignored)

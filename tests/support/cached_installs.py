@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+
+from hostler.plugins.environment import Environments
+from hostler.plugins.limits import DEFAULT_START_LIMITS
+from hostler.plugins.supervisor import environments_folder
+from hostler_protocol.errors import PluginStartError
 
 
 def cache_of(what: str) -> Path:
@@ -32,3 +40,28 @@ def alone(what: str, name: str) -> Iterator[Path]:
     with (cache / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield cache
+
+
+@functools.cache
+def environments_of(what: str, plugin: Path) -> Path | str:
+    """The folder of environments with all that a plugin requires; a text says why there is none."""
+    requires = yaml.safe_load((plugin / "hostler.yaml").read_text())["requires"]
+    with alone(what, plugin.name) as cache:
+        environments = Environments(cache / "environments", DEFAULT_START_LIMITS)
+        try:
+            asyncio.run(environments.python_for(requires, base=plugin))
+        except PluginStartError as error:
+            return f"what {plugin.name} requires cannot be installed: {error}"
+    return environments.folder
+
+
+def lend_environments(what: str, plugin: Path, data: Path) -> None:
+    """Let a host over `data` use the environment of a plugin. Skips the test where it cannot be had."""
+    found = environments_of(what, plugin)
+    if isinstance(found, str):
+        missing(found)
+    assert isinstance(found, Path)
+    data.mkdir(mode=0o700, exist_ok=True)
+    target = environments_folder(data)
+    target.parent.mkdir(exist_ok=True, mode=0o700)
+    target.symlink_to(found)

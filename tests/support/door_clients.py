@@ -17,21 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from hostler.domain.model_entries import ModelEntry, Price
-from hostler.plugins.environment import Environments
-from hostler.plugins.limits import DEFAULT_START_LIMITS
-from hostler.plugins.supervisor import environments_folder
 from hostler.sandbox.port import Mechanism
 from hostler.sandbox.probe import find_sandbox
-from hostler_protocol.errors import PluginStartError
-from support.cached_installs import alone, missing
+from support.cached_installs import alone, environments_of, lend_environments, missing
 from support.gates import Gate
 from support.model_answers import Answer, Recorded, wishes
 from support.model_server import ModelServer
 
 PLUGIN = Path(__file__).with_name("plugins") / "door_clients"
+CACHE = "door-clients"
 RUNNER = "plugin:test/door-clients/default"
 NODE_PACKAGE = "openai@7.57.0"
 INSTALL_SECONDS = 300.0
@@ -41,24 +37,11 @@ COST = 11 * 2.0 + 7 * 3.0
 
 
 @functools.cache
-def python_environments() -> Path | str:
-    """The folder of environments with the Python clients; a text says why there is none."""
-    requires = yaml.safe_load((PLUGIN / "hostler.yaml").read_text())["requires"]
-    with alone("door-clients", "python") as cache:
-        environments = Environments(cache / "environments", DEFAULT_START_LIMITS)
-        try:
-            asyncio.run(environments.python_for(requires, base=PLUGIN))
-        except PluginStartError as error:
-            return f"the clients cannot be installed: {error}"
-    return environments.folder
-
-
-@functools.cache
 def node_modules() -> Path | str:
     """The folder with the JavaScript client; a text says why there is none."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         return "there is no Node.js"
-    with alone("door-clients", "node") as cache:
+    with alone(CACHE, "node") as cache:
         folder = cache / NODE_PACKAGE
         if not (folder / "node_modules" / "openai" / "package.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -82,7 +65,7 @@ def node_modules() -> Path | str:
 
 async def need_clients(*, node: bool = False) -> None:
     """Skip the test where they cannot be had."""
-    found = [await asyncio.to_thread(python_environments)]
+    found = [await asyncio.to_thread(environments_of, CACHE, PLUGIN)]
     if node:
         found.append(await asyncio.to_thread(node_modules))
     for one in found:
@@ -99,14 +82,9 @@ def plugin_in(folder: Path) -> Path:
     return copy
 
 
-def lend_environments(data: Path) -> None:
+def lend_clients(data: Path) -> None:
     """Let a host use the installed clients."""
-    folder = python_environments()
-    assert isinstance(folder, Path)
-    target = environments_folder(data)
-    data.mkdir(mode=0o700, exist_ok=True)
-    target.parent.mkdir(exist_ok=True, mode=0o700)
-    target.symlink_to(folder)
+    lend_environments(CACHE, PLUGIN, data)
 
 
 def models_of(server: ModelServer) -> list[ModelEntry]:

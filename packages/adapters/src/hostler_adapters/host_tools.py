@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hostler_sdk import HostError, RunContext, tool_completed, tool_started
+from hostler_sdk.function_names import function_names
 from hostler_sdk.types import ToolResource
 
 MAX_TOOLS = 128
 """Functions of one request, as many as common services take."""
-MAX_NAME_CHARS = 64
-"""A function's name, a limit of common services."""
 MAX_REPORTED_CHARS = 64 * 1024
 """Arguments or result of a tool of the framework's own, as reported to the journal."""
-_REFUSED = re.compile(r"[^A-Za-z0-9_-]")
 _REASONS = {
     "denied": "a person refused this call; do not make it again unless the user asks for it",
     "expired": "nobody decided about this call in time, so it was not made",
@@ -118,24 +115,3 @@ async def _open(ctx: RunContext, tool: ToolResource, name: str) -> HostTool:
     detail = await ctx.tools.detail(tool.tool_name)
     parameters = {"type": "object", "properties": {}, **(detail.parameters or {})}
     return HostTool(name, tool.tool_name, detail.description or tool.description or "", parameters, ctx)
-
-
-def function_names(tools: Sequence[str]) -> dict[str, str]:
-    """Return a function name for each tool, unique and of characters that services accept."""
-    names: dict[str, str] = {}
-    taken = {tool for tool in tools if _allowed(tool) == tool}
-    for tool in tools:
-        name = stem = _allowed(tool)
-        number = 1
-        while name != tool and name in taken:
-            number += 1
-            ending = f"_{number}"
-            name = stem[: MAX_NAME_CHARS - len(ending)] + ending
-        taken.add(name)
-        names[tool] = name
-    return names
-
-
-def _allowed(name: str) -> str:
-    cleaned = _REFUSED.sub("_", name)[:MAX_NAME_CHARS]
-    return cleaned if cleaned.strip("_") else "tool"

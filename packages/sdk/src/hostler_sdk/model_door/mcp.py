@@ -1,5 +1,7 @@
 """The run's own MCP server: its tools, for programs that take tools from such servers.
 
+Tools are listed under names that model services accept, since programs offer them to models unchanged.
+
 A `tools/call` is a call of the run, like `ctx.tools.call`: it may wait for people, and a resumed program gets
 the outcome that is recorded.
 """
@@ -13,6 +15,7 @@ from typing import Any
 from hostler_protocol.calls import ToolCallReply, ToolDetail
 from hostler_protocol.grants import ToolResource
 from hostler_sdk.errors import HostError
+from hostler_sdk.function_names import function_names
 from hostler_sdk.host_api.port import HostCalls
 from hostler_sdk.model_door.exchange import JSON_TYPE, STREAM_TYPE, DoorAnswer, DoorRequest
 from hostler_sdk.model_door.limits import COMMENT_SECONDS, QUICK_SECONDS
@@ -40,6 +43,8 @@ class RunTools:
         self._granted = granted
         self._host = host
         self._listed: list[Json] | None = None
+        self._names = function_names([tool.tool_name for tool in granted if "call" in tool.operations])
+        self._tools = {listed: name for name, listed in self._names.items()}
         self._calls: dict[str | int, asyncio.Task[Any]] = {}
         """By the id of the request, so that a client can give one up."""
 
@@ -81,8 +86,10 @@ class RunTools:
     async def _list(self) -> list[Json]:
         """Return the tools with their parameters, which are asked for once in the run."""
         if self._listed is None:
-            found = [await self._detail(tool) for tool in self._granted if "call" in tool.operations]
-            self._listed = [tool_listed(detail) for detail in found]
+            callable_ = [tool for tool in self._granted if tool.tool_name in self._names]
+            self._listed = [
+                tool_listed(await self._detail(tool), self._names[tool.tool_name]) for tool in callable_
+            ]
         return self._listed
 
     async def _detail(self, tool: ToolResource) -> ToolDetail:
@@ -98,7 +105,7 @@ class RunTools:
             raise RpcError(
                 INVALID_PARAMS, "tools/call takes a name, and arguments as an object", id_=message.id
             )
-        params = {"tool_name": name, "parameters": arguments}
+        params = {"tool_name": self._tools.get(name, name), "parameters": arguments}
         call = asyncio.ensure_future(self._host.call("tool.call", params))
         self._calls[message.id] = call
         call.add_done_callback(lambda _: self._calls.pop(message.id or "", None))

@@ -113,10 +113,11 @@ def discovered() -> Json:
     return {"supportedVersions": versions, "_meta": {f"{_PREFIX}serverInfo": _SERVER}, **_ABOUT}
 
 
-def tool_listed(detail: ToolDetail) -> Json:
-    """Return a tool as `tools/list` names it."""
+def tool_listed(detail: ToolDetail, name: str) -> Json:
+    """Return a tool as `tools/list` names it; its title is the host's name."""
     return {
-        "name": detail.name,
+        "name": name,
+        "title": detail.name,
         "description": detail.description,
         "inputSchema": {"type": "object"} | detail.parameters,
     }
