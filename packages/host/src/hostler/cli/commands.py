@@ -57,6 +57,7 @@ COMMANDS: Mapping[str, CliCommand] = {
         OPERATE,
         "Write the configuration as one file for `hostler apply`.",
     ),
+    "import": CliCommand("imports", "app", OPERATE, "Import the configuration of another program: langbot."),
     "doctor": CliCommand(
         "doctor",
         "doctor",

@@ -61,7 +61,7 @@ def config_mistakes(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> li
     for name, item in form.items():
         value = values.get(name)
         if _is_empty(item, value):
-            if item.required and _is_shown(item, values, form):
+            if item.required and is_shown(item, values, form):
                 found.append(Mistake(key_place("", name), f"is required: give it {_WANTED[item.kind]}"))
         elif name not in stored and item in referring:
             text = f"{referring_default(item)}: give {name!r} a value"
@@ -147,7 +147,7 @@ def _is_unchosen_form(value: Any) -> bool:
     return value in ([], *NOT_CHOSEN)
 
 
-def _is_shown(item: FormItem, values: Mapping[str, Any], form: Mapping[str, FormItem]) -> bool:
+def is_shown(item: FormItem, values: Mapping[str, Any], form: Mapping[str, FormItem]) -> bool:
     """Whether `show_if` holds: `{name: value or list of values, ...}` or `{field, operator, value}`."""
     condition = item.show_if
     if not condition:

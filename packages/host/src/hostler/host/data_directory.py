@@ -114,12 +114,13 @@ def note_database(data_dir: Path, database: str | None, installation: str) -> No
         replace_file(data_dir / NOTE_NAME, msgspec.json.encode(note))
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a small file atomically. StorageError if that fails."""
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace a small file atomically. `mode`: its permissions. StorageError if that fails."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -1,0 +1,1 @@
+"""Make configuration entries of a LangBot installation. For `hostler import langbot` alone."""

@@ -1,0 +1,223 @@
+"""Plan an import: the entries to add to a configuration, and what becomes of each item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hostler.domain.agents import AgentSpec
+from hostler.domain.endpoints import HostPort
+from hostler.domain.model_entries import ModelEntry
+from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry
+from hostler.domain.type_fit import fit
+from hostler.host.bundled import shipped_runner, shipped_runners
+from hostler.host.config import ConfigFile
+from hostler.host.langbot.agents import World, agent_of, plugin_folder
+from hostler.host.langbot.database import names_of
+from hostler.host.langbot.items import Entry, Item, Row, Source
+from hostler.host.langbot.models import model_of
+from hostler.host.langbot.naming import plain_name
+from hostler.host.langbot.runners import form_of
+from hostler.host.langbot.secrets import Secrets, WantedSecret
+from hostler.host.langbot.servers import server_of
+from hostler.host.plugin_entries import plugin_entries
+
+SECTIONS = ("plugins", "models", "tools", "agents")
+_TYPES: Mapping[str, Any] = {"models": ModelEntry, "tools": ToolEntry, "agents": AgentSpec}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`entries` are to be added; `secrets` are those that they, and unchanged entries, refer to."""
+
+    items: Sequence[Item]
+    entries: Sequence[Entry]
+    secrets: Sequence[WantedSecret]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every item is in the configuration and can be used."""
+        return all(item.is_whole for item in self.items)
+
+    def added(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the entries to add by section, in the order of a configuration file."""
+        found = {
+            section: [one.value for one in self.entries if one.section == section] for section in SECTIONS
+        }
+        return {section: values for section, values in found.items() if values}
+
+
+def plan_import(source: Source, existing: ConfigFile, secrets: Secrets) -> Plan:
+    """Plan the import of everything in `source` into a configuration, whose entries stay as they are.
+
+    `existing`: the configuration as written, with paths as in its file.
+    """
+    planner = _Planner(source, existing, secrets)
+    planner.run()
+    return Plan(planner.items, planner.entries, planner.secrets())
+
+
+class _Planner:
+    def __init__(self, source: Source, existing: ConfigFile, secrets: Secrets) -> None:
+        self.items: list[Item] = []
+        self.entries: list[Entry] = []
+        self._source = source
+        self._secrets = secrets
+        self._used: list[WantedSecret] = []
+        shipped = {str(shipped_runner(key)): key for key in shipped_runners()}
+        self._existing: dict[str, dict[str, Any]] = {
+            "models": {one.id: one for one in existing.models},
+            "tools": {one.mcp.name: one for one in existing.tools if one.mcp is not None},
+            "agents": {one.name: one for one in existing.agents},
+            "plugins": {shipped.get(one.path, one.path): one for one in plugin_entries(existing)},
+        }
+        self._tools_left = MAX_TOOL_ENTRIES - len(existing.tools)
+
+    def secrets(self) -> list[WantedSecret]:
+        return self._used
+
+    def run(self) -> None:
+        """Models and servers first, since agents name them."""
+        models = self._models()
+        servers = self._servers()
+        kbs = names_of(self._of("knowledge base"))
+        known = {*self._existing["models"], *(one.name for one in self.entries if one.section == "models")}
+        world = World(self._secrets, models, kbs, servers, frozenset(known), self._source.plugins)
+        made = self._agents(world)
+        for plugin, endpoints in sorted(world.endpoints.items()):
+            self._plugin(plugin, endpoints, made)
+        self._others()
+        order = {kind: number for number, kind in enumerate(_ORDER)}
+        self.items.sort(key=lambda item: order[item.kind])
+
+    def _of(self, kind: str) -> list[Row]:
+        return [row for row in self._source.rows if row.kind == kind]
+
+    def _item(self, row: Row) -> Item:
+        item = Item(row.kind, plain_name(row.name) or row.kind, row.uuid)
+        self.items.append(item)
+        if row.damage:
+            item.skip(f"is damaged: {row.damage}")
+        return item
+
+    def _models(self) -> dict[str, str]:
+        providers = {row.uuid: row for row in self._of("provider")}
+        found: dict[str, str] = {}
+        taken: set[str] = set()
+        outcomes: dict[str, set[str]] = {}
+        for row in self._of("model"):
+            item = self._item(row)
+            if item.outcome != "skipped":
+                entry = model_of(row, providers, item, self._secrets, taken)
+                if entry is not None:
+                    found[row.uuid] = entry["id"]
+                    self._add("models", entry["id"], entry, item)
+            outcomes.setdefault(str(row.values.get("provider_uuid")), set()).add(item.outcome)
+        for row in self._of("provider"):
+            self._provider(row, outcomes.get(row.uuid, set()) if providers[row.uuid] is row else set())
+        return found
+
+    def _provider(self, row: Row, outcomes: set[str]) -> None:
+        """Add the item of a provider, which is no entry of its own, by what became of its models."""
+        item = self._item(row)
+        if item.outcome == "skipped":
+            return
+        if not outcomes - {"skipped"}:
+            item.skip("none of its models is imported" if outcomes else "has no models")
+            return
+        item.note("its address and key are in the entries of its models")
+        if not outcomes & {"imported", "changed"}:
+            item.outcome = "unchanged"
+
+    def _servers(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        taken: set[str] = set()
+        for row in self._of("mcp server"):
+            item = self._item(row)
+            if item.outcome == "skipped":
+                continue
+            entry = server_of(row, item, self._secrets, taken)
+            if entry is None:
+                continue
+            if self._tools_left <= 0 and entry["name"] not in self._existing["tools"]:
+                item.skip(f"a configuration has at most {MAX_TOOL_ENTRIES} entries of tools")
+                continue
+            self._tools_left -= 1
+            found[row.uuid] = entry["name"]
+            self._add("tools", entry["name"], {"mcp": entry}, item)
+        return found
+
+    def _agents(self, world: World) -> dict[str, list[Item]]:
+        """Add the agents, and return their items by the plugin of their runner."""
+        made: dict[str, list[Item]] = {}
+        for row in [*self._of("pipeline"), *self._of("agent")]:
+            item = self._item(row)
+            if item.outcome == "skipped":
+                continue
+            if row.values.get("kind") == "pipeline":
+                item.skip("is a pipeline, which is listed by itself")
+                continue
+            spec = agent_of(row, item, world)
+            if spec is not None:
+                made.setdefault(spec["runner"].removeprefix("plugin:").rpartition("/")[0], []).append(item)
+                self._add("agents", spec["name"], spec, item)
+        return made
+
+    def _plugin(self, plugin: str, endpoints: set[HostPort], made: Mapping[str, Sequence[Item]]) -> None:
+        """Add an entry for a shipped runner whose service is not among those that it reaches anyway."""
+        form = form_of(plugin)
+        network = sorted(map(str, endpoints))
+        if form is None or set(network) <= form.network:
+            return
+        present = self._existing["plugins"].get(plugin)
+        if present is None:
+            item = made[plugin][0]
+            self.entries.append(Entry("plugins", plugin, {"path": plugin, "network": network}, item))
+            return
+        missing = [one for one in network if one not in present.network]
+        for item in made[plugin] if missing else ():
+            item.change(
+                f"the configuration has an entry for {plugin}, which is kept: add {', '.join(missing)} to "
+                "its `network`"
+            )
+
+    def _add(self, section: str, name: str, value: dict[str, Any], item: Item) -> None:
+        """Add an entry, unless the configuration has one of this name."""
+        item.entry = f"{section} {name}"
+        present = self._existing[section].get(name)
+        if present is None:
+            self.entries.append(Entry(section, name, value, item))  # type: ignore[arg-type]
+        elif fit(value, _TYPES[section])[0] == present:
+            item.outcome = "unchanged"
+        else:
+            item.outcome = "kept"
+            item.note(
+                "the configuration has another entry of this name, which stays; without it, this is imported"
+            )
+            return
+        self._used += [one for one in self._secrets.used_in(value) if one not in self._used]
+
+    def _others(self) -> None:
+        for row in self._source.rows:
+            if row.kind in ("plugin", "knowledge base", "bot", "table"):
+                item = self._item(row)
+                if item.outcome != "skipped":
+                    item.skip(self._why_not(row))
+
+    def _why_not(self, row: Row) -> str:
+        if row.kind == "knowledge base":
+            return "documents are not imported: a plugin provides knowledge bases here"
+        if row.kind == "bot":
+            adapter, pipeline = row.values.get("adapter"), row.values.get("use_pipeline_name")
+            ran = f" (it ran {plain_name(pipeline)!r:.80})" if isinstance(pipeline, str) and pipeline else ""
+            sends = f"{plain_name(str(adapter))!r:.60} has to send its messages over HTTP"
+            return f"chat platforms are not imported: {sends}{ran}"
+        author = row.values.get("plugin_author")
+        if row.values.get("enabled") in (0, False):
+            return "is switched off in LangBot"
+        folder = plugin_folder(self._source.plugins, f"{author}/{row.name}")
+        return f"is code, which is not copied: `hostler plugins add {folder}` runs it where it is"
+
+
+_ORDER = ("pipeline", "agent", "model", "provider", "mcp server", "plugin", "knowledge base", "bot", "table")
