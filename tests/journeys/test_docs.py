@@ -109,6 +109,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/runners/weknora.md",
         "docs/runners/deerflow.md",
         "docs/runners/openai-responses.md",
+        "docs/runners/langgraph.md",
         "docs/adapters.md",
         "docs/bring-your-own-agent.md",
         "docs/langbot.md",

@@ -12,7 +12,18 @@ import pytest
 import yaml
 
 from support.command_line import CommandLine, environment
-from support.services import coze, dashscope, deerflow, dify, langflow, n8n, openai_responses, tbox, weknora
+from support.services import (
+    coze,
+    dashscope,
+    deerflow,
+    dify,
+    langflow,
+    langgraph,
+    n8n,
+    openai_responses,
+    tbox,
+    weknora,
+)
 from support.services.server import Answer, ServiceServer
 from support.shell import run_line, shell_functions
 
@@ -28,6 +39,7 @@ FAKES: dict[str, tuple[type[Any], dict[str, str]]] = {
     "weknora": (weknora.FakeWeKnora, {"WEKNORA_KEY": weknora.KEY}),
     "deerflow": (deerflow.FakeDeerFlow, {"DEERFLOW_KEY": deerflow.KEY}),
     "openai-responses": (openai_responses.FakeOpenAI, {"OPENAI_KEY": openai_responses.KEY}),
+    "langgraph": (langgraph.FakeLangGraph, {"LANGGRAPH_KEY": langgraph.KEY}),
     "dashscope": (dashscope.FakeDashScope, {"DASHSCOPE_KEY": dashscope.KEY}),
 }
 PAGES = sorted(path.stem for path in (ROOT / "docs" / "runners").glob("*.md"))

@@ -349,6 +349,9 @@ def test_a_stream_that_ends_early_is_never_done(case: Case) -> None:
     fake = case.fake()
     writes = fake.stream(CHINESE)
     whole = b"".join(writes)
+    if not case.last:
+        assert not _is_done(case, whole)
+        return
     done = next(n for n in range(1, len(whole) + 1) if _is_done(case, whole[:n]))
     last = whole[:done].decode(errors="ignore")
     assert case.last in last

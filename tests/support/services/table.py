@@ -18,6 +18,8 @@ from hostler_dify.runner import Dify
 from hostler_dify.stream import DifyStream
 from hostler_langflow.runner import Langflow
 from hostler_langflow.stream import LangflowAnswer
+from hostler_langgraph.runner import LangGraph
+from hostler_langgraph.stream import GraphStream
 from hostler_n8n.runner import N8n
 from hostler_n8n.stream import N8nAnswer
 from hostler_openai_responses.runner import OpenAIResponses
@@ -34,6 +36,7 @@ from support.services import (
     deerflow,
     dify,
     langflow,
+    langgraph,
     langgraph_wire,
     n8n,
     openai_responses,
@@ -67,7 +70,7 @@ class Case:
     sent_inputs: Callable[[dict[str, Any]], dict[str, Any]] = field(default=lambda message: message)
     key: str = "api-key"
     last: str = "complete"
-    """In the event that makes an answer complete."""
+    """In the event that makes an answer complete; empty: none does, and the service is asked."""
     image_name: str = "cat.png"
     """Of a picture, as the service gets it."""
     has_files: bool = True
@@ -258,6 +261,24 @@ CASES = [
         last="response.completed",
         image_name="",
         has_stop=False,
+    ),
+    Case(
+        name="langgraph",
+        runner=LangGraph,
+        fake=langgraph.FakeLangGraph,
+        parser=GraphStream,
+        settings={"api-key": langgraph.KEY, "assistant-id": langgraph.GRAPH},
+        address="base-url",
+        error_event=langgraph.error_event(),
+        unknown_event=langgraph_wire.event("novelty", {"no": 1}),
+        required=("assistant-id",),
+        session=("thread_id", langgraph.THREAD),
+        sent_session=lambda message: message["thread"],
+        sent_text=lambda message: message["input"]["messages"][0]["content"],
+        sent_inputs=lambda message: message["config"]["configurable"],
+        last="",
+        begins_sessions=True,
+        image_name="",
     ),
 ]
 

@@ -55,7 +55,7 @@ class LangGraphStream(SseParser):
     def finish(self) -> Iterator[Item]:
         """End the stream: what is known of the answer is complete only if the server says so."""
         yield from super().finish()
-        yield from self.sum_up()
+        yield from self._sum_up_once()
 
     def take(self, event: str, data: dict[str, object]) -> Iterator[Item]:
         """Return the items of one event."""
@@ -79,17 +79,19 @@ class LangGraphStream(SseParser):
         """Take what a node wrote into the state."""
 
     def sum_up(self) -> Iterator[Item]:
-        """Return the whole answer and the tokens."""
-        if self._is_summed_up:
-            return
-        self._is_summed_up = True
+        """Return the whole answer and the tokens, once."""
         if self.answer:
             yield Whole(self.answer)
         if self._usage is not None:
             yield Spent(self._usage)
 
+    def _sum_up_once(self) -> Iterator[Item]:
+        if not self._is_summed_up:
+            self._is_summed_up = True
+            yield from self.sum_up()
+
     def _end(self) -> Iterator[Item]:
-        yield from self.sum_up()
+        yield from self._sum_up_once()
         yield Done()
 
     def _each(self, name: str, text: str) -> Iterator[Item]:
@@ -131,8 +133,7 @@ class LangGraphStream(SseParser):
         self.interrupts = _interrupts(state)
 
     def _updates(self, nodes: Mapping[str, Any]) -> Iterator[Item]:
-        if found := _interrupts(nodes):
-            self.interrupts = found
+        self.interrupts += [one for one in _interrupts(nodes) if one not in self.interrupts]
         for node, written in nodes.items():
             for values in written if isinstance(written, list) else [written]:
                 if node.startswith("__") or not isinstance(values, dict):

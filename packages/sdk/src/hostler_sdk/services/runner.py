@@ -56,6 +56,7 @@ class Turn:
         self.title = title
         self._stack = stack
         self._files: list[InputFile] | None = None
+        self._has_paused = False
 
     # -- the message -----------------------------------------------------------------------------
 
@@ -219,6 +220,7 @@ class Turn:
                     if not answer.is_done and settle is not None:
                         for item in await settle(answer):
                             await self._emit(answer.take(item))
+                self._has_paused = answer.asked is not None
                 await self._emit(answer.end({STEP: self._step + 1, ATTEMPT: self.ctx.attempt}))
         except ServiceFailure as failure:
             if failure.what != "service_error":  # else its work is over
@@ -282,7 +284,7 @@ class Turn:
 
     async def discard(self, http: ServiceHttp, request: Request) -> None:
         """Remove the service's conversation by this request if nobody can go on with it."""
-        if not self.has_state:
+        if not self.has_state and not self._has_paused:
             await self._told(http, request, f"{self.title} keeps a conversation that is over")
 
     async def _stop(self, http: ServiceHttp, answer: Answer, stop: StopRequest | None) -> None:

@@ -1,0 +1,1 @@
+"""Answers with a graph on a LangGraph server."""
