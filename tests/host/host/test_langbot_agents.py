@@ -173,6 +173,25 @@ def test_tools_of_servers_are_granted_as_langbot_bound_them() -> None:
     assert "resource_policy" not in spec
 
 
+@pytest.mark.parametrize(
+    ("own", "is_granted"),
+    [
+        ("{name: my-s1, url: 'https://mcp.example/mcp', seconds: 5}", True),
+        ("{name: my-s1, url: 'https://payroll.example/mcp'}", False),
+    ],
+)
+def test_another_server_of_the_same_name_is_granted_to_nobody(own: str, is_granted: bool) -> None:
+    url = {"url": "https://mcp.example/mcp"}
+    server = Row("mcp server", {"uuid": "s1", "name": "my s1", "mode": "http", "extra_args": url})
+    config = legacy("local-agent", BASE | {"model": "m1"})
+    plan = planned(*MODELS, server, pipeline(config), existing=f"tools: [{{mcp: {own}}}]")
+    (spec,) = plan.added()["agents"]
+    assert ("resource_policy" in spec) is is_granted
+    (item,) = [item for item in plan.items if item.kind == "mcp server"]
+    assert item.outcome == "kept"
+    assert ("no agent is allowed the tools of that other one" in item.notes) is not is_granted
+
+
 # -- services -------------------------------------------------------------------------------------
 
 
@@ -227,7 +246,12 @@ def test_an_endpoint_of_ones_own_gets_an_entry_with_all_endpoints_of_that_runner
     own = 'plugins: [{path: hostler/dify, network: ["dify.corp.example:443"]}]'
     plan = planned(*rows, existing=own)
     assert "plugins" not in plan.added()
-    assert "add [::1]:8080, api.dify.ai:443 to its `network`" in plan.items[0].notes[-1]
+    last = {item.name: item.notes[-1] for item in plan.items}
+    assert (
+        last["u1"] == "add api.dify.ai:443 to `network` in the entry for hostler/dify, which stays as it is"
+    )
+    assert last["u2"] == "add [::1]:8080 to `network` in the entry for hostler/dify, which stays as it is"
+    assert last["u3"] == "hostler/dify may reach dify.corp.example:443, by its entry in `plugins`"
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://x.example", "http://", "https://x:99999", "http://[::1"])
@@ -335,7 +359,9 @@ def test_servers() -> None:
         return Row("mcp server", values | more)
 
     rows = (
-        server("a", "stdio", {"command": "uvx", "args": ["x"], "env": {"N": 1, "S_TOKEN": "t"}}),
+        server(
+            "a", "stdio", {"command": "uvx", "args": ["x"], "env": {"N": 1, "S_TOKEN": "t", "MAX_TOKENS": 9}}
+        ),
         server("b", "http", {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "k"}, "timeout": 20}),
         server("c", "stdio", {"command": "uvx", "env": {"HOSTLER_X": "1"}}),
         server("d", "stdio", {}),
@@ -349,7 +375,8 @@ def test_servers() -> None:
     plan = planned(*rows)
     assert plan.added()["tools"] == [
         {"mcp": {"name": "my-a", "command": ["uvx", "x"],
-                 "environment": {"N": "1", "S_TOKEN": "env:LANGBOT_MY_A_S_TOKEN"}}},
+                 "environment": {"N": "1", "S_TOKEN": "env:LANGBOT_MY_A_S_TOKEN",
+                                 "MAX_TOKENS": "env:LANGBOT_MY_A_MAX_TOKENS"}}},
         {"mcp": {"name": "my-b", "url": "http://127.0.0.1:9/mcp", "network": ["127.0.0.1:9"],
                  "headers": {"X-Key": "env:LANGBOT_MY_B_X_KEY"}, "connect_seconds": 20.0}},
         {"mcp": {"name": "my-a-2", "command": ["uvx"]}},

@@ -31,6 +31,8 @@ pytestmark = pytest.mark.gate("langbot-import")
         ("mode", "secret://other"),
         ("mode", "Bearer abcdefgh12345"),
         ("mode", "sk-abcdefgh12345"),
+        ("mode", "app-Abcdefgh12345678"),
+        ("mode", "ghp_0123456789abcdef0123"),
         ("mode", "0123456789abcdef0123456789abcdef"),
     ],
 )
@@ -50,6 +52,8 @@ def test_what_is_taken_for_a_secret(name: str, value: str) -> None:
         ("model", "claude-3-5-sonnet-20241022"),
         ("url", "https://example.com/a/long/path/without/anything"),
         ("mode", "quiet"),
+        ("mode", "app-insights-server"),
+        ("mode", "sk-learn-tools"),
     ],
 )
 def test_what_is_not(name: str, value: str) -> None:
@@ -75,6 +79,9 @@ def test_addresses_and_commands() -> None:
     assert argument_secret(["server", "--token=abc"]) == "argument 2, `token=...`"
     assert argument_secret(["server", "sk-abcdefgh1234"]) == "argument 2"
     assert argument_secret(["npx", "-y", "@scope/server", "--mode", "quiet"]) is None
+    assert (
+        argument_secret(["npx", "app-insights-server", "--token-file", "/run/token", "--key_env=K"]) is None
+    )
 
 
 def test_one_name_is_one_value() -> None:

@@ -174,8 +174,13 @@ def _check_url(entry: McpEntry, url: str) -> None:
         raise InvalidArgumentError("token and headers both say Authorization: give one of them")
 
 
+def needs_reference(name: str) -> bool:
+    """Whether the value of a variable or header of this name has to be a reference."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def _check_secret(where: str, name: str, value: str) -> None:
-    if _SECRET_NAME.search(name) and not is_reference(value):
+    if needs_reference(name) and not is_reference(value):
         raise InvalidArgumentError(
             f"{where}: {name} looks like a secret: write env:NAME or file:PATH, since it is stored"
         )

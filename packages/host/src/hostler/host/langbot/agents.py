@@ -53,12 +53,19 @@ class World:
     plugins: str | None = None
     names: set[str] = field(default_factory=set)
     """Names of agents that are taken."""
-    endpoints: dict[str, set[HostPort]] = field(default_factory=dict)
-    """Key of a shipped runner -> the endpoints that its agents use."""
 
     def plugin_folder(self, plugin: str) -> str:
         """Return where LangBot keeps a plugin `author/name`, or a placeholder for it."""
         return plugin_folder(self.plugins, plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An agent. `endpoints`: what the runner has to reach, if it is a shipped runner of a service."""
+
+    spec: dict[str, Any]
+    plugin: str
+    endpoints: frozenset[HostPort]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,8 @@ class _Chosen:
     section: Mapping[str, Any]
 
 
-def agent_of(row: Row, item: Item, world: World) -> dict[str, Any] | None:
-    """Return the fields of an agent, or None if nothing can be made of it; the item says why."""
+def agent_of(row: Row, item: Item, world: World) -> Made | None:
+    """Return an agent, or None if nothing can be made of it; the item says why."""
     config = row.values.get("config")
     if not isinstance(config, Mapping):
         item.skip("it has no configuration" if config is None else "its configuration is no mapping")
@@ -83,11 +90,11 @@ def agent_of(row: Row, item: Item, world: World) -> dict[str, Any] | None:
     if name != row.name:
         why = "another one has that name" if plain_name(row.name) in world.names else "names are plain text"
         item.change(f"is called {name!r} here, since {why}")
-    spec = _spec(name, row, chosen, config, item=item, world=world)
-    if not _fits(spec, item):
+    made = _made(name, row, chosen, config, item=item, world=world)
+    if not _fits(made.spec, item):
         return None
     world.names.add(name)
-    return spec
+    return made
 
 
 def _chosen(config: Mapping[str, Any], row: Row, item: Item) -> _Chosen | None:
@@ -140,9 +147,9 @@ def _section_of(ai: Mapping[str, Any], runner: str, item: Item) -> Mapping[str, 
     return section
 
 
-def _spec(
+def _made(
     name: str, row: Row, chosen: _Chosen, config: Mapping[str, Any], *, item: Item, world: World
-) -> dict[str, Any]:
+) -> Made:
     target, given = chosen.target, dict(chosen.section)
     about = About(name if slug(name) else row.uuid[:8], f"{row.kind} {plain_name(row.name)}: {chosen.runner}")
     given = _given(given, target, config, item=item, world=world)
@@ -151,8 +158,9 @@ def _spec(
     _needs(chosen, item, world)
     if target.uses_tools and (tools := _tools(chosen.section, row, item, world)):
         spec["resource_policy"] = {"allowed_tool_names": tools}
+    endpoints: frozenset[HostPort] = frozenset()
     if target.form is not None and not target.uses_tools:
-        _reach(spec["config"], chosen, target.form, item, world)
+        endpoints = _endpoints(spec["config"], chosen, target.form, item)
     if (delay := debounce_of(config, item)) is not None:
         spec["concurrency"] = {"debounce": delay}
     if rules := left_out(config):
@@ -164,7 +172,7 @@ def _spec(
         spec["enabled"] = False
     if row.uuid:
         spec["metadata"] = {"langbot": {row.kind: plain_name(row.uuid)[:80]}}
-    return spec
+    return Made(spec, target.plugin, endpoints)
 
 
 def _given(
@@ -286,8 +294,9 @@ def _tools(section: Mapping[str, Any], row: Row, item: Item, world: World) -> li
     return [f"{name}.*" for name in sorted(set(chosen))]
 
 
-def _reach(config: Mapping[str, Any], chosen: _Chosen, form: Form, item: Item, world: World) -> None:
-    """Remember the endpoint that the runner has to reach. An address that was left out gives none."""
+def _endpoints(config: Mapping[str, Any], chosen: _Chosen, form: Form, item: Item) -> frozenset[HostPort]:
+    """Return the endpoints that the runner has to reach. An address that was left out gives none."""
+    found: set[HostPort] = set()
     for name in ADDRESSES:
         field_ = form.item(name)
         url = config.get(name, None if field_ is None else field_.default)
@@ -297,10 +306,11 @@ def _reach(config: Mapping[str, Any], chosen: _Chosen, form: Form, item: Item, w
         endpoint = endpoint_of(url)
         if endpoint is None:
             item.disable(f"{name}: is no address like https://example.com")
-        else:
-            world.endpoints.setdefault(chosen.target.plugin, set()).add(endpoint)
-            if str(endpoint) not in form.network:
-                item.note(f"{chosen.target.plugin} may reach {endpoint}, by its entry in `plugins`")
+            continue
+        found.add(endpoint)
+        if str(endpoint) not in form.network:
+            item.note(f"{chosen.target.plugin} may reach {endpoint}, by its entry in `plugins`")
+    return frozenset(found)
 
 
 def _fits(spec: dict[str, Any], item: Item) -> bool:

@@ -84,9 +84,7 @@ class _Planner:
         kbs = names_of(self._of("knowledge base"))
         known = {*self._existing["models"], *(one.name for one in self.entries if one.section == "models")}
         world = World(self._secrets, models, kbs, servers, frozenset(known), self._source.plugins)
-        made = self._agents(world)
-        for plugin, endpoints in sorted(world.endpoints.items()):
-            self._plugin(plugin, endpoints, made)
+        self._agents(world)
         self._others()
         order = {kind: number for number, kind in enumerate(_ORDER)}
         self.items.sort(key=lambda item: order[item.kind])
@@ -144,13 +142,21 @@ class _Planner:
                 item.skip(f"a configuration has at most {MAX_TOOL_ENTRIES} entries of tools")
                 continue
             self._tools_left -= 1
-            found[row.uuid] = entry["name"]
             self._add("tools", entry["name"], {"mcp": entry}, item)
+            if item.outcome != "kept" or self._is_server(entry):
+                found[row.uuid] = entry["name"]
+            else:
+                item.note("no agent is allowed the tools of that other one")
         return found
 
-    def _agents(self, world: World) -> dict[str, list[Item]]:
-        """Add the agents, and return their items by the plugin of their runner."""
-        made: dict[str, list[Item]] = {}
+    def _is_server(self, entry: Mapping[str, Any]) -> bool:
+        """Whether the configuration's server of this name is this one, with other settings."""
+        present = self._existing["tools"][entry["name"]].mcp
+        return bool(present.command == entry.get("command") and present.url == entry.get("url"))
+
+    def _agents(self, world: World) -> None:
+        """Add the agents, and the entries that their runners need to reach their services."""
+        reached: dict[str, dict[HostPort, Item]] = {}
         for row in [*self._of("pipeline"), *self._of("agent")]:
             item = self._item(row)
             if item.outcome == "skipped":
@@ -158,13 +164,16 @@ class _Planner:
             if row.values.get("kind") == "pipeline":
                 item.skip("is a pipeline, which is listed by itself")
                 continue
-            spec = agent_of(row, item, world)
-            if spec is not None:
-                made.setdefault(spec["runner"].removeprefix("plugin:").rpartition("/")[0], []).append(item)
-                self._add("agents", spec["name"], spec, item)
-        return made
+            made = agent_of(row, item, world)
+            if made is None:
+                continue
+            self._add("agents", made.spec["name"], made.spec, item)
+            if made.endpoints and item.outcome != "kept":
+                reached.setdefault(made.plugin, {}).update(dict.fromkeys(made.endpoints, item))
+        for plugin, endpoints in sorted(reached.items()):
+            self._plugin(plugin, endpoints)
 
-    def _plugin(self, plugin: str, endpoints: set[HostPort], made: Mapping[str, Sequence[Item]]) -> None:
+    def _plugin(self, plugin: str, endpoints: Mapping[HostPort, Item]) -> None:
         """Add an entry for a shipped runner whose service is not among those that it reaches anyway."""
         form = form_of(plugin)
         network = sorted(map(str, endpoints))
@@ -172,15 +181,12 @@ class _Planner:
             return
         present = self._existing["plugins"].get(plugin)
         if present is None:
-            item = made[plugin][0]
+            item = next(iter(endpoints.values()))
             self.entries.append(Entry("plugins", plugin, {"path": plugin, "network": network}, item))
             return
-        missing = [one for one in network if one not in present.network]
-        for item in made[plugin] if missing else ():
-            item.change(
-                f"the configuration has an entry for {plugin}, which is kept: add {', '.join(missing)} to "
-                "its `network`"
-            )
+        for endpoint, item in endpoints.items():
+            if str(endpoint) not in present.network:
+                item.change(f"add {endpoint} to `network` in the entry for {plugin}, which stays as it is")
 
     def _add(self, section: str, name: str, value: dict[str, Any], item: Item) -> None:
         """Add an entry, unless the configuration has one of this name."""

@@ -28,8 +28,12 @@ _NO_SECRET_NAME = re.compile(
 )
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=]{32,}")
 _KNOWN_KEY = re.compile(
-    r"\s*(Bearer\s+\S{8,}|Basic\s+\S{8,}|(sk|pk|rk|app|pat|ghp|gho|xox[abp]|AKIA)[-_]\S{8,})"
+    r"\s*(Bearer\s+\S{8,}|Basic\s+\S{8,}|[spr]k[-_](?=\S*[0-9])[A-Za-z0-9_-]{8,}|app-[A-Za-z0-9]{16,}"
+    r"|pat_[A-Za-z0-9]{16,}|gh[opsu]_[A-Za-z0-9]{16,}|xox[abp]-\S{8,}|AKIA[0-9A-Z]{12,})"
 )
+"""Keys of services, by how they begin."""
+_OF_A_PLACE = re.compile(r"[-_](file|path|dir|env|type)$", re.IGNORECASE)
+"""Options of commands that say where a secret is."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -100,14 +104,18 @@ def argument_secret(arguments: list[str]) -> str | None:
     before = ""
     for number, one in enumerate(arguments, 1):
         name, equals, value = one.lstrip("-").partition("=")
-        if equals and is_secret(name, value):
+        if equals and not _OF_A_PLACE.search(name) and is_secret(name, value):
             return f"argument {number}, `{name}=...`"
-        if before.startswith("-") and is_secret_name(before) and not one.startswith("-"):
+        if _takes_secret(before) and not one.startswith("-"):
             return f"argument {number}, after `{before}`"
         if _KNOWN_KEY.match(one) or is_reference(one) or (url_secret(one) is not None):
             return f"argument {number}"
         before = one
     return None
+
+
+def _takes_secret(option: str) -> bool:
+    return option.startswith("-") and is_secret_name(option) and _OF_A_PLACE.search(option) is None
 
 
 @dataclass(slots=True)

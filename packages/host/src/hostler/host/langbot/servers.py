@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from hostler.domain.mcp_entry import McpEntry, check_mcp_entry
+from hostler.domain.mcp_entry import McpEntry, check_mcp_entry, needs_reference
 from hostler.domain.type_fit import fit
 from hostler.host.langbot.items import Item, Row
 from hostler.host.langbot.naming import entry_name, plain_name
@@ -116,7 +116,7 @@ def _pairs(entry: dict[str, Any], key: str, found: Any, item: Item, secrets: Sec
         text = str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
         if not isinstance(text, str):
             item.change(f"{key}: {plain_name(str(name))} is no text, and is left out")
-        elif is_secret(str(name), text):
+        elif is_secret(str(name), text) or (needs_reference(str(name)) and text):
             place = f"mcp server {plain_name(item.name)}: {key}.{name}"
             reference = secrets.reference(entry["name"], str(name), text, place, "installation")
             if reference is None:
