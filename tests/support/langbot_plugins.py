@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import json
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS
 from hostler.plugins.manifest import read_manifest
 from hostler.plugins.supervisor import environments_folder
+from hostler_langbot.bridge import Bridge, BridgedRunner
+from hostler_langbot.peer import Peer
+from hostler_langbot.process import initialize, plugin_process
 from hostler_protocol.errors import PluginStartError
+from hostler_sdk.testing import Driven
 from support.cached_installs import alone, missing
 
 PLUGINS = Path(__file__).with_name("plugins") / "langbot"
@@ -46,3 +54,36 @@ async def prepared(data: Path) -> None:
     target = environments_folder(data)
     target.parent.mkdir(exist_ok=True, mode=0o700)
     target.symlink_to(found[0])
+
+
+class Puppet:
+    """A plugin's process with its bridge, without a host."""
+
+    def __init__(self, bridge: Bridge, peer: Peer, process: asyncio.subprocess.Process) -> None:
+        self.bridge = bridge
+        self.peer = peer
+        self.process = process
+        self.runner = BridgedRunner("default", bridge, peer)
+
+
+@contextlib.asynccontextmanager
+async def started(
+    files: Path, generation: str = "current", command: Sequence[str] | None = None
+) -> AsyncIterator[Puppet]:
+    """Start one of the plugins with the real SDK, or another command in its place."""
+    argv = command or [await sdk_python(), "-m", "hostler_langbot.child"]
+    bridge = Bridge()
+    async with plugin_process(bridge, files, argv, PLUGINS / generation) as (peer, process):
+        await initialize(bridge, peer)
+        yield Puppet(bridge, peer, process)
+
+
+def steps(*taken: Sequence[Any]) -> str:
+    """The message that lets the plugin take these steps."""
+    return json.dumps([list(step) for step in taken])
+
+
+def told(driven: Driven) -> list[Any]:
+    """What its steps met."""
+    found: list[Any] = json.loads(driven.text)
+    return found

@@ -46,6 +46,8 @@ class ActiveRun:
     ctx: RunContext
     started_at: float = field(default_factory=time.time)
     cancel_requested_at: float | None = None
+    acting: int = 0
+    """Actions that are being carried out."""
 
     @property
     def run_id(self) -> str:

@@ -21,6 +21,10 @@ from hostler_sdk.types import ArtifactElement, ContentElement, FileBase64Element
 
 MAX_INLINED_BYTES = 8 * 1024 * 1024
 """Stored files of one input that are sent with the context: as base64 they fit into a message of the wire."""
+CLEAN_UP_SECONDS = 3.0
+"""Time of a cancelled run for its last calls; the host fences it after 5 s."""
+CLEAN_UP_PINGS = 2
+LOOK_SECONDS = 0.01
 
 
 class Bridge:
@@ -51,7 +55,12 @@ class Bridge:
             return self._register(data)
         if name == "get_langbot_version" and "run_id" not in data:
             return version_of(self._host_version)
-        return await act(self._run_of(name, data), name, data)
+        run = self._run_of(name, data)
+        run.acting += 1
+        try:
+            return await act(run, name, data)
+        finally:
+            run.acting -= 1
 
     def stream(self, name: str, data: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]] | None:
         """Return the answers of a streaming action; None for another one. Raises HostError."""
@@ -97,10 +106,25 @@ class BridgedRunner(Runner):
                     yield result
             except asyncio.CancelledError:
                 run.cancel_requested_at = time.time()
+                await self._let_clean_up(run)
                 raise
             except PluginGone:
                 # this process is about to end as well: the host then sees a crash, and acts by its policy
                 await asyncio.Event().wait()
+
+    async def _let_clean_up(self, run: ActiveRun) -> None:
+        """Wait while the plugin still makes calls in the name of a cancelled run, within a bound.
+
+        The wire does not say when a cancelled request has ended. Once a ping that was sent after the
+        cancellation is answered, what the plugin does on its cancellation has begun.
+        """
+        with contextlib.suppress(TimeoutError, ActionFailed):
+            async with asyncio.timeout(CLEAN_UP_SECONDS):
+                for _ in range(CLEAN_UP_PINGS):
+                    await self._peer.request("__ping", {}, CLEAN_UP_SECONDS)
+                while run.acting:
+                    await asyncio.sleep(LOOK_SECONDS)
+                    await self._peer.request("__ping", {}, CLEAN_UP_SECONDS)
 
     async def _results(self, ctx: RunContext) -> AsyncIterator[Result]:
         inlined, notes = await _inlined(ctx)

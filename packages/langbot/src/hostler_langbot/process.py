@@ -7,7 +7,7 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -52,14 +52,18 @@ def check_sdk() -> None:
 
 @asynccontextmanager
 async def plugin_process(
-    bridge: Bridge, files: Path, command: tuple[str, ...] = COMMAND
+    bridge: Bridge, files: Path, command: Sequence[str] = COMMAND, folder: Path | None = None
 ) -> AsyncIterator[tuple[Peer, asyncio.subprocess.Process]]:
-    """Start the plugin of the current folder; its process ends with the block. `files`: for its transfers."""
+    """Start the plugin of a folder, by default the current one; its process ends with the block.
+
+    `files`: the folder for its transfers of files.
+    """
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env=environment_of(bridge, files),
+        cwd=folder,
     )
     assert process.stdin is not None
     try:
@@ -75,15 +79,13 @@ async def plugin_process(
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+            await _wait(process)
 
 
 async def _read(process: asyncio.subprocess.Process, peer: Peer) -> None:
     assert process.stdout is not None
     while data := await process.stdout.read(READ_BYTES):
-        peer.received(data)
-        if peer.lost.is_set():
-            return
+        peer.received(data)  # nothing happens to what comes after the connection is closed
     status = await process.wait()
     peer.close(
         f"its process ended with status {status}" if status >= 0 else f"signal {-status} ended its process"
@@ -91,16 +93,20 @@ async def _read(process: asyncio.subprocess.Process, peer: Peer) -> None:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is not None:
-        return
-    assert process.stdin is not None
-    process.stdin.close()
+    if process.returncode is None:
+        assert process.stdin is not None
+        process.stdin.close()
+        await _wait(process)
+    if process.returncode is None:
+        process.kill()
+        await _wait(process)
+
+
+async def _wait(process: asyncio.subprocess.Process) -> None:
+    """Wait for the end of a process, which asyncio sees only once nobody holds its pipes any more."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LEAVE_SECONDS):
             await process.wait()
-            return
-    process.kill()
-    await process.wait()
 
 
 async def initialize(bridge: Bridge, peer: Peer) -> dict[str, Any]:
