@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from functools import partial
 
 from hostler.simulation.plugins import PluginLife
@@ -15,7 +16,8 @@ async def attend(life: Life) -> None:
     if len(life.hosts) < 2:
         return
     epochs: dict[str, tuple[int, int]] = {}
-    watches = [(host, partial(_committed, life, host, epochs)) for host in life.hosts]
+    identities: dict[tuple[str, int], str] = {}
+    watches = [(host, partial(_committed, life, host, epochs, identities)) for host in life.hosts]
     for host, watch in watches:
         host.at_commit.append(watch)
     try:
@@ -25,11 +27,16 @@ async def attend(life: Life) -> None:
             host.at_commit.remove(watch)
 
 
-def _committed(life: Life, host: SimulatedHost, epochs: dict[str, tuple[int, int]]) -> None:
-    try:
-        identity = (host.settings.data_dir / "host_id").read_text()
-    except FileNotFoundError:
+def _committed(
+    life: Life,
+    host: SimulatedHost,
+    epochs: dict[str, tuple[int, int]],
+    identities: dict[tuple[str, int], str],
+) -> None:
+    identity = identities.get((host.name, host.starts)) or _identity(host)
+    if not identity:
         return
+    identities[host.name, host.starts] = identity
     for (epoch,) in life.rows(f"SELECT epoch FROM hosts WHERE host_id = '{identity}'"):
         before = epochs.get(host.name)
         epochs[host.name] = (host.starts, epoch)
@@ -48,6 +55,12 @@ def _committed(life: Life, host: SimulatedHost, epochs: dict[str, tuple[int, int
                 if count:
                     text = f"{host.name} joined again, and its plugin still works on {count} runs of before"
                     life.outside.note("wrong", text=text)
+
+
+def _identity(host: SimulatedHost) -> str | None:
+    with contextlib.suppress(FileNotFoundError):
+        return (host.settings.data_dir / "host_id").read_text()
+    return None
 
 
 def _at_work(plugin: PluginLife, ended: set[str]) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 from hostler.domain.agents import Agent
 from hostler.domain.bindings import Resolution, filters_of, resolve
+from hostler.domain.clock import monotonic_clock
 from hostler.domain.events import Event
 from hostler.runs.filters import FilterProcesses
 from hostler.storage.port import Database
@@ -16,11 +17,14 @@ SHARED_SECONDS = 1.0
 
 
 class EventRouter:
-    """Resolves events to bindings."""
+    """Resolves events to bindings. `clock` is monotonic (seconds)."""
 
-    def __init__(self, db: Database, filters: FilterProcesses) -> None:
+    def __init__(
+        self, db: Database, filters: FilterProcesses, *, clock: Callable[[], float] = monotonic_clock
+    ) -> None:
         self._db = db
         self._filters = filters
+        self._clock = clock
         self._agents: dict[str, tuple[float, list[Agent]]] = {}
         self._trusted = SHARED_SECONDS if db.shared else float("inf")
 
@@ -32,11 +36,13 @@ class EventRouter:
         return resolve(event, current, outcomes.__getitem__)
 
     async def agents(self, workspace_id: str) -> list[Agent]:
-        """Return the current version of each agent of a workspace."""
+        """Return the current version of each agent of a workspace; the same list as long as none changed."""
         known = self._agents.get(workspace_id)
-        now = time.monotonic()
+        now = self._clock()
         if known is None or now - known[0] > self._trusted:
             found = await self._db.read(lambda tx: agents.active(tx, workspace_id))
+            if known is not None and known[1] == found:
+                found = known[1]
             known = self._agents[workspace_id] = (now, found)
         return known[1]
 
