@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from support.cached_installs import lend_environments
 from support.command_line import CommandLine, environment
 from support.services import (
+    a2a,
     coze,
     dashscope,
     deerflow,
@@ -40,6 +42,7 @@ FAKES: dict[str, tuple[type[Any], dict[str, str]]] = {
     "deerflow": (deerflow.FakeDeerFlow, {"DEERFLOW_KEY": deerflow.KEY}),
     "openai-responses": (openai_responses.FakeOpenAI, {"OPENAI_KEY": openai_responses.KEY}),
     "langgraph": (langgraph.FakeLangGraph, {"LANGGRAPH_KEY": langgraph.KEY}),
+    "a2a": (a2a.FakeA2A, {"A2A_KEY": a2a.KEY}),
     "dashscope": (dashscope.FakeDashScope, {"DASHSCOPE_KEY": dashscope.KEY}),
 }
 PAGES = sorted(path.stem for path in (ROOT / "docs" / "runners").glob("*.md"))
@@ -66,6 +69,9 @@ async def test_its_terminal_is_true(name: str, hostler: CommandLine, tmp_path: P
     page = ROOT / "docs" / "runners" / f"{name}.md"
     text = page.read_text("utf-8")
     kind, keys = FAKES[name]
+    folder = ROOT / "runners" / name
+    if "requires:" in (folder / "hostler.yaml").read_text("utf-8"):
+        await asyncio.to_thread(lend_environments, "services", folder, hostler.data)
     async with kind() as fake:
         script(fake, fake.good)
         here = f"127.0.0.1:{fake.port}"

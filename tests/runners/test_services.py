@@ -332,6 +332,8 @@ def items_of(parser: Parser, pieces: list[bytes]) -> list[Item]:
 
 
 def test_the_stream_may_be_cut_anywhere(case: Case) -> None:
+    if case.parser is None:  # its own test sends the stream byte by byte
+        return
     fake = case.fake()
     whole = b"".join(fake.stream(CHINESE))
     expected = items_of(case.parser(), [whole])
@@ -346,6 +348,8 @@ def test_the_stream_may_be_cut_anywhere(case: Case) -> None:
 
 def test_a_stream_that_ends_early_is_never_done(case: Case) -> None:
     """Whatever is missing of it: no half answer is taken for a whole one."""
+    if case.parser is None:
+        return
     fake = case.fake()
     writes = fake.stream(CHINESE)
     whole = b"".join(writes)
@@ -360,6 +364,7 @@ def test_a_stream_that_ends_early_is_never_done(case: Case) -> None:
 
 
 def _is_done(case: Case, data: bytes) -> bool:
+    assert case.parser is not None
     try:
         return "Done()" in map(repr, items_of(case.parser(), [data]))
     except ServiceFailure:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from hostler_a2a.runner import A2A
 from hostler_coze.runner import Coze
 from hostler_coze.stream import CozeStream
 from hostler_dashscope.runner import DashScope
@@ -31,6 +32,7 @@ from hostler_weknora.stream import WeKnoraStream
 
 from hostler_sdk.services import Parser, ServiceRunner
 from support.services import (
+    a2a,
     coze,
     dashscope,
     deerflow,
@@ -54,7 +56,8 @@ class Case:
     runner: type[ServiceRunner]
     fake: Callable[[], Any]
     """`FakeDify` and its like: `ServiceServer` with `key`, `address`, `good` and `messages`."""
-    parser: Callable[[], Parser]
+    parser: Callable[[], Parser] | None
+    """None: a library reads the stream."""
     settings: dict[str, Any]
     """Of its form, besides the address."""
     address: str
@@ -279,6 +282,22 @@ CASES = [
         last="",
         begins_sessions=True,
         image_name="",
+    ),
+    Case(
+        name="a2a",
+        runner=A2A,
+        fake=a2a.FakeA2A,
+        parser=None,
+        settings={"api-key": a2a.KEY},
+        address="agent-card-url",
+        error_event=a2a.error_event(),
+        unknown_event=a2a.said(a2a.status("NOVELTY", "novelty")),
+        required=("agent-card-url",),
+        session=("context_id", a2a.CONTEXT),
+        sent_session=lambda message: message.get("contextId"),
+        sent_text=lambda message: message["parts"][0]["text"],
+        sent_inputs=lambda message: message["metadata"],
+        has_usage=False,
     ),
 ]
 

@@ -22,6 +22,7 @@ from hostler_sdk.services.limits import (
     MAX_ANSWER_BYTES,
     MAX_BODY_BYTES,
     MAX_ERROR_BYTES,
+    MAX_LINE_BYTES,
     MIB,
 )
 from hostler_sdk.services.request import Request
@@ -73,11 +74,15 @@ class ServiceHttp:
         self._secrets = sorted(
             (secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS), key=len, reverse=True
         )
-        self._client = httpx.AsyncClient(
-            headers={"accept-encoding": "identity", "user-agent": "hostler", **(headers or {})},
+        self._client = self._built_client(headers or {}, hooks=[])
+
+    def _built_client(self, headers: Mapping[str, str], hooks: list[Any]) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            headers={"accept-encoding": "identity", "user-agent": "hostler", **headers},
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
             follow_redirects=False,
             verify=_tls(),
+            event_hooks={"response": hooks},
         )
 
     async def __aenter__(self) -> Self:
@@ -101,14 +106,8 @@ class ServiceHttp:
         """Send a request, and give its answer as it comes. Raises ServiceFailure."""
         try:
             response = await self._client.send(self._built(request), stream=True)
-        except httpx.ProxyError as error:
-            if not str(error).startswith("403"):
-                raise self._unreachable(f"the way out of the sandbox answered {error}") from None
-            raise self._not_allowed(str(error)) from None
-        except httpx.TimeoutException:
-            raise self._unreachable("no connection within the time for it") from None
         except httpx.HTTPError as error:
-            raise self._unreachable(str(error) or type(error).__name__) from None
+            raise self.failure_of(error) from None
         except httpx.InvalidURL as error:
             raise ServiceFailure(
                 "config_invalid", f"config `{self._setting}` is not an address: {error}"
@@ -116,16 +115,38 @@ class ServiceHttp:
         try:
             if response.status_code not in request.accepted:
                 raise await self._refused(response)
-            encoding = response.headers.get("content-encoding", "identity")
-            if encoding != "identity":
-                raise ServiceFailure(
-                    "response_invalid",
-                    f"{self._title} sent its answer as {encoding:.40}, unasked; turn that off",
-                )
-            content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            yield Reply(content_type, self._pieces(response))
+            self._check_encoding(response)
+            yield Reply(_type_of(response), self._pieces(response))
         finally:
             await response.aclose()
+
+    def client(self) -> httpx.AsyncClient:
+        """Return a client for a library that makes its own requests; close it.
+
+        An answer that is not 200, neither JSON nor a stream of events, or too large raises ServiceFailure
+        through the library; `failure_of` says what other errors mean.
+        """
+        return self._built_client({}, hooks=[self._check_answer])
+
+    def failure_of(self, error: httpx.HTTPError) -> ServiceFailure:
+        """Return the failure for a request that could not be sent, or whose answer broke off."""
+        match error:
+            case httpx.ProxyError() if str(error).startswith("403"):
+                return self._not_allowed(str(error))
+            case httpx.ProxyError():
+                return self._unreachable(f"the way out of the sandbox answered {error}")
+            case httpx.TimeoutException():
+                return self._unreachable("no connection within the time for it")
+            case _:
+                return self._unreachable(str(error) or type(error).__name__)
+
+    def broken(self) -> ServiceFailure:
+        """Return the failure for an answer that broke off."""
+        return ServiceFailure(
+            "stream_broken",
+            f"the connection to {self._title} broke in the middle of its answer; ask again",
+            retryable=True,
+        )
 
     async def json(self, request: Request) -> dict[str, object]:
         """Send a request, and return the JSON object of its answer. Raises ServiceFailure."""
@@ -164,6 +185,27 @@ class ServiceHttp:
         """Return a text of the service for a message: short, on one line, and without secrets."""
         return shortened(self.without_secrets(text)).rstrip(".")
 
+    def _check_encoding(self, response: httpx.Response) -> None:
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise ServiceFailure(
+                "response_invalid",
+                f"{self._title} sent its answer as {encoding:.40}, unasked; turn that off",
+            )
+
+    async def _check_answer(self, response: httpx.Response) -> None:
+        """Raise ServiceFailure for an answer that a library should not see; bound the others."""
+        if response.status_code != 200:
+            raise await self._refused(response)
+        self._check_encoding(response)
+        if _type_of(response) not in ("application/json", "text/event-stream"):
+            raise ServiceFailure(
+                "response_invalid",
+                f"{self._title} answered {_type_of(response) or 'without a type'} where JSON or a stream of "
+                "events was expected; check the address in the settings",
+            )
+        response.stream = _Bounded(response.stream, self._title)
+
     def _built(self, request: Request) -> httpx.Request:
         parts: dict[str, Any] = {}
         if request.files:
@@ -189,11 +231,7 @@ class ServiceHttp:
                     )
                 yield piece
         except httpx.HTTPError:
-            raise ServiceFailure(
-                "stream_broken",
-                f"the connection to {self._title} broke in the middle of its answer; ask again",
-                retryable=True,
-            ) from None
+            raise self.broken() from None
 
     async def _refused(self, response: httpx.Response) -> ServiceFailure:
         status = response.status_code
@@ -254,6 +292,36 @@ class ServiceHttp:
             f"`{self._setting}`, and whether it runs",
             retryable=True,
         )
+
+
+class _Bounded(httpx.AsyncByteStream):
+    """The bytes of an answer that a library reads: no line over MAX_LINE_BYTES, MAX_ANSWER_BYTES in all."""
+
+    def __init__(self, stream: Any, title: str) -> None:
+        self._stream = stream
+        self._title = title
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = line = 0
+        async for piece in self._stream:
+            size += len(piece)
+            line = len(piece) - piece.rfind(b"\n") - 1 if b"\n" in piece else line + len(piece)
+            if line > MAX_LINE_BYTES or size > MAX_ANSWER_BYTES:
+                raise ServiceFailure(
+                    "answer_too_long",
+                    f"{self._title} sent an event of over {MAX_LINE_BYTES:,} bytes, or over "
+                    f"{MAX_ANSWER_BYTES // MIB} MiB in all, the maximum",
+                )
+            yield piece
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+
+def _type_of(response: httpx.Response) -> str:
+    found: str = response.headers.get("content-type", "")
+    return found.partition(";")[0].strip().lower()
 
 
 @cache

@@ -44,6 +44,8 @@ STEP, ATTEMPT = "step", "attempt"
 """Of a pause's state: how many messages were sent, and the attempt that paused."""
 StopRequest = Callable[[str, Mapping[str, str]], Request]
 Settle = Callable[[Answer], Awaitable[Iterable[Item]]]
+Source = Callable[[Answer], AsyncGenerator[Item, None]]
+Stop = Callable[[Answer], Awaitable[None]]
 
 
 class Turn:
@@ -208,28 +210,47 @@ class Turn:
         it is sent when the run is cancelled, out of time or cannot use the answer. `settle` is called when
         the stream ended without an item Done, and returns further items: it can ask the service.
         """
-        answer = Answer(self.title, remove_think=self.form.flag("remove-think"), keeps_state=self.has_state)
-        await self._send_once()
-        try:
+
+        async def source(answer: Answer) -> AsyncGenerator[Item, None]:
             async with http.open(request) as reply:
                 async with aclosing(self._items(http, reply, parser)) as items:
                     async for item in items:
-                        await self._emit(answer.take(item))
-                        if answer.is_done:
-                            break
-                    if not answer.is_done and settle is not None:
-                        for item in await settle(answer):
-                            await self._emit(answer.take(item))
-                self._has_paused = answer.asked is not None
-                await self._emit(answer.end({STEP: self._step + 1, ATTEMPT: self.ctx.attempt}))
+                        yield item
+                if settle is not None:
+                    for item in await settle(answer):
+                        yield item
+
+        async def stopped(answer: Answer) -> None:
+            if stop is not None and answer.task is not None:
+                request = stop(answer.task, answer.sessions)
+                await self._told(http, request, f"{self.title} could not be told to stop")
+
+        await self.relay(http, source, stop=stopped)
+
+    async def relay(self, http: ServiceHttp, source: Source, *, stop: Stop | None = None) -> None:
+        """Make results of the items of `source`, which sends the message. Raises ServiceFailure.
+
+        For a service whose library makes the requests; `send` is for all others. No text of a failure holds
+        a secret of `http`. `stop` ends the service's work, within STOP_SECONDS.
+        """
+        answer = Answer(self.title, remove_think=self.form.flag("remove-think"), keeps_state=self.has_state)
+        await self._send_once()
+        try:
+            async with aclosing(source(answer)) as items:
+                async for item in items:
+                    await self._emit(answer.take(item))
+                    if answer.is_done:
+                        break
+            self._has_paused = answer.asked is not None
+            await self._emit(answer.end({STEP: self._step + 1, ATTEMPT: self.ctx.attempt}))
         except ServiceFailure as failure:
             if failure.what != "service_error":  # else its work is over
-                await self._stop(http, answer, stop)
+                await self._stop(answer, stop)
             raise ServiceFailure(
                 failure.what, http.without_secrets(failure.text), failure.retryable, failure.status
             ) from None
         except asyncio.CancelledError:
-            await self._stop(http, answer, stop)
+            await self._stop(answer, stop)
             raise
 
     async def _items(self, http: ServiceHttp, reply: Reply, parser: Parser) -> AsyncGenerator[Item, None]:
@@ -287,10 +308,9 @@ class Turn:
         if not self.has_state and not self._has_paused:
             await self._told(http, request, f"{self.title} keeps a conversation that is over")
 
-    async def _stop(self, http: ServiceHttp, answer: Answer, stop: StopRequest | None) -> None:
-        if stop is None or answer.task is None or answer.is_done:
-            return
-        await self._told(http, stop(answer.task, answer.sessions), f"{self.title} could not be told to stop")
+    async def _stop(self, answer: Answer, stop: Stop | None) -> None:
+        if stop is not None and not answer.is_done:
+            await stop(answer)
 
     async def _told(self, http: ServiceHttp, request: Request, otherwise: str) -> None:
         try:

@@ -1,0 +1,1 @@
+"""Answers with an agent that speaks A2A."""
