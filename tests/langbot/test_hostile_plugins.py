@@ -18,6 +18,8 @@ from hostler_sdk.loading import PluginLoadError
 from hostler_sdk.testing import Driven, ScriptedHost
 from support.langbot_plugins import PLUGINS, Puppet, started
 
+pytestmark = pytest.mark.gate("langbot")
+
 
 def hostile(how: str) -> list[str]:
     return [sys.executable, str(PLUGINS / "hostile.py"), how]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from hostler.domain.agents import AgentSpec
@@ -25,6 +26,7 @@ from support.model_server import ModelServer
 from support.stepping import CALLER, Ended, Stage, stage, within
 
 pytestmark = [
+    pytest.mark.gate("langbot"),
     pytest.mark.timeout(600),  # the SDK is installed
     pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux"),
 ]
@@ -251,3 +253,23 @@ def test_it_passes_the_conformance_suite(generation: str, tmp_path: Path) -> Non
     checks = [one for name in ("run_ends", "cancel", "cut_bytes", "eof_exits") for one in ("--only", name)]
     ran = hostler("test", PLUGINS / generation, *checks)
     assert ran.status == 0, ran.out
+
+
+async def test_a_killed_bridge_leaves_no_plugin_behind(tmp_path: Path) -> None:
+    await prepared(tmp_path / "data")
+    async with within(300), stage(tmp_path / "data", plugin=TOOLBOX, agent=False) as host:
+        plugins: list[str | PluginEntry] = [PluginEntry(path=str(PLUGINS / "current"), level="trusted")]
+        agent = convert({"name": "current", "runner": "plugin:tests/Puppet/default"}, AgentSpec, "current")
+        await host.host.apply(ConfigFile(plugins=plugins, agents=[agent]), actor="test")
+        run_id = await host.start({}, agent="current", input={"text": steps(("delta", "so far"), ("wait",))})
+        await host.seen(run_id, "message.delta")
+        (pid,) = (one.pid for one in host.host.supervisor.status() if one.key == "tests/Puppet")
+        assert pid is not None
+        below = psutil.Process(pid).children(recursive=True)
+        (bridge,) = [one for one in [psutil.Process(pid), *below] if "hostler_langbot.serve" in one.cmdline()]
+        (child,) = [one for one in below if "hostler_langbot.child" in one.cmdline()]
+        bridge.kill()
+        assert (await host.ended(run_id)).record.status_code == "runner.crashed"
+        await asyncio.to_thread(child.wait, 60)
+        greeted = await host.run({}, agent="current", input={"text": "Ada"})
+        assert greeted.said == ["Hello, Ada"]

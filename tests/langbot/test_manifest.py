@@ -62,7 +62,7 @@ def test_the_current_generation_is_recognised() -> None:
     assert manifest.file.requires == ["hostler-langbot", "langbot-plugin==0.7.18"]
     assert "'color' has the type 'color-wheel', which this host does not know" in manifest.notes[0]
     assert manifest.notes[1] == "settings of the whole plugin have their defaults: greeting"
-    assert launch_of(Folder(PLUGINS / "current")).argv == ("python", "-m", "hostler_langbot.serve")
+    assert launch_of(Folder(PLUGINS / "current")).argv == ("python", "-P", "-m", "hostler_langbot.serve")
 
 
 def test_the_earlier_generation_is_recognised() -> None:
@@ -92,6 +92,16 @@ def test_components_of_other_kinds_are_listed(tmp_path: Path) -> None:
     assert "its components of the kind Tool are not served" in notes
 
 
+def test_the_version_may_be_where_earlier_manifests_have_it(tmp_path: Path) -> None:
+    plugin = changed(tmp_path, {"metadata.version": ..., "spec.version": "0.3.0"})
+    assert read_manifest(plugin).identity.version == "0.3.0"
+
+
+def test_one_that_is_made_for_events_of_platforms_is_noted(tmp_path: Path) -> None:
+    plugin = changed(tmp_path, component={"spec.usages": ["event"], "spec.events": ["*"]})
+    assert any("made for events of LangBot's platforms" in note for note in read_manifest(plugin).notes)
+
+
 def test_a_hostler_yaml_wins(tmp_path: Path) -> None:
     plugin = changed(tmp_path)
     (plugin / "hostler.yaml").write_text("plugin: {author: a, name: b}\n")
@@ -114,6 +124,8 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"spec.components.Runner": "x"}, {}, "names fromDirs or fromFiles"),
     ({"spec.components.Runner.fromDirs": [{"path": "../other"}]}, {}, "leads out of the plugin's folder"),
     ({"spec.components.Runner.fromDirs": [{"path": "/etc"}]}, {}, "is no path in the plugin's folder"),
+    ({"spec.components.Runner.fromDirs": 5}, {}, r"Runner\.fromDirs is a list"),
+    ({"spec.components.Runner.fromFiles": "x.yaml"}, {}, r"Runner\.fromFiles is a list"),
     ({"spec.components.Runner.fromDirs": ["x"]}, {}, "is no path in the plugin's folder"),
     ({"spec.components.Runner.fromDirs": [{"path": "components", "maxDepth": 99}]}, {}, "from 1 to 20"),
     ({"spec.components.Runner.fromDirs": [{"path": "nowhere"}]}, {}, "nowhere cannot be read: No such file"),

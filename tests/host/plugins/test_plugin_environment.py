@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hostler.plugins import environment
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS, StartLimits
 from hostler.plugins.source import Folder
@@ -152,3 +153,20 @@ async def test_a_plugin_with_requirements_serves_from_its_own_environment(tmp_pa
     connection = await supervisor.connection(supervisor.add(Folder(folder, allow_requires=(TINY,))))
     assert (await run(connection, "hello")).texts == ["from the wheel"]
     await supervisor.close(5.0)
+
+
+async def test_the_hosts_bridge_is_lent_to_environments_that_require_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wheel(tmp_path)
+    environments = _environments(tmp_path)
+    without = await environments.python_for([TINY], base=tmp_path, allowed=[TINY])
+    requires = ["hostler-langbot", TINY]
+    python = await environments.python_for(requires, base=tmp_path, allowed=[TINY])
+    where = _ask(python, "import hostler_langbot.child; print(hostler_langbot.__file__)")
+    assert where.startswith(str(Path(python).parent.parent))
+    with pytest.raises(AssertionError, match="No module named 'hostler_langbot'"):
+        _ask(without, "import hostler_langbot")
+    monkeypatch.setitem(environment.LENT_PACKAGES, "hostler_nowhere", "hostler-nowhere")
+    with pytest.raises(PluginStartError, match="it requires hostler-nowhere, which this host does not have"):
+        await environments.python_for(["hostler-nowhere"], base=tmp_path)

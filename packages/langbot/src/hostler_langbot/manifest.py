@@ -14,7 +14,8 @@ from hostler_sdk.types import Capability, Permissions
 MANIFEST_NAME = "manifest.yaml"
 RUNNER_KINDS = ("Runner", "AgentRunner")
 """Kinds of components that are served: of the published SDK, and of the generation before it."""
-COMMAND = ["python", "-m", "hostler_langbot.serve"]
+COMMAND = ["python", "-P", "-m", "hostler_langbot.serve"]
+"""-P: no module of the plugin's folder takes the place of one that the bridge imports."""
 MAX_COMPONENTS = 200
 """Component files of one plugin."""
 
@@ -58,8 +59,8 @@ def component_places(manifest: Mapping[str, Any]) -> list[Place]:
     for kind, group in groups.items():
         if not isinstance(group, Mapping):
             raise LangBotManifestError(f"{MANIFEST_NAME}: spec.components.{kind} names fromDirs or fromFiles")
-        places += [Place(_inner(path, kind)) for path in group.get("fromFiles") or []]
-        for stated in group.get("fromDirs") or []:
+        places += [Place(_inner(path, kind)) for path in _listed(group, "fromFiles", kind)]
+        for stated in _listed(group, "fromDirs", kind):
             path = stated.get("path") if isinstance(stated, Mapping) else None
             depth = stated.get("maxDepth", 1) if isinstance(stated, Mapping) else 1
             if not isinstance(depth, int) or isinstance(depth, bool) or not 1 <= depth <= 20:
@@ -68,6 +69,13 @@ def component_places(manifest: Mapping[str, Any]) -> list[Place]:
                 )
             places.append(Place(_inner(path, kind), depth))
     return places
+
+
+def _listed(group: Mapping[str, Any], field: str, kind: Any) -> Sequence[Any]:
+    found = group.get(field) or []
+    if not isinstance(found, list):
+        raise LangBotManifestError(f"{MANIFEST_NAME}: spec.components.{kind}.{field} is a list")
+    return found
 
 
 def _inner(path: Any, kind: Any) -> str:
@@ -91,7 +99,8 @@ def translate(
     """
     metadata = _mapping(manifest, "metadata", MANIFEST_NAME)
     plugin = {field: _text(metadata, field, f"{MANIFEST_NAME}: metadata") for field in ("author", "name")}
-    version = metadata.get("version")
+    spec = _mapping(manifest, "spec", MANIFEST_NAME)
+    version = metadata.get("version") or spec.get("version")  # the latter in earlier manifests
     plugin |= {"version": str(version)} if version else {}
     plugin |= _for_people(metadata)
     runners: list[dict[str, Any]] = []
@@ -112,7 +121,7 @@ def translate(
             f"{MANIFEST_NAME}: it offers no runner, a component of the kind Runner or AgentRunner; {has}"
         )
     notes += [f"its components of the kind {kind} are not served" for kind in sorted(set(others))]
-    settings, _ = _form(_mapping(manifest, "spec", MANIFEST_NAME).get("config"), MANIFEST_NAME)
+    settings, _ = _form(spec.get("config"), MANIFEST_NAME)
     if settings:
         names = ", ".join(item["name"] for item in settings)
         notes.append(f"settings of the whole plugin have their defaults: {names}")
@@ -130,6 +139,11 @@ def _runner(component: Mapping[str, Any], path: str) -> tuple[dict[str, Any], li
     form, notes = _form(spec.get("config"), path)
     capabilities, unserved = _capabilities(spec.get("capabilities"), path)
     permissions, unknown = _permissions(spec.get("permissions"), path)
+    usages = spec.get("usages")
+    if isinstance(usages, list) and "agent" not in usages:
+        notes.append(
+            f"{path}: it is made for events of LangBot's platforms, whose typed form is not sent here"
+        )
     notes += [f"{path}: capability {flag!r} is not served" for flag in unserved]
     notes += [f"{path}: permission {what} is not known here, and not asked for" for what in unknown]
     stated = {"name": name, "capabilities": capabilities, "permissions": permissions, "config": form}
