@@ -24,7 +24,7 @@ from hostler_protocol.content import (
 from hostler_sdk import InvalidArgument, RateLimited, RuntimeFailure, Unauthorized
 from hostler_sdk.errors import HostError
 from hostler_sdk.model_door.chat_answer import AnswerHead
-from hostler_sdk.model_door.messages_answer import MessageEvents
+from hostler_sdk.model_door.messages_answer import CallIds, MessageEvents
 from hostler_sdk.model_door.messages_request import IGNORED, read_messages
 from hostler_sdk.model_door.problems import DoorError
 from support.doors import Client, at_door, sent
@@ -353,7 +353,7 @@ def test_a_stream(memory: bool) -> None:
 
 def streamed(*deltas: ModelDelta, reply: ModelReply = CALLING) -> list[dict[str, Any]]:
     """The blocks that a client has at the end of a stream; every event is checked for its order."""
-    events = MessageEvents(AnswerHead("msg_1", 0, "m"), thinks=True)
+    events = MessageEvents(AnswerHead("msg_1", 0, "m"), thinks=True, ids=CallIds())
     data = (
         events.first() + b"".join(events.piece(ModelChunk(delta=one)) for one in deltas) + events.last(reply)
     )
@@ -427,6 +427,22 @@ def test_why_an_answer_ended(finish_reason: str, expected: str) -> None:
         assert events[-2]["delta"]["stop_reason"] == expected
 
     at_door(use, models={"main": reply})
+
+
+def test_a_call_has_an_id_that_no_other_call_of_the_conversation_has() -> None:
+    twice = ModelMessage(role="assistant", tool_calls=[CALLED, CALLED])
+
+    async def use(client: Client) -> None:
+        said = {"role": "assistant", "content": [USE]}
+        result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "1"}]}
+        body = ASK | {"messages": [USER, said, result]}
+        whole = await client.post("/messages", **body)
+        assert [block["id"] for block in whole["content"]] == ["c1_2", "c1_3"]
+        events = await client.events("/messages", **body)
+        begun = [event["content_block"]["id"] for event in events if event["type"] == "content_block_start"]
+        assert begun == ["c1_2", "c1_3"]
+
+    at_door(use, models={"main": twice})
 
 
 def test_what_the_service_needs_back_is_added_to_its_own_answers() -> None:

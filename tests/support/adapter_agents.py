@@ -21,6 +21,8 @@ from support.model_server import ModelServer
 PLUGINS = Path(__file__).with_name("plugins") / "adapters"
 FRAMEWORKS = sorted(path.name for path in PLUGINS.iterdir() if (path / "hostler.yaml").exists())
 RUNNER = "plugin:test/suite/default"
+JOINS_MESSAGES = frozenset({"claude_agent"})
+"""Frameworks that join messages of the user in a row, and pass on what arrives meanwhile as the system's."""
 KEEPS_TOOL_MESSAGES = frozenset(FRAMEWORKS) - {"functions"}
 """Frameworks whose sessions hold the calls of tools of earlier turns."""
 
@@ -67,18 +69,24 @@ def answer_by_what_is_said(server: ModelServer, **gates: Gate) -> None:
             steered = "" if messages[-1]["role"] == "tool" else f" ({last})"
             return Answer(pieces=["Result: ", *held, f"{results[-1]}{steered}"])
         if last == "price":
-            call = wishes(("call_price", "suite_price", {"thing": "lamp"}))
+            call = wishes(("call_price", offered(request, "suite_price"), {"thing": "lamp"}))
             call.hold = gates.get("first")
             return call
         if last == "prices":
-            things = [(f"call_{thing}", "suite_price", {"thing": thing}) for thing in ("lamp", "desk")]
-            return wishes(*things)
+            name = offered(request, "suite_price")
+            return wishes(*((f"call_{thing}", name, {"thing": thing}) for thing in ("lamp", "desk")))
         if last == "pay":
-            return wishes(("call_pay", "pay", {"amount": 3}))
+            return wishes((f"call_pay_{len(messages)}", offered(request, "pay"), {"amount": 3}))
         roles = " ".join(one["role"] for one in messages if one["role"] != "system")
         return Answer(pieces=["I saw ", *held, roles])
 
     server.always(answer)
+
+
+def offered(request: Recorded, name: str) -> str:
+    """The name under which a framework offers a tool: some put that of its server before it."""
+    names: list[str] = [tool["function"]["name"] for tool in request.json["tools"]]
+    return next(one for one in names if one == name or one.endswith(f"__{name}"))
 
 
 def _after_last_answer(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,10 +3,10 @@
     from hostler_adapters.langgraph import runner
     Support = runner(graph, name="support")
 
-The modules `functions`, `pydantic_ai`, `langgraph`, `openai_agents` and `google_adk` each have a `runner`
-that returns a runner class. They share what this package offers: `ActiveRun`, the run as an adapter sees it,
-`runner_class`, which makes a runner of a function of it, and `current_run()` for code that is called by a
-framework.
+The modules `functions`, `pydantic_ai`, `langgraph`, `openai_agents`, `google_adk` and `claude_agent` each
+have a `runner` that returns a runner class. They share what this package offers: `ActiveRun`, the run as an
+adapter sees it, `runner_class`, which makes a runner of a function of it, and `current_run()` for code that
+a framework calls.
 """
 
 from __future__ import annotations

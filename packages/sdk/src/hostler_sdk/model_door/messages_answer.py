@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,7 +19,27 @@ _REASONS = {"length": "max_tokens", "content_filter": "refusal"}
 Kind = Literal["thinking", "text", "tool_use"]
 
 
-def whole_message(head: AnswerHead, reply: ModelReply, *, thinks: bool) -> Json:
+class CallIds:
+    """Ids of calls, each given out once: programs take a second call of one id for the first.
+
+    Services that give no ids, or count them anew in each answer, repeat them. `used`: those of the request's
+    messages.
+    """
+
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used = set(used)
+
+    def unique(self, call_id: str) -> str:
+        """Return an id that no other call has, which follows from what was asked."""
+        found, number = call_id, 1
+        while found in self._used:
+            number += 1
+            found = f"{call_id}_{number}"
+        self._used.add(found)
+        return found
+
+
+def whole_message(head: AnswerHead, reply: ModelReply, *, thinks: bool, ids: CallIds) -> Json:
     """Return a whole answer. DoorError if the model called a tool with what is no JSON object."""
     said = reply.message
     content: list[Json] = []
@@ -28,7 +49,7 @@ def whole_message(head: AnswerHead, reply: ModelReply, *, thinks: bool) -> Json:
         content.append(_text(text))
     for call in said.tool_calls:
         name, given = call.function.name, arguments_of(call.function.name, call.function.arguments)
-        content.append({"type": "tool_use", "id": call.id, "name": name, "input": given})
+        content.append({"type": "tool_use", "id": ids.unique(call.id), "name": name, "input": given})
     return _message(head, content, stop_reason=_reason(reply), usage=_usage(reply.usage))
 
 
@@ -61,8 +82,9 @@ class MessageEvents:
     Calls of tools may come by turns: the first is sent as it is written, the others when the answer is over.
     """
 
-    def __init__(self, head: AnswerHead, *, thinks: bool) -> None:
+    def __init__(self, head: AnswerHead, *, thinks: bool, ids: CallIds) -> None:
         self._head = head
+        self._ids = ids
         self._thinks = thinks
         self._place = -1
         self._open: _Block | None = None
@@ -108,15 +130,21 @@ class MessageEvents:
             return b""
         if opened is not None and opened.kind == kind:
             return self._more(opened, text)
-        block = _block(kind, call)
+        block = self._block(kind, call)
         self._call = None if call is None else index
         return self._close() + self._begin(block) + self._more(block, text)
 
     def _hold(self, kind: Kind, index: int, text: str, call: ToolCallDelta | None) -> None:
         block = self._late.get((kind, index))
         if block is None:
-            block = self._late[kind, index] = _block(kind, call)
+            block = self._late[kind, index] = self._block(kind, call)
         block.held.append(text)
+
+    def _block(self, kind: Kind, call: ToolCallDelta | None) -> _Block:
+        if call is None:
+            return _Block(kind)
+        named = call.id or f"call_{call.index}"  # as the host names one without an id
+        return _Block(kind, self._ids.unique(named), call.name or "")
 
     def _begin(self, block: _Block) -> bytes:
         self._place += 1
@@ -158,14 +186,6 @@ class MessageEvents:
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         return event({"type": kind, "index": self._place, **fields}, kind)
-
-
-def _block(kind: Kind, call: ToolCallDelta | None) -> _Block:
-    if call is None:
-        return _Block(kind)
-    return _Block(
-        kind, call.id or f"call_{call.index}", call.name or ""
-    )  # as the host names one without an id
 
 
 def _text(text: str) -> Json:

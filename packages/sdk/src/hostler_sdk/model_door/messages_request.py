@@ -45,6 +45,11 @@ class MessagesRequest:
     stream: bool = False
     thinks: bool = False
 
+    @property
+    def call_ids(self) -> list[str]:
+        """The ids of the calls in its messages."""
+        return [call.id for message in self.messages for call in message.tool_calls]
+
 
 def read_messages(body: Json) -> MessagesRequest:
     """Translate a request. DoorError names the place of what is wrong or cannot be passed on."""

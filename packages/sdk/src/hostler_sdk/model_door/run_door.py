@@ -31,7 +31,7 @@ from hostler_sdk.model_door.exchange import STREAM_TYPE, DoorAnswer, DoorRequest
 from hostler_sdk.model_door.limits import MAX_REQUESTS
 from hostler_sdk.model_door.mcp import PATH as MCP_PATH
 from hostler_sdk.model_door.mcp import RunTools
-from hostler_sdk.model_door.messages_answer import MessageEvents, whole_message
+from hostler_sdk.model_door.messages_answer import CallIds, MessageEvents, whole_message
 from hostler_sdk.model_door.messages_request import asked_again, read_messages
 from hostler_sdk.model_door.models import GrantedModels
 from hostler_sdk.model_door.problems import DoorError, refused
@@ -217,12 +217,14 @@ class RunDoor:
         asked = read_messages(body)
         call = _ModelCall(asked.model, asked.messages, asked.tools, asked.extra_args)
         answer_id = self._id("msg_", asked_again(body))
+        ids = CallIds(asked.call_ids)
         if not asked.stream:
             model_id, reply = await self._invoke(call)
             head = AnswerHead(answer_id, self._created, model_id)
-            return json_answer(whole_message(head, reply, thinks=asked.thinks))
+            return json_answer(whole_message(head, reply, thinks=asked.thinks, ids=ids))
         begun = await self._begin(call)
-        events = MessageEvents(AnswerHead(answer_id, self._created, begun.model_id), thinks=asked.thinks)
+        head = AnswerHead(answer_id, self._created, begun.model_id)
+        events = MessageEvents(head, thinks=asked.thinks, ids=ids)
         return _streamed(self._events(begun, events, events.last, events.failed))
 
     async def _count_tokens(self, body: Json) -> DoorAnswer:
