@@ -8,7 +8,7 @@ import pytest
 
 from hostler.host.config import ConfigFile
 from hostler.host.config_file import parse_config
-from hostler.host.langbot.items import Item, Row, Source
+from hostler.host.langbot.items import MAX_NOTE_CHARS, Item, Row, Source
 from hostler.host.langbot.plan import Plan, plan_import
 from hostler.host.langbot.runners import LEGACY, target_of
 from hostler.host.langbot.secrets import Secrets
@@ -283,6 +283,16 @@ def test_rules_of_the_chat_are_mapped_or_named() -> None:
     ]
 
 
+def test_a_fresh_pipeline_has_no_runner_and_conversations_do_not_expire() -> None:
+    fresh = {"ai": {"runner": {"id": "", "expire-time": 0}, "runner_config": {}}}
+    (item,) = planned(pipeline(fresh)).items
+    assert (item.outcome, item.notes[0][:19]) == ("skipped", "it names no runner:")
+    config = later("dify-service-api", {"api-key": "k"})
+    config["ai"]["runner"]["expire-time"] = 3600
+    _, item = agent_of(pipeline(config))
+    assert item.notes == ["ai.runner.expire-time: left out; conversations do not expire by themselves"]
+
+
 # -- names ----------------------------------------------------------------------------------------
 
 
@@ -351,6 +361,27 @@ def test_models_of_both_generations() -> None:
         "Local",
         "Claude",
     }
+
+
+def test_models_of_the_latest_generation() -> None:
+    codex = {"requester": "openai-codex", "base_url": "https://chatgpt.example/codex", "api_keys": []}
+    rows = (
+        MODELS[0],
+        Row("model", {"uuid": "1", "name": "a", "provider_uuid": "p1", "context_length": 128_000,
+                      "reasoning_config": {"level": "high"}}),
+        Row("model", {"uuid": "2", "name": "b", "provider_uuid": "p1", "context_length": None,
+                      "reasoning_config": {"level": "provider_default"}}),
+        Row("provider", {"uuid": "p2", "name": "Codex", **codex}),
+        Row("model", {"uuid": "3", "name": "c", "provider_uuid": "p2"}),
+    )  # fmt: skip
+    plan = planned(*rows)
+    assert [model.get("context_window") for model in plan.added()["models"]] == [128_000, None]
+    said = {item.name: (item.outcome, item.notes) for item in plan.items}
+    assert said["a"][0] == "changed"
+    assert "`extra_args: {reasoning_effort: high}` asks for it" in said["a"][1][0]
+    assert said["b"] == ("imported", [])
+    assert said["c"] == ("skipped", ["signs in to ChatGPT by OAuth, which is not imported"])
+    assert said["Codex"] == ("skipped", ["none of its models is imported"])
 
 
 def test_servers() -> None:
@@ -422,3 +453,26 @@ def test_coding_agents() -> None:
     assert spec["config"] == {"provider": "claude-code", "startup-timeout": 60}
     assert "which its makers ended in June 2026" in item.notes[0]
     assert "left out: base-url, api-key" in item.notes[0]
+
+
+def test_bounds_are_reached_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostler.host.langbot.plan.MAX_TOOL_ENTRIES", 2)
+    monkeypatch.setattr("hostler.host.langbot.items.MAX_NOTES", 3)
+    url = {"url": "https://mcp.example/mcp"}
+    servers = [
+        Row("mcp server", {"uuid": f"s{n}", "name": f"s{n}", "mode": "http", "extra_args": url})
+        for n in range(4)
+    ]
+    plan = planned(*servers, existing="tools: [{mcp: {name: own, command: [x]}}]")
+    assert [item.outcome for item in plan.items] == ["imported", "skipped", "skipped", "skipped"]
+    assert plan.items[1].notes == ["a configuration has at most 2 entries of tools"]
+    long = {
+        "api-key": "k",
+        **{f"f{n}": "x" * 200 for n in range(50)},
+        "timeout": "x",
+        "app-type": "y",
+        "inputs": 7,
+    }
+    _, item = agent_of(pipeline(legacy("dify-service-api", long | {"base-prompt": [], "remove-think": "z"})))
+    assert len(item.notes) == 3
+    assert all(len(note) <= MAX_NOTE_CHARS for note in item.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -255,3 +256,35 @@ def test_values_that_only_yaml_has_are_damage(tmp_path: Path) -> None:
     rows = read_source(tmp_path / "p.yaml").rows
     assert [row.name for row in rows] == ["p 1", "p 2", "p 3"]
     assert [bool(row.damage) for row in rows] == [True, True, False]  # the last one is refused as it is used
+
+
+def test_more_exported_pipelines_than_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostler.host.langbot.source.MAX_EXPORTED", 2)
+    (tmp_path / "p.json").write_text(json.dumps([CONFIG, CONFIG]))
+    assert len(read_source(tmp_path / "p.json").rows) == 2
+    (tmp_path / "p.json").write_text(json.dumps([CONFIG, CONFIG, CONFIG]))
+    with pytest.raises(InvalidArgumentError, match="has more than 2 pipelines: split it"):
+        read_source(tmp_path / "p.json")
+
+
+def test_a_database_that_is_too_large_for_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "MAX_COPY_BYTES", 1000)
+    bot = LangBot(tmp_path / "data", wal=True)
+    bot.pipeline("a", CONFIG)
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    for name in ("langbot.db", "langbot.db-wal"):
+        shutil.copyfile(bot.data / name, crashed / name)
+    bot.close()
+    with pytest.raises(InvalidArgumentError, match="was not closed properly, and is too large"):
+        read_database(crashed / "langbot.db")
+
+
+def test_reading_takes_no_longer_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "READ_SECONDS", -1.0)
+    monkeypatch.setattr(database, "_STEPS", 1)
+    bot = LangBot(tmp_path / "data")
+    bot.pipeline("a", CONFIG)
+    bot.close()
+    with pytest.raises(InvalidArgumentError, match="it takes more than -1 seconds"):
+        read_database(bot.path)

@@ -75,6 +75,7 @@ class _Chosen:
     runner: str
     target: Target
     section: Mapping[str, Any]
+    expires: bool
 
 
 def agent_of(row: Row, item: Item, world: World) -> Made | None:
@@ -112,7 +113,10 @@ def _chosen(config: Mapping[str, Any], row: Row, item: Item) -> _Chosen | None:
         item.skip(f"{unknown}; it may be misspelt, or newer than this importer")
         return None
     section = _section_of(ai, runner, item)
-    return None if section is None else _Chosen(runner, target, section)
+    if section is None:
+        return None
+    named = ai.get("runner")
+    return _Chosen(runner, target, section, isinstance(named, Mapping) and bool(named.get("expire-time")))
 
 
 def _runner_of(ai: Mapping[str, Any], item: Item) -> str | None:
@@ -163,6 +167,8 @@ def _made(
         endpoints = _endpoints(spec["config"], chosen, target.form, item)
     if (delay := debounce_of(config, item)) is not None:
         spec["concurrency"] = {"debounce": delay}
+    if chosen.expires:
+        item.change("ai.runner.expire-time: left out; conversations do not expire by themselves")
     if rules := left_out(config):
         item.change(f"rules of the chat that have no counterpart in an agent: {', '.join(rules)}")
     spec["event_types"] = []

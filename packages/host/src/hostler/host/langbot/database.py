@@ -48,8 +48,11 @@ class Table:
     """Added to each row as `type`."""
 
 
-_MODEL = ("uuid", "name", "provider_uuid", "requester", "requester_config", "api_keys", "extra_args")
-_MODEL_JSON = frozenset({"requester_config", "api_keys", "extra_args"})
+_MODEL = (
+    *("uuid", "name", "provider_uuid", "requester", "requester_config", "api_keys", "extra_args"),
+    *("context_length", "reasoning_config"),
+)
+_MODEL_JSON = frozenset({"requester_config", "api_keys", "extra_args", "reasoning_config"})
 TABLES = {
     "legacy_pipelines": Table(
         "pipeline",

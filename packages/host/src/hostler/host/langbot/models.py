@@ -16,6 +16,13 @@ from hostler.host.langbot.values import endpoint_of
 MAX_ID_CHARS = 200
 _LITELLM = {"anthropic-messages": "anthropic/"}
 """Requesters of LangBot with an API of their own -> LiteLLM's prefix of their models."""
+_NO_SERVICE = {
+    "openai-codex": "signs in to ChatGPT by OAuth, which is not imported",
+    "chroma-embedding": "runs inside of LangBot",
+    "seekdb-embedding": "runs inside of LangBot",
+}
+"""Requesters whose models are not reached by an address and a key."""
+_NO_LEVEL = (None, "", "provider_default")
 _INSTALL = "uses LiteLLM, an extra: pip install 'hostler[litellm]'"
 
 
@@ -92,6 +99,9 @@ def _id(name: str, about: str, taken: set[str]) -> str:
 
 def _address(entry: dict[str, Any], requester: str, url: str, item: Item) -> None:
     url = url.strip()
+    if requester in _NO_SERVICE:
+        item.skip(_NO_SERVICE[requester])
+        return
     if url and (held := url_secret(url)):
         item.skip(f"its address holds {held}: add it with `hostler models add`, with that as `api_key`")
         return
@@ -149,6 +159,14 @@ def _arguments(entry: dict[str, Any], row: Row, item: Item) -> None:
             del entry["extra_args"]
     elif arguments not in (None, {}, [], ""):
         item.change("extra_args: is no mapping, and is left out")
+    window = row.values.get("context_length")
+    if isinstance(window, int) and not isinstance(window, bool) and window > 0:
+        entry["context_window"] = window
+    reasoning = row.values.get("reasoning_config")
+    level = reasoning.get("level") if isinstance(reasoning, Mapping) else None
+    if level not in _NO_LEVEL:
+        asks = f"`extra_args: {{reasoning_effort: {plain_name(str(level))}}}`"
+        item.change(f"its level of reasoning is left out; {asks:.120} asks for it, where the service has it")
     settings = row.values.get("requester_config")
     timeout = settings.get("timeout") if isinstance(settings, Mapping) else None
     if isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout > 0:
