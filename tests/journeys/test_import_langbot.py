@@ -197,6 +197,10 @@ def mixed(folder: Path) -> LangBot:
     bot.server("old wire", "sse", {"url": "https://sse.example/sse"})
     bot.plugin("acme", "robot")
     bot.bot("tg", "good")
+    bot.db.execute("INSERT INTO webhooks (name, url) VALUES ('notify', 'https://hook.example/hook-secret')")
+    bot.db.execute("INSERT INTO api_keys (name, key) VALUES ('ci', 'lbk-secret')")
+    (bot.data / "skills" / "brewing").mkdir(parents=True)
+    (bot.data / "skills" / "brewing" / "SKILL.md").write_text("---\nname: brewing\ndescription: Tea\n---\n")
     bot.close()
     return bot
 
@@ -224,6 +228,9 @@ EXPECTED = {
     "robot": ("skipped", True),
     "Handbook": ("skipped", True),
     "tg": ("skipped", True),
+    "notify": ("skipped", True),
+    "ci": ("skipped", True),
+    "brewing": ("skipped", True),
 }
 """Name -> outcome, and whether it can run. `platform` depends on whether this host has the runner."""
 VALUES = (
@@ -234,6 +241,8 @@ VALUES = (
     "sk-lap",
     "maps-secret",
     "bot-token",
+    "hook-secret",
+    "lbk-secret",
     "plugin-key",
 )
 
@@ -259,6 +268,8 @@ def test_every_item_is_listed_with_what_became_of_it(hostler: CommandLine, tmp_p
     assert "hostler plugins add FOLDER" in notes["own plugin"]
     assert "extra_args.api_key" in notes["deep-chat"]
     assert "it ran 'good'" in notes["tg"]
+    added = hostler("skills", "add", notes["brewing"].rpartition(" ")[2].rstrip("`"))
+    assert added.status == 0, added.err
 
     text = (hostler.cwd / "hostler.yaml").read_text()
     assert [value for value in VALUES if value in text + ran.out + ran.err] == []

@@ -35,6 +35,8 @@ CREATE TABLE plugin_settings (
     plugin_author VARCHAR(255) NOT NULL, plugin_name VARCHAR(255) NOT NULL, enabled BOOLEAN NOT NULL,
     priority INTEGER NOT NULL, config JSON NOT NULL, PRIMARY KEY (plugin_author, plugin_name));
 CREATE TABLE knowledge_bases (uuid VARCHAR(255) NOT NULL PRIMARY KEY, name VARCHAR, description TEXT);
+CREATE TABLE webhooks (id INTEGER PRIMARY KEY, name VARCHAR(255) NOT NULL, url VARCHAR(1024) NOT NULL);
+CREATE TABLE api_keys (id INTEGER PRIMARY KEY, name VARCHAR(255) NOT NULL, key VARCHAR(255) NOT NULL);
 CREATE TABLE bots (
     uuid VARCHAR(255) NOT NULL PRIMARY KEY, name VARCHAR(255) NOT NULL, adapter VARCHAR(255) NOT NULL,
     adapter_config JSON NOT NULL, enable BOOLEAN NOT NULL, use_pipeline_name VARCHAR(255),

@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hostler.host.langbot import database
-from hostler.host.langbot.database import read_database
+from hostler.host.langbot.database import Table, read_database
 from hostler.host.langbot.items import Row
 from hostler.host.langbot.source import read_source
 from hostler_protocol.errors import InvalidArgumentError
@@ -288,3 +289,19 @@ def test_reading_takes_no_longer_than_it_may(tmp_path: Path, monkeypatch: pytest
     bot.close()
     with pytest.raises(InvalidArgumentError, match="it takes more than -1 seconds"):
         read_database(bot.path)
+
+
+def test_all_tables_are_read_as_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bot = LangBot(tmp_path / "data", wal=True)
+    bot.pipeline("a", CONFIG)
+
+    def meanwhile(db: sqlite3.Connection, name: str, table: Table) -> Iterator[Row]:
+        found = list(rows(db, name, table))
+        if name == "legacy_pipelines":
+            bot.server("later", "http", {"url": "https://mcp.example/mcp"})
+        return iter(found)
+
+    rows = database._rows
+    monkeypatch.setattr(database, "_rows", meanwhile)
+    assert named(read_database(bot.path)) == ["a"]
+    bot.close()

@@ -99,6 +99,9 @@ ROWS = st.one_of(
     row("plugin", plugin_author=NAMES, plugin_name=NAMES),
     row("knowledge base"),
     row("bot", adapter=JSON, use_pipeline_name=NAMES),
+    row("skill", folder=JSON),
+    row("webhook"),
+    row("api key"),
     row("table"),
 )
 

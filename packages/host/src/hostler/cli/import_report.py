@@ -32,8 +32,11 @@ TITLES = {
     "provider": "Model providers",
     "mcp server": "MCP servers",
     "plugin": "Plugins",
+    "skill": "Skills",
     "knowledge base": "Knowledge bases",
     "bot": "Bots",
+    "webhook": "Webhooks",
+    "api key": "API keys",
     "table": "Tables that are damaged",
 }
 STATES = {

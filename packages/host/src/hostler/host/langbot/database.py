@@ -71,8 +71,14 @@ TABLES = {
     ),
     "plugin_settings": Table("plugin", ("plugin_author", "plugin_name", "enabled")),
     "knowledge_bases": Table("knowledge base", ("uuid", "name")),
+    "webhooks": Table("webhook", ("name",)),
+    "api_keys": Table("api key", ("name",)),
     "bots": Table("bot", ("uuid", "name", "adapter", "enable", "use_pipeline_uuid", "use_pipeline_name")),
 }
+
+
+_OWN = frozenset(TABLES) - {"agents", "bots", "webhooks", "api_keys"}
+"""Tables whose names other programs hardly have."""
 
 
 def is_database(path: Path) -> bool:
@@ -163,9 +169,9 @@ def _tables(db: sqlite3.Connection, path: Path) -> list[Row]:
     db.execute("BEGIN")  # all tables as of one moment
     listed = db.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' LIMIT 10000").fetchall()
     present = {_text(name): _text(sql or b"") for name, sql in listed}
-    if not present.keys() & TABLES.keys() - {"agents", "bots"}:
+    if not present.keys() & _OWN:
         raise InvalidArgumentError(
-            f"{path} is no database of LangBot: it has none of the tables {', '.join(TABLES)}"
+            f"{path} is no database of LangBot: it has none of the tables {', '.join(sorted(_OWN))}"
         )
     rows: list[Row] = []
     for name, table in TABLES.items():

@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal[
-    "pipeline", "agent", "model", "provider", "mcp server", "plugin", "knowledge base", "bot", "table"
+    "pipeline",
+    "agent",
+    "model",
+    "provider",
+    "mcp server",
+    "plugin",
+    "skill",
+    "knowledge base",
+    "bot",
+    "webhook",
+    "api key",
+    "table",
 ]
 Outcome = Literal["imported", "changed", "unchanged", "kept", "skipped"]
 """`changed`: imported, and the notes say what is different from LangBot. `unchanged`: the configuration has

@@ -206,14 +206,17 @@ class _Planner:
 
     def _others(self) -> None:
         for row in self._source.rows:
-            if row.kind in ("plugin", "knowledge base", "bot", "table"):
+            if row.kind in _OTHERS:
                 item = self._item(row)
                 if item.outcome != "skipped":
                     item.skip(self._why_not(row))
 
     def _why_not(self, row: Row) -> str:
-        if row.kind == "knowledge base":
-            return "documents are not imported: a plugin provides knowledge bases here"
+        if row.kind in _REASONS:
+            return _REASONS[row.kind]
+        if row.kind == "skill":
+            folder = plain_name(str(row.values.get("folder")))
+            return f"its files stay where they are: `hostler skills add {folder}`"
         if row.kind == "bot":
             adapter, pipeline = row.values.get("adapter"), row.values.get("use_pipeline_name")
             ran = f" (it ran {plain_name(pipeline)!r:.80})" if isinstance(pipeline, str) and pipeline else ""
@@ -226,4 +229,12 @@ class _Planner:
         return f"is code, which is not copied: `hostler plugins add {folder}` runs it where it is"
 
 
-_ORDER = ("pipeline", "agent", "model", "provider", "mcp server", "plugin", "knowledge base", "bot", "table")
+_REASONS = {
+    "knowledge base": "documents are not imported: a plugin provides knowledge bases here",
+    "webhook": "webhooks here report pauses, and are another thing: docs/operate.md",
+    "api key": "keys of LangBot's HTTP API are not valid here: `hostler keys create` makes one",
+    "table": "has no part that could be imported",
+}
+_OTHERS = ("plugin", "skill", "knowledge base", "bot", "webhook", "api key", "table")
+"""Kinds that no entry is made of."""
+_ORDER = ("pipeline", "agent", "model", "provider", "mcp server", *_OTHERS)

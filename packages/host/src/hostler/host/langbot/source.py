@@ -18,7 +18,7 @@ from hostler_protocol.errors import InvalidArgumentError
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """An exported pipeline or `config.yaml`; both have some kilobytes."""
 MAX_EXPORTED = 1_000
-"""Pipelines in one file."""
+"""Pipelines in one file, and skills in one folder."""
 _DATABASE = "langbot.db"
 _OLD = ("config/provider.json", "config/pipeline.json", "config/platform.json")
 """Files of LangBot before version 4, which kept its configuration in them."""
@@ -91,7 +91,18 @@ def _database(path: Path, data: Path) -> Source:
     if not is_database(path):
         raise InvalidArgumentError(f"{path} is no SQLite database, or it is damaged: {_WANTED}")
     plugins = data / "plugins"
-    return Source(str(path), read_database(path), str(plugins) if plugins.is_dir() else None)
+    rows = [*read_database(path), *_skills(data / "skills")]
+    return Source(str(path), rows, str(plugins) if plugins.is_dir() else None)
+
+
+def _skills(folder: Path) -> Iterator[Row]:
+    """Yield the skills that LangBot keeps as folders."""
+    found = sorted(folder.glob("*/SKILL.md")) if folder.is_dir() else []
+    for path in found[:MAX_EXPORTED]:
+        yield Row("skill", {"name": path.parent.name, "folder": str(path.parent)})
+    if len(found) > MAX_EXPORTED:
+        damage = f"the folder {folder} has more than {MAX_EXPORTED:,} skills; the others are not listed"
+        yield Row("table", {"name": "skills"}, damage)
 
 
 def _parsed(path: Path) -> Any:
