@@ -16,7 +16,9 @@ import psutil
 import pytest
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.events import Caller
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.pause_actions import Action, ActRequest
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler_protocol.events import EventEnvelope
@@ -30,6 +32,7 @@ pytestmark = [
     pytest.mark.timeout(600),  # the SDK is installed
     pytest.mark.skipif(sys.platform != "linux", reason="sandboxes need Linux"),
 ]
+ADMIN = Caller("default", "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
 TOOLBOX = PLUGINS.parent / "toolbox"
 USER = {"role": "user", "content": "hi"}
 POLICY = {"allowed_tool_names": ["toolbox.echo"], "allowed_model_ids": ["main"], "allow_plugin_storage": True}
@@ -80,9 +83,16 @@ async def puppets(tmp_path: Path) -> AsyncIterator[Puppets]:
                 "config": {"model": {"primary": "main"}},
             },
             {"name": "earlier", "runner": "plugin:tests/OldPuppet/default"},
+            {
+                "name": "again",
+                "runner": "plugin:tests/Puppet/default",
+                "recovery": {"on_crash": "restart"},
+            },
         ]
         entry = ModelEntry(id="main", base_url=server.base_url, model="main", api_key="k", max_retries=0)
-        agents = [convert({**spec, "resource_policy": POLICY}, AgentSpec, spec["name"]) for spec in specs]
+        asking = {**POLICY, "tool_approval": {"toolbox.echo": "required"}}
+        specs.append({**specs[0], "name": "asks", "resource_policy": asking})
+        agents = [convert({"resource_policy": POLICY, **spec}, AgentSpec, spec["name"]) for spec in specs]
         plugins: list[str | PluginEntry] = [
             PluginEntry(path=str(PLUGINS / name)) for name in ("current", "earlier")
         ]
@@ -196,6 +206,25 @@ async def test_a_message_meanwhile_is_pulled_and_a_cancelled_run_ends(tmp_path: 
         assert await at.told(api("get_plugin_storage", key="cancelled")) == ["yes"]  # it could clean up
 
 
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+async def test_a_call_that_needs_an_approval_is_held(decision: str, tmp_path: Path) -> None:
+    async with puppets(tmp_path) as at:
+        call = api("call_tool", tool_name="toolbox.echo", parameters={"value": "said"})
+        run_id = await at.start(steps(call), "asks")
+        pauses = at.host.host.pauses
+        while not (found := (await pauses.page(ADMIN, run_id=run_id)).items):
+            await asyncio.sleep(0.01)
+        (asked,) = found[0].calls
+        assert (asked.tool, asked.args) == ("toolbox.echo", {"value": "said"})
+        action = Action(call_id=asked.call_id, type=decision, args_hash=asked.args_hash)  # type: ignore[arg-type]
+        await pauses.act(ADMIN, found[0].id, ActRequest(revision=found[0].revision, actions=[action]))
+        (met,) = json.loads((await at.host.ended(run_id)).said[-1])
+        if decision == "approve":
+            assert met == {"result": "said"}
+        else:
+            assert met["error"]["code"] == "denied"
+
+
 async def test_one_that_dies_ends_its_runs_and_is_started_again(tmp_path: Path) -> None:
     async with puppets(tmp_path) as at:
         waiting = await at.start(steps(("delta", "so far"), ("wait",)), conversation_id="c2")
@@ -203,6 +232,8 @@ async def test_one_that_dies_ends_its_runs_and_is_started_again(tmp_path: Path) 
         ended = await at.run(("die",))
         assert (ended.record.status, ended.record.status_code) == ("failed", "runner.crashed")
         assert (await at.host.ended(waiting)).record.status_code == "runner.crashed"
+        again = await at.run(("die-first",), ("say", "at last"), agent="again")
+        assert (again.record.status, again.record.attempt, again.said) == ("completed", 2, ["at last"])
         assert (await at.host.ended(await at.start("Ada"))).said == ["Hello, Ada"]
 
 
@@ -230,6 +261,9 @@ def test_it_is_added_shown_changed_and_removed_from_the_shell(tmp_path: Path) ->
         talk = hostler("chat", "puppet", "--conversation", "c1", stdin="Ada\nBob\n")
         assert "Hello, Ada" in talk.out
         assert "Hello, Bob" in talk.out
+        last = hostler("runs", "list", "--json").json[0]["run_id"]
+        replayed = hostler("replay", last)
+        assert (replayed.status, "identical" in replayed.out) == (0, True), replayed.out
         manifest_file = plugin / "manifest.yaml"
         manifest_file.write_text(
             manifest_file.read_text().replace("1.2.0", "1.3.0").replace("Hello", "Welcome")

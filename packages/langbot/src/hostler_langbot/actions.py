@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
-from uuid import uuid4
 
 import msgspec
 
@@ -48,6 +47,8 @@ class ActiveRun:
     cancel_requested_at: float | None = None
     acting: int = 0
     """Actions that are being carried out."""
+    streams: int = 0
+    """Streams of models so far, which give their messages the same ids whenever the run is replayed."""
 
     @property
     def run_id(self) -> str:
@@ -196,7 +197,8 @@ async def stream_llm(run: ActiveRun, data: requests.ModelCall) -> AsyncIterator[
     call, extra = _model_call(data), data.extra_args or {}
     if taken := sorted({"model_id", "messages", "tools"} & extra.keys()):
         raise InvalidArgument(f"extra_args may not hold {taken[0]!r}, which the call states itself")
-    writer = ChunkWriter(str(uuid4()), remove_think=bool(data.remove_think))
+    run.streams += 1
+    writer = ChunkWriter(f"stream-{run.streams}", remove_think=bool(data.remove_think))
     stream = run.ctx.models.stream(call["model_id"], call["messages"], call.get("tools"), **extra)
     async with _time_for(data):
         async for piece in stream:
