@@ -110,3 +110,13 @@ def test_each_page_is_listed() -> None:
     for place in ("docs/services.md", "README.md"):
         text = (ROOT / place).read_text("utf-8")
         assert [name for name in PAGES if f"runners/{name}" not in text] == [], place
+
+
+def test_the_runners_that_come_with_the_host_are_listed(hostler: CommandLine) -> None:
+    listed = hostler("runners", "--json").json
+    folders = sorted(path.parent.name for path in (ROOT / "runners").glob("*/hostler.yaml"))
+    assert [one["runner"] for one in listed] == [f"plugin:hostler/{name}/default" for name in folders]
+    assert all(one["description"].startswith("Answers with ") for one in listed)
+    plain = hostler("runners")
+    assert "plugin:hostler/a2a/default\tAnswers with an agent that speaks A2A.\n" in plain.out
+    assert "starts it" in plain.err

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.config_mistakes import ConfigurationError
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_file import parse_config
@@ -175,6 +176,17 @@ async def test_a_shipped_runner_needs_no_entry_for_the_public_service(
         )
         listed = (await served.client.get("/v1/runners")).json()["items"]
         assert "plugin:hostler/dify/default" in [runner["id"] for runner in listed]
+
+
+async def test_a_mistyped_shipped_runner_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
+    for text in ("plugins: [hostler/difi]", "plugins: [{path: hostler/difi}]"):
+        with pytest.raises(ConfigurationError, match=r"did you mean 'dify'\?") as caught:
+            parse_config(text, name="hostler.yaml", base=tmp_path)
+        assert "no runner 'difi' comes with the host, and hostler/difi is no folder here" in str(caught.value)
+    with pytest.raises(ConfigurationError, match="known are a2a, coze, "):
+        parse_config("plugins: [hostler/zzzz]", name="hostler.yaml", base=tmp_path)
+    (tmp_path / "hostler").mkdir()  # who has such a folder may mean a folder in it
+    assert parse_config("plugins: [hostler/difi]", name="hostler.yaml", base=tmp_path).plugins
 
 
 async def test_an_entry_names_a_shipped_runner_without_its_place(tmp_path: Path) -> None:

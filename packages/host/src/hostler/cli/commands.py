@@ -98,6 +98,12 @@ COMMANDS: Mapping[str, CliCommand] = {
         LOOK,
         "Agents: add, list, show, versions, change, remove. `hostler apply` adds many at once.",
     ),
+    "runners": CliCommand(
+        "runners",
+        "runners",
+        LOOK,
+        "List the runners that come with the host, whether agents use them or not.",
+    ),
     "plugins": CliCommand(
         "plugins", "app", LOOK, "Plugins: add, list, show, confirm, change, remove, logs, restart."
     ),

@@ -33,7 +33,7 @@ add_list_command(
     "/v1/plugins",
     {name: name for name in ("plugin", "version", "state", "source", "runners", "reason")},
     help="List plugins and their states.",
-    none="no plugins yet: `hostler plugins add FOLDER` adds one, `hostler apply FILE` many",
+    none="no plugins yet: `hostler plugins add FOLDER` adds one; `hostler runners` lists the shipped ones",
 )
 
 

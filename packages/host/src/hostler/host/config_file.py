@@ -19,10 +19,11 @@ from hostler.domain.audit_anchors import anchor_mistakes
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.sign_in import sign_in_mistakes
+from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
 from hostler.domain.type_fit import fit
 from hostler.domain.webhooks import webhook_mistake
-from hostler.host.bundled import shipped_runner
+from hostler.host.bundled import shipped_runner, shipped_runners
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_text import YamlMarks, load_text, yaml_marks
 from hostler_protocol.errors import InvalidArgumentError
@@ -215,6 +216,11 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
     checked = [
         ("webhooks", number, webhook_mistake(webhook)) for number, webhook in enumerate(config.webhooks)
     ]
+    checked += [
+        ("plugins", number, _not_shipped(entry.path))
+        for number, entry in enumerate(config.plugins)
+        if isinstance(entry, PluginEntry)
+    ]
     checked += [("tools", number, entry_mistake(entry)) for number, entry in enumerate(config.tools)]
     checked += [
         ("workspaces", number, mistake)
@@ -249,6 +255,19 @@ def _shipped(path: str, base: Path | None) -> Path | None:
     if not _SHIPPED.fullmatch(path) or (base is not None and (base / path).exists()):
         return None
     return shipped_runner(path)
+
+
+def _not_shipped(path: str) -> Mistake | None:
+    """Return the mistake in the name of a shipped runner: no folder, and none in a folder `hostler`."""
+    folder = Path(path).expanduser()
+    key = f"hostler/{folder.name}"
+    if folder.parent.name != "hostler" or not _SHIPPED.fullmatch(key):
+        return None
+    if folder.parent.exists() or shipped_runner(key) is not None:
+        return None
+    # names alone: whole keys share so much that any would seem similar
+    hint = did_you_mean(folder.name, [one.partition("/")[2] for one in shipped_runners()])
+    return Mistake("", f"no runner {folder.name!r} comes with the host, and {key} is no folder here; {hint}")
 
 
 def _tool(entry: ToolEntry, base: Path | None) -> ToolEntry:
