@@ -113,6 +113,14 @@ async def test_an_agent_that_does_not_stream() -> None:
         assert (await ask(fake)).text == "Rome"
 
 
+async def test_json_may_have_a_type_of_its_own() -> None:
+    """As agents answer that speak HTTP+JSON."""
+    async with FakeA2A(streams=False) as fake:
+        whole = fake.good(["So."])
+        fake.next(Answer(whole.body, content_type="application/a2a+json"))
+        assert (await ask(fake)).text == "So."
+
+
 # -- questions ---------------------------------------------------------------------------------------
 
 

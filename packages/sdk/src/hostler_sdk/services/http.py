@@ -198,10 +198,11 @@ class ServiceHttp:
         if response.status_code != 200:
             raise await self._refused(response)
         self._check_encoding(response)
-        if _type_of(response) not in ("application/json", "text/event-stream"):
+        kind = _type_of(response)
+        if kind not in ("application/json", "text/event-stream") and not kind.endswith("+json"):
             raise ServiceFailure(
                 "response_invalid",
-                f"{self._title} answered {_type_of(response) or 'without a type'} where JSON or a stream of "
+                f"{self._title} answered {kind or 'without a type'} where JSON or a stream of "
                 "events was expected; check the address in the settings",
             )
         response.stream = _Bounded(response.stream, self._title)
