@@ -25,6 +25,7 @@ from hostler_protocol.events import EventEnvelope
 from support.command_line import CommandLine
 from support.langbot_plugins import PLUGINS, prepared, steps
 from support.model_server import ModelServer
+from support.services.n8n import FakeN8n
 from support.stepping import CALLER, Ended, Stage, stage, within
 
 pytestmark = [
@@ -184,6 +185,31 @@ async def test_the_sandbox_holds_what_the_plugin_starts(tmp_path: Path) -> None:
         status = next(one for one in at.host.host.supervisor.status() if one.key == "tests/Puppet")
         assert "sandboxed" in str(status.containment)
         assert any("color-wheel" in text for text in status.warnings)
+
+
+async def test_http_clients_take_the_way_out_of_the_sandbox(tmp_path: Path) -> None:
+    await prepared(tmp_path / "data")
+    async with (
+        within(300),
+        FakeN8n() as allowed,
+        FakeN8n() as other,
+        stage(tmp_path / "data", plugin=TOOLBOX, agent=False) as host,
+    ):
+        entry = PluginEntry(path=str(PLUGINS / "current"), network=[f"127.0.0.1:{allowed.port}"])
+        agent = convert({"name": "current", "runner": "plugin:tests/Puppet/default"}, AgentSpec, "current")
+        await host.host.apply(ConfigFile(plugins=[entry], agents=[agent]), actor="test")
+
+        async def fetch(library: str, port: int) -> Any:
+            step = ("fetch", library, f"http://127.0.0.1:{port}/elsewhere")
+            ended = await host.run({}, agent="current", input={"text": steps(step)})
+            return json.loads(ended.said[-1])[0]
+
+        for library in ("httpx", "httpx-async", "aiohttp"):
+            assert "is not registered" in await fetch(library, allowed.port)
+            assert "is not registered" not in str(await fetch(library, other.port))
+        assert await fetch("transport", allowed.port) == {"raised": "ConnectError"}  # its own choice
+        assert len(allowed.asked) == 3
+        assert other.asked == []
 
 
 async def test_a_message_meanwhile_is_pulled_and_a_cancelled_run_ends(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import runpy
 import sys
 
-from hostler_langbot import generations
+from hostler_langbot import generations, proxied
 
 COMMAND = "langbot_plugin.cli.__init__"
 ARGUMENTS = ("run", "-s", "--prod")
@@ -17,6 +17,7 @@ ARGUMENTS = ("run", "-s", "--prod")
 
 def main() -> None:
     """Run the plugin in the current folder until standard input is closed."""
+    proxied.install()
     generations.install()
     sys.argv = [COMMAND, *ARGUMENTS]
     runpy.run_module(COMMAND, run_name="__main__", alter_sys=True)

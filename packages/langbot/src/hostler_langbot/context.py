@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ from hostler_sdk.types import (
 
 MODEL_OPERATIONS = frozenset({"invoke", "stream", "rerank", "count_tokens"})
 """Operations of models that LangBot's SDK has names for; it refuses a context with others."""
+MESSAGES = frozenset({"message.received"})
+EXTERNAL_ID = "external.conversation_id"
 SOURCES = frozenset({"platform", "webui", "api", "scheduler", "system", "host_adapter"})
 
 
@@ -40,9 +43,7 @@ def context_of(given: AgentRunContext, inlined: Mapping[str, ContentElement] | N
         "delivery": _delivery(given),
         "resources": _resources(given),
         "context": context,
-        "state": {
-            scope: getattr(given.state, scope) for scope in ("conversation", "actor", "subject", "runner")
-        },
+        "state": _state(given),
         "runtime": {
             "langbot_version": given.runtime.host_version or None,
             "trace_id": given.runtime.trace_id or None,
@@ -59,9 +60,34 @@ def context_of(given: AgentRunContext, inlined: Mapping[str, ContentElement] | N
     for field in ("conversation", "actor", "subject"):
         if (value := getattr(given, field)) is not None:
             found[field] = plain(value)
+    if given.actor is None and given.conversation is not None and given.event.event_type in MESSAGES:
+        # LangBot's messages have a sender, and services tie a conversation of theirs to one user
+        found["actor"] = {"actor_type": "user", "actor_id": given.conversation.conversation_id}
     if given.adapter is not None:
         found["adapter"] = {"extra": given.adapter.extra}
     return found
+
+
+def _state(given: AgentRunContext) -> dict[str, Any]:
+    """Return the state of each scope.
+
+    A host presets `external.conversation_id` with the conversation's own id. Plugins take a UUID there for
+    one that their service gave out, and ask it to continue that conversation; no id of LangBot is one.
+    """
+    found = {scope: getattr(given.state, scope) for scope in ("conversation", "actor", "subject", "runner")}
+    own = given.conversation.conversation_id if given.conversation is not None else None
+    conversation = found["conversation"]
+    if own is not None and conversation.get(EXTERNAL_ID) == own and _is_uuid(own):
+        found["conversation"] = {key: value for key, value in conversation.items() if key != EXTERNAL_ID}
+    return found
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _trigger(given: AgentRunContext) -> dict[str, Any]:

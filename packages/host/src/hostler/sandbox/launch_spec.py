@@ -218,7 +218,9 @@ def _proxy_variables() -> dict[str, str]:
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
     # the address of the SDK's model door; `localhost` and 127.0.0.1 may be endpoints behind the proxy
     direct = dict.fromkeys(("no_proxy", "NO_PROXY"), MODEL_DOOR_ADDRESS)
-    return {**dict.fromkeys(names, address), **direct, "NODE_USE_ENV_PROXY": "1"}
+    # programs may be told to ignore the others; this one says that there is no other way out
+    own = {"NODE_USE_ENV_PROXY": "1", "HOSTLER_SANDBOX_PROXY": address}
+    return {**dict.fromkeys(names, address), **direct, **own}
 
 
 # -- without namespaces ---------------------------------------------------------------------------

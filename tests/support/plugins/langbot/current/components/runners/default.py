@@ -36,6 +36,26 @@ def arguments(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+async def fetched(library: str, url: str) -> Any:
+    """Ask as plugins do that expect an open network."""
+    if library == "aiohttp":
+        import aiohttp
+
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            return await answer.text()
+    import httpx
+
+    if library == "httpx":
+        with httpx.Client(trust_env=False) as client:
+            return (await asyncio.to_thread(client.get, url)).text
+    transport = httpx.AsyncHTTPTransport() if library == "transport" else None
+    async with httpx.AsyncClient(trust_env=False, transport=transport) as client:
+        try:
+            return (await client.get(url)).text
+        except httpx.TransportError as error:
+            return {"raised": type(error).__name__}
+
+
 class Puppet(Runner):
     async def run(self, ctx: RunnerContext):
         try:
@@ -121,6 +141,8 @@ class Puppet(Runner):
                         os.kill(os.getpid(), signal.SIGKILL)
                 case "die":
                     os.kill(os.getpid(), signal.SIGKILL)
+                case "fetch":
+                    told.append(await fetched(*given))
                 case "look":
                     told.append(os.environ.get(given[0]))
                 case "write":
