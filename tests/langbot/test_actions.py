@@ -97,6 +97,32 @@ async def test_models_are_called_and_what_they_need_comes_back(tmp_path: Path) -
             assert (back[2].role, back[2].tool_call_id) == ("tool", "c1")
 
 
+async def test_a_call_states_how_much_its_model_thinks(tmp_path: Path) -> None:
+    host = ScriptedHost(models={"main": ["Twelve."] * 6})
+    taken = {
+        "provider_default": {},  # as LangBot's own agent states it in every call
+        "enabled": {},
+        "disabled": {"reasoning_effort": "none"},
+        "high": {"reasoning_effort": "high"},
+    }
+    call = {"llm_model_uuid": "main", "messages": [USER]}
+    async with started(tmp_path) as puppet:
+        driven = await host.drive(
+            puppet.runner,
+            steps(
+                *[api("invoke_llm", **call, reasoning_level=level) for level in taken],
+                api("invoke_llm", **call, reasoning_level="low", extra_args={"reasoning_effort": "xhigh"}),
+                ("stream", {**call, "reasoning_level": "low"}),
+            ),
+        )
+        answers = [one["content"] for one in told(driven)[:5]]
+        assert answers == ["Twelve."] * 5
+        invoked = [c.params.extra_args for c in driven.calls if c.method == "model.invoke"]
+        assert invoked == [*taken.values(), {"reasoning_effort": "xhigh"}]
+        (streamed,) = [c.params.extra_args for c in driven.calls if c.method == "model.stream"]
+        assert streamed == {"reasoning_effort": "low"}
+
+
 async def test_errors_of_the_host_are_structured(tmp_path: Path) -> None:
     host = ScriptedHost(models=[RuntimeFailure("overloaded", retryable=True, details={"status": 529})])
     async with started(tmp_path) as puppet:

@@ -173,6 +173,18 @@ def _model_call(data: requests.ModelCall) -> dict[str, Any]:
     return {name: value for name, value in call.items() if value is not None}
 
 
+def _extra_args(data: requests.ModelCall) -> dict[str, Any]:
+    """Return the options of a call. What `extra_args` says wins over the reasoning level."""
+    match data.reasoning_level:
+        case None | "provider_default" | "enabled":
+            effort = {}
+        case "disabled":
+            effort = {"reasoning_effort": "none"}
+        case level:
+            effort = {"reasoning_effort": level}
+    return {**effort, **(data.extra_args or {})}
+
+
 async def _count_tokens(run: ActiveRun, data: requests.ModelCall) -> dict[str, Any]:
     async with _time_for(data):
         reply = await run.ctx.call("model.count_tokens", **_model_call(data))
@@ -181,7 +193,7 @@ async def _count_tokens(run: ActiveRun, data: requests.ModelCall) -> dict[str, A
 
 async def _invoke_llm(run: ActiveRun, data: requests.ModelCall) -> dict[str, Any]:
     async with _time_for(data):
-        reply = await run.ctx.call("model.invoke", **_model_call(data), extra_args=data.extra_args or {})
+        reply = await run.ctx.call("model.invoke", **_model_call(data), extra_args=_extra_args(data))
     message = model_message_out(reply.message, remove_think=bool(data.remove_think))
     return {"message": message, "usage": usage_out(reply.usage)}
 
@@ -194,7 +206,7 @@ def _time_for(data: requests.ModelCall) -> asyncio.Timeout:
 
 async def stream_llm(run: ActiveRun, data: requests.ModelCall) -> AsyncIterator[dict[str, Any]]:
     """Yield a model's answer as chunks, then its usage. Raises HostError."""
-    call, extra = _model_call(data), data.extra_args or {}
+    call, extra = _model_call(data), _extra_args(data)
     if taken := sorted({"model_id", "messages", "tools"} & extra.keys()):
         raise InvalidArgument(f"extra_args may not hold {taken[0]!r}, which the call states itself")
     run.streams += 1
@@ -306,8 +318,8 @@ async def _version(run: ActiveRun, _: requests.Nothing) -> dict[str, Any]:
 
 
 def version_of(host_version: str) -> dict[str, Any]:
-    """Return the answer to `get_langbot_version`: the host's own version, and no features of LangBot's."""
-    return {"version": host_version or "unknown", "api_features": []}
+    """Return the answer to `get_langbot_version`: the host's version, and features the SDK asks for."""
+    return {"version": host_version or "unknown", "api_features": ["llm.reasoning_level"]}
 
 
 Action = Callable[[ActiveRun, Any], Awaitable[dict[str, Any]]]

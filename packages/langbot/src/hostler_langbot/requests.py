@@ -8,6 +8,10 @@ import msgspec
 
 Limit = Annotated[int, msgspec.Meta(ge=1)]
 DEFAULT_PAGE_ITEMS = 50
+ReasoningLevel = Literal[
+    "provider_default", "disabled", "enabled", "minimal", "low", "medium", "high", "xhigh", "max"
+]
+"""How much a model thinks, as LangBot names it."""
 
 
 class Nothing(msgspec.Struct, frozen=True):
@@ -108,6 +112,7 @@ class ModelCall(msgspec.Struct, frozen=True):
     extra_args: dict[str, Any] | None = None
     timeout: float | None = None
     remove_think: bool | None = None
+    reasoning_level: ReasoningLevel | None = None
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
