@@ -68,6 +68,7 @@ async def test_models_are_called_and_what_they_need_comes_back(tmp_path: Path) -
         chunks = [event["chunk"] for event in events if event.get("chunk")]
         assert "".join(chunk["content"] for chunk in chunks) == "Let me look."
         assert [chunk["is_final"] for chunk in chunks][-2:] == [False, True]
+        assert chunks[-1]["provider_specific_fields"]["finish_reason"] == "tool_calls"
         assert [call["id"] for chunk in chunks for call in chunk["tool_calls"] or []] == ["c1"]
         *_, usage, ranked, vectors, detail, called, other = streamed
         assert usage["usage"]["prompt_tokens"] == 1

@@ -108,13 +108,13 @@ def test_pieces_of_tool_calls_keep_their_id_and_name() -> None:
     assert [(call["id"], call["function"]["name"]) for call in calls] == [("c1", "look")] * 2
     assert "".join(call["function"]["arguments"] for call in calls) == '{"a": 1}'
     assert writer.piece(ModelDelta(reasoning="hm")) is None
-    assert writer.end(ModelMessage(role="assistant", content=""))["is_final"]
+    assert writer.end(ModelMessage(role="assistant", content=""), "stop")["is_final"]
 
 
 def test_thinking_is_left_out_wherever_it_is_cut() -> None:
     writer = ChunkWriter("m1", remove_think=True)
     pieces = [writer.piece(ModelDelta(content=text)) for text in ("<th", "ink>hm</thi", "nk>An", "swer <")]
-    last = writer.end(ModelMessage(role="assistant", content=""))
+    last = writer.end(ModelMessage(role="assistant", content=""), "stop")
     assert "".join(one["content"] for one in [*pieces, last] if one is not None) == "Answer <"
 
 

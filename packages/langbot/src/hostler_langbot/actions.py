@@ -217,7 +217,7 @@ async def stream_llm(run: ActiveRun, data: requests.ModelCall) -> AsyncIterator[
             if (chunk := writer.piece(piece.delta)) is not None:
                 yield {"chunk": chunk}
     if stream.reply is not None:
-        yield {"chunk": writer.end(stream.reply.message)}
+        yield {"chunk": writer.end(stream.reply.message, stream.reply.finish_reason)}
         if (usage := usage_out(stream.reply.usage)) is not None:
             yield {"usage": usage}
 

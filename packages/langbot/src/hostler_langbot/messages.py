@@ -220,11 +220,12 @@ class ChunkWriter:
             return None
         return self._chunk(content or "", calls)
 
-    def end(self, message: ModelMessage) -> dict[str, Any]:
-        """Return the last chunk."""
+    def end(self, message: ModelMessage, finish_reason: str) -> dict[str, Any]:
+        """Return the last chunk. Its `finish_reason` tells plugins that an answer without text is one."""
         rest = "" if self._thinking is None else self._thinking.finish()
         chunk = self._chunk(rest, [])
-        return {**chunk, "is_final": True, "provider_specific_fields": own_fields(message)}
+        fields = {"finish_reason": finish_reason, **(own_fields(message) or {})}
+        return {**chunk, "is_final": True, "provider_specific_fields": fields}
 
     def _call(self, index: int, id_: str | None, name: str | None, arguments: str | None) -> dict[str, Any]:
         known = self._calls.get(index, (f"call_{index}", ""))
