@@ -14,6 +14,8 @@ import pytest
 from hostler_langbot import peer as wire
 from hostler_langbot import process
 from hostler_langbot.process import keep_pinging
+from hostler_protocol.results import MessageDelta
+from hostler_sdk import Result
 from hostler_sdk.loading import PluginLoadError
 from hostler_sdk.testing import Driven, ScriptedHost
 from support.langbot_plugins import PLUGINS, Puppet, started
@@ -145,6 +147,28 @@ async def test_one_that_does_not_answer_pings_is_given_up(tmp_path: Path) -> Non
     async with asyncio.timeout(60), started(tmp_path, command=hostile("deaf")) as puppet:
         await keep_pinging(puppet.peer, 0.01, 0.2)
         assert puppet.peer.reason == "it has not answered for 0.2 seconds"
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [("closes", "it closed its standard output"), ("leaves-one", "its process ended with status 9")],
+)
+async def test_an_end_is_noticed_whoever_holds_its_pipes(how: str, why: str, tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def keep(result: Result) -> bool:
+        if isinstance(result.data, MessageDelta):
+            seen.append(str(result.data.chunk.content))
+        return False
+
+    async with asyncio.timeout(60), started(tmp_path, command=hostile(how)) as puppet:
+        driving = asyncio.create_task(ScriptedHost().drive(puppet.runner, "hi", cancel_on=keep))
+        await puppet.peer.lost.wait()
+        assert puppet.peer.reason == why
+        driving.cancel()
+        await asyncio.gather(driving, return_exceptions=True)
+    for pid in seen:
+        os.kill(int(pid), signal.SIGKILL)
 
 
 async def test_one_that_is_killed_is_noticed(tmp_path: Path) -> None:

@@ -131,6 +131,13 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"spec.components.Runner.fromDirs": [{"path": "nowhere"}]}, {}, "nowhere cannot be read: No such file"),
     ({"spec.components.Runner.fromFiles": ["x.yaml"]}, {}, r"x\.yaml cannot be read: No such file"),
     ({"spec.components.Runner.fromDirs": []}, {}, "it offers no runner, .* it has none"),
+    ({"apiVersion": ...}, {}, r"manifest\.yaml: apiVersion is missing, like apiVersion: v1"),
+    ({"metadata.label": "Puppet"}, {}, r"metadata: label is missing, or no mapping"),
+    ({"execution": ...}, {}, r"manifest\.yaml: execution is missing"),
+    ({}, {"apiVersion": ...}, r"default\.yaml: apiVersion is missing"),
+    ({}, {"metadata.label.en_US": ...}, r"default\.yaml: metadata\.label\.en_US is missing"),
+    ({}, {"execution.python.attr": ...}, r"execution\.python\.attr is missing"),
+    ({}, {"spec": ...}, r"default\.yaml: spec is missing"),
     ({"spec.config": "x"}, {}, "config is a list of items"),
     ({}, {"kind": "Tool"}, "it offers no runner, .* of the kinds Tool"),
     ({}, {"metadata.name": "a/b"}, "default"),
@@ -143,7 +150,7 @@ MISTAKES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"spec.capabilities": ["streaming"]}, r"spec\.capabilities is a mapping like \{streaming: true\}"),
     ({}, {"spec.permissions": ["models"]}, r"spec\.permissions is a mapping like"),
     ({}, {"spec.permissions": {"models": "invoke"}}, r"spec\.permissions\.models is a list"),
-    ({}, {"spec": "x"}, "spec is a mapping with config"),
+    ({}, {"spec": "x"}, "spec is missing, or no mapping"),
 ]
 
 

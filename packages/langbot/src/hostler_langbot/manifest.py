@@ -97,7 +97,7 @@ def translate(
 
     Raises LangBotManifestError that names what is wrong.
     """
-    metadata = _mapping(manifest, "metadata", MANIFEST_NAME)
+    metadata = _readable(manifest, MANIFEST_NAME)
     plugin = {field: _text(metadata, field, f"{MANIFEST_NAME}: metadata") for field in ("author", "name")}
     spec = _mapping(manifest, "spec", MANIFEST_NAME)
     version = metadata.get("version") or spec.get("version")  # the latter in earlier manifests
@@ -131,10 +131,8 @@ def translate(
 
 
 def _runner(component: Mapping[str, Any], path: str) -> tuple[dict[str, Any], list[str]]:
-    metadata = _mapping(component, "metadata", path)
-    spec = component.get("spec", {}) or {}
-    if not isinstance(spec, Mapping):
-        raise LangBotManifestError(f"{path}: spec is a mapping with config, capabilities and permissions")
+    metadata = _readable(component, path)
+    spec = _mapping(component, "spec", path)
     name = _text(metadata, "name", f"{path}: metadata")
     form, notes = _form(spec.get("config"), path)
     capabilities, unserved = _capabilities(spec.get("capabilities"), path)
@@ -220,6 +218,18 @@ def requires_of(text: str) -> tuple[list[str], list[str]]:
 
 def _joined(text: str) -> Iterable[str]:
     return re.sub(r"\\\r?\n", " ", text).splitlines()
+
+
+def _readable(value: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Return the metadata of a file, if it has what LangBot's SDK needs: it passes over a file without."""
+    if "apiVersion" not in value:
+        raise LangBotManifestError(f"{where}: apiVersion is missing, like apiVersion: v1")
+    metadata = _mapping(value, "metadata", where)
+    _text(_mapping(metadata, "label", f"{where}: metadata"), "en_US", f"{where}: metadata.label")
+    python = _mapping(_mapping(value, "execution", where), "python", f"{where}: execution")
+    for field in ("path", "attr"):
+        _text(python, field, f"{where}: execution.python")
+    return metadata
 
 
 def _mapping(value: Mapping[str, Any], field: str, where: str) -> Mapping[str, Any]:

@@ -26,6 +26,10 @@ SILENCE_SECONDS = 30.0
 """A process that leaves a ping unanswered for so long is stuck; a host treats its plugins the same way."""
 LEAVE_SECONDS = 2.0
 """Time to end after standard input is closed, before it is killed."""
+LOOK_SECONDS = 0.5
+"""How often the end of the process is looked for, besides the end of its output."""
+LAST_READ_SECONDS = 0.5
+"""Time for its last output to be read."""
 READ_BYTES = 64 * 1024
 _DROPPED = ("HOSTLER_PLUGIN_MANIFEST", "HOSTLER_PLUGIN_TOKEN")
 
@@ -70,12 +74,14 @@ async def plugin_process(
         async with asyncio.TaskGroup() as tasks:
             peer = Peer(process.stdin, bridge, tasks)
             reading = tasks.create_task(_read(process, peer))
+            watching = tasks.create_task(_watch(process, peer, reading))
             try:
                 yield peer, process
             finally:
                 peer.close("it is being ended")
                 await _end(process)
                 reading.cancel()
+                watching.cancel()
     finally:
         if process.returncode is None:
             process.kill()
@@ -86,10 +92,22 @@ async def _read(process: asyncio.subprocess.Process, peer: Peer) -> None:
     assert process.stdout is not None
     while data := await process.stdout.read(READ_BYTES):
         peer.received(data)  # nothing happens to what comes after the connection is closed
-    status = await process.wait()
-    peer.close(
-        f"its process ended with status {status}" if status >= 0 else f"signal {-status} ended its process"
-    )
+    await _wait(process)
+    peer.close(_ending(process.returncode))
+
+
+async def _watch(process: asyncio.subprocess.Process, peer: Peer, reading: asyncio.Task[None]) -> None:
+    """Close the connection once the process has ended, even if one that it started still holds its pipes."""
+    while process.returncode is None:  # noqa: ASYNC110 - asyncio tells of it only when the pipes are closed
+        await asyncio.sleep(LOOK_SECONDS)
+    await asyncio.wait([reading], timeout=LAST_READ_SECONDS)
+    peer.close(_ending(process.returncode))
+
+
+def _ending(status: int | None) -> str:
+    if status is None:
+        return "it closed its standard output"
+    return f"its process ended with status {status}" if status >= 0 else f"signal {-status} ended its process"
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

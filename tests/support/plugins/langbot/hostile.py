@@ -6,6 +6,7 @@ The first argument says how it behaves.
 import itertools
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -116,6 +117,13 @@ def act(request):
         case "giant-message":
             say(request, "so far", kind="message.delta")
             write('{"type": "chunk_start", "total_size": 17000000}\n')
+        case "closes":
+            os.close(1)
+            time.sleep(1000)
+        case "leaves-one":
+            left = subprocess.Popen(["sleep", "1000"])
+            say(request, str(left.pid), kind="message.delta")
+            os._exit(9)
         case "wrong-seq":
             for seq_id in (99999, -1, 0, "1", None, True, 1.5, 2**70):
                 send({"seq_id": seq_id, "code": 0, "message": "", "data": {"x": 1}, "chunk_status": "end"})
