@@ -111,6 +111,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/runners/openai-responses.md",
         "docs/runners/langgraph.md",
         "docs/runners/a2a.md",
+        "docs/runners/acp.md",
         "docs/adapters.md",
         "docs/bring-your-own-agent.md",
         "docs/langbot.md",

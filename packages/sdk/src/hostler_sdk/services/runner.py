@@ -234,7 +234,7 @@ class Turn:
         a secret of `http`. `stop` ends the service's work, within STOP_SECONDS.
         """
         answer = Answer(self.title, remove_think=self.form.flag("remove-think"), keeps_state=self.has_state)
-        await self._send_once()
+        await self.send_once()
         try:
             async with aclosing(source(answer)) as items:
                 async for item in items:
@@ -274,7 +274,7 @@ class Turn:
         for result in results:
             await self.ctx.emit(result)
 
-    async def _send_once(self) -> None:
+    async def send_once(self) -> None:
         """Note that this run sends its message. Raises ServiceFailure if an earlier attempt did.
 
         A service does not know a request that comes twice, and would answer, act and charge again.
