@@ -8,10 +8,12 @@ import pytest
 
 from hostler.host.config import ConfigFile
 from hostler.host.config_file import parse_config
+from hostler.host.langbot.acp import acp_section
 from hostler.host.langbot.items import MAX_NOTE_CHARS, Item, Row, Source
 from hostler.host.langbot.plan import Plan, plan_import
-from hostler.host.langbot.runners import LEGACY, target_of
+from hostler.host.langbot.runners import LEGACY, Form, Target, target_of
 from hostler.host.langbot.secrets import Secrets
+from hostler_protocol.manifest import FormItem
 from support.langbot import LATER, later, legacy
 
 BASE = {"prompt": [{"role": "system", "content": "Hi"}]}
@@ -476,3 +478,18 @@ def test_bounds_are_reached_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     _, item = agent_of(pipeline(legacy("dify-service-api", long | {"base-prompt": [], "remove-think": "z"})))
     assert len(item.notes) == 3
     assert all(len(note) <= MAX_NOTE_CHARS for note in item.notes)
+
+
+def test_a_coding_agent_that_the_runner_does_not_start_by_itself_needs_its_command() -> None:
+    options = FormItem(name="provider", type="select", options=["claude-code", "custom"])
+    target = Target(
+        "hostler/acp", "plugin:hostler/acp/default", Form([options], frozenset(), any_network=True)
+    )
+    item = Item("pipeline", "a")
+    assert acp_section({"provider": "claude-code"}, target, item) == {"provider": "claude-code"}
+    given = {"provider": "qwen-code", "acp-command": "qwen --acp"}
+    assert acp_section(given, target, item) == {"provider": "custom", "acp-command": "qwen --acp"}
+    was_enabled = item.enabled
+    assert acp_section({"provider": "qwen-code"}, target, item) == {"provider": "custom"}
+    assert (was_enabled, item.enabled) == (True, False)
+    assert "provider: 'qwen-code' is `custom` here: set `command`" in item.notes[-1]

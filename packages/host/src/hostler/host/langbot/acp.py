@@ -19,9 +19,10 @@ def acp_section(given: Mapping[str, Any], target: Target, item: Item) -> dict[st
     """Return the settings under the names of `acp`. What ran elsewhere is noted."""
     found = _from_platform(given, item) if target.from_litellm_platform else _from_plugin(given, target, item)
     _choose(found, target, item)
-    item.change(
-        "the coding agent's program, network and key are for this host to give: see docs/runners/acp.md"
-    )
+    if target.form is not None:
+        item.change(
+            "the coding agent's program, network and key are for this host to give: docs/runners/acp.md"
+        )
     return found
 
 
