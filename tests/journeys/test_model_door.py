@@ -27,6 +27,7 @@ pytestmark = [
 ]
 PLUGIN = Path(__file__).parents[1] / "support" / "plugins" / "door_user"
 ASK: dict[str, Any] = {"model": "default", "messages": [{"role": "user", "content": "hi"}]}
+MESSAGES = "/v1/messages?beta=true"
 PLACE: dict[str, Any] = {"actor": {"actor_id": "ada"}}
 
 
@@ -112,6 +113,26 @@ ABUSE: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "files of the plugin": (
         {"method": "GET", "path": "/v1/../../etc/passwd", "raw": ""},
         {"status": 404},
+        [],
+    ),
+    "Anthropic's way with a guessed key": (
+        {"path": MESSAGES, "body": ASK, "headers": {"authorization": "x", "x-api-key": "hostler_door_guess"}},
+        {"status": 401, "code": "invalid_api_key"},
+        [],
+    ),
+    "a model that is not granted, Anthropic's way": (
+        {"path": MESSAGES, "body": ASK | {"model": "other"}},
+        {"status": 404, "code": "model_not_found"},
+        ["model.invoke not_found"],
+    ),
+    "a server with tools elsewhere": (
+        {"path": MESSAGES, "body": ASK | {"mcp_servers": [{"type": "url", "url": "http://evil"}]}},
+        {"status": 400, "code": "unsupported_parameter"},
+        [],
+    ),
+    "blocks that are too deep": (
+        {"path": MESSAGES, "raw": '{"messages":[' + '{"content":[' * 5_000 + "]}" * 5_000 + "]}"},
+        {"status": 400},
         [],
     ),
     "the service's own paths": ({"method": "GET", "path": "/v1/files", "raw": ""}, {"status": 404}, []),
