@@ -32,13 +32,17 @@ class Door(Runner):
 
     async def run(self, ctx: RunContext):
         """Start the program, and stream what it writes."""
-        child = await asyncio.create_subprocess_exec(
-            *PROGRAMS[ctx.config.get("program", "python")],
-            env={**os.environ, **ctx.models.openai_variables, "AGENT_MCP_URL": ctx.tools.mcp_url},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=MAX_LINE_BYTES,
-        )
+        command = PROGRAMS[ctx.config.get("program", "python")]
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *command,
+                env={**os.environ, **ctx.models.openai_variables, "AGENT_MCP_URL": ctx.tools.mcp_url},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=MAX_LINE_BYTES,
+            )
+        except FileNotFoundError as error:
+            raise RuntimeError(f"there is no {command[0]}: README.md says how to build it") from error
         try:
             child.stdin.write(ctx.input.text.encode())
             child.stdin.close()

@@ -5,6 +5,7 @@ Each runs in the sandbox of a real host, uses a tool of the run, is killed in it
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from hostler_sdk.testing import Driven, drive_sync
 from support.cached_installs import alone, lend_environments, missing
 from support.command_line import EXAMPLES, CommandLine, until
 from support.door_clients import node_modules
@@ -183,3 +185,18 @@ def test_it_answers_with_a_tool_is_killed_and_goes_on_unpaid_and_is_replayed(
     replayed = hostler("replay", run_id)  # the service is gone
     assert replayed.status == 0, replayed.out
     assert "identical" in replayed.out
+
+
+def test_a_program_that_is_not_built_is_named() -> None:
+    driven = driven_without_rust()
+    assert driven.status == "failed"
+    assert "agent: README.md says how to build it" in (driven.error or "")
+
+
+def driven_without_rust() -> Driven:
+    """The run of a program that is not there, against a scripted host."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES / "door"))
+        door = importlib.import_module("door")
+        patch.setitem(door.PROGRAMS, "rust", [str(EXAMPLES / "door" / "rust" / "missing" / "agent")])
+        return drive_sync(door.Door, "x", models="x", config={"program": "rust"})
