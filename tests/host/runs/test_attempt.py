@@ -14,7 +14,9 @@ import pytest
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS
 from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.session import CommitUnknownError
 from hostler_protocol.errors import (
+    HostlerError,
     InvalidArgumentError,
     NotFoundError,
     PluginCrashedError,
@@ -151,10 +153,15 @@ async def test_a_plugin_that_cannot_be_connected_fails_the_run(
         assert await host.types(run) == ["run.failed"]
 
 
-async def test_a_run_whose_plugin_is_being_replaced_is_queued_again(
-    database: SqlDatabase, tmp_path: Path
+@pytest.mark.parametrize(
+    "error",
+    [UnavailableError("the plugin is being replaced"), CommitUnknownError("the connection broke")],
+    ids=["replaced", "database away"],
+)
+async def test_a_run_of_which_nothing_was_begun_is_queued_again(
+    database: SqlDatabase, tmp_path: Path, error: HostlerError
 ) -> None:
-    async with attempts(database, tmp_path, connect=raising(UnavailableError("try again"))) as host:
+    async with attempts(database, tmp_path, connect=raising(error)) as host:
         run = await host.open()
         attempt = host.attempt(run)
         await attempt.execute()

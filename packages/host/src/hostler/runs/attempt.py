@@ -22,6 +22,7 @@ from hostler.runs.running_attempt import RunningAttempt
 from hostler.runs.snapshot import FactsAhead
 from hostler.runs.timers import AttemptClock
 from hostler.secrets.known_values import redact
+from hostler.storage.sql.session import ConnectionLostError
 from hostler.storage.stores import pauses
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import HostlerError, PluginError, RunFailure, UnavailableError
@@ -177,7 +178,8 @@ class StartingAttempt:
     async def not_started(self, error: HostlerError) -> None:
         """End the attempt, or put it off if the run waits only for its turn or for what people decided."""
         end = self.end
-        if isinstance(error, UnavailableError):  # the plugin is being replaced
+        # the plugin is being replaced, or the database went away: what the preparation writes may be repeated
+        if isinstance(error, (UnavailableError, ConnectionLostError)):
             end.resume_later(error.message, self._used())
             return
         pause = None
