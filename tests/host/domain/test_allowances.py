@@ -41,6 +41,18 @@ def test_the_own_workspace_may_use_everything_and_others_no_tools_of_the_operato
         assert not other.tool(*tool)
 
 
+def test_a_plugin_that_gives_all_agents_one_shell_is_the_own_workspaces_unless_it_is_listed() -> None:
+    runner = "plugin:hostler/acp/default"
+    allowances = Allowances("home", [WorkspaceEntry(name="listed", plugins=["hostler/acp"])])
+    assert allowances.of("home").runner(runner)
+    assert allowances.of("listed").runner(runner)
+    other = allowances.of("tenant")
+    assert not other.runner(runner)
+    assert not other.plugin("hostler/acp")
+    assert other.runner("plugin:hostler/dify/default")
+    assert "the operator can allow it with 'plugins' of its entry" in other.refused("runner", runner)
+
+
 def test_a_list_is_all_that_may_be_used() -> None:
     entry = WorkspaceEntry(
         name="tenant",

@@ -1,7 +1,8 @@
 """What agents of a workspace may use: the entries of `workspaces` in the configuration.
 
 The installation's own workspace may use everything, unless it has an entry. Any other one without an entry
-may use everything but the tools that reach the operator's machine and accounts.
+may use everything but the tools that reach the operator's machine and accounts, and the plugins that give
+all their agents one shell.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ TOOLS_OF_ALL = ("plugin:", "skill:", "files:")
 """Kinds of tools, by prefix of their ids, that a workspace may use without being allowed to: they do what its
 own files and the plugins' sandboxes permit. `exec` runs commands, the others use the operator's network and
 accounts."""
+
+PLUGINS_WITH_A_SHELL = frozenset({"hostler/acp"})
+"""Plugins that come with the host and whose agents run commands in one sandbox for all of them: as with
+`exec`, a workspace other than the installation's own has to be allowed to use them."""
 
 
 class WorkspaceEntry(Strict):
@@ -74,6 +79,8 @@ class Allowance:
 
     def plugin(self, plugin_key: str) -> bool:
         """Whether agents may use runners and tools of this plugin (`author/name`)."""
+        if self._entry.plugins is None and plugin_key in PLUGINS_WITH_A_SHELL:
+            return self._own
         return _listed(self._entry.plugins, plugin_key)
 
     def runner(self, runner_id: str) -> bool:
@@ -166,7 +173,9 @@ class Allowance:
 
         `perhaps`: without telling whether it exists.
         """
-        field = f"{kind.replace(' ', '_')}s"
+        plugin = name.removeprefix("plugin:").rpartition("/")[0]
+        by_plugin = kind == "runner" and plugin in PLUGINS_WITH_A_SHELL and not self.plugin(plugin)
+        field = "plugins" if by_plugin else f"{kind.replace(' ', '_')}s"
         whether = ", if there is one" if perhaps else ""
         return (
             f"workspace {self.workspace_id!r} may not use {kind} {name!r}{whether}: the operator can allow "
