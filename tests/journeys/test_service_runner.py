@@ -183,7 +183,7 @@ async def test_a_mistyped_shipped_runner_is_answered_with_the_nearest_name(tmp_p
         with pytest.raises(ConfigurationError, match=r"did you mean 'dify'\?") as caught:
             parse_config(text, name="hostler.yaml", base=tmp_path)
         assert "no runner 'difi' comes with the host, and hostler/difi is no folder here" in str(caught.value)
-    with pytest.raises(ConfigurationError, match="known are a2a, coze, "):
+    with pytest.raises(ConfigurationError, match="known are a2a, acp, coze, "):
         parse_config("plugins: [hostler/zzzz]", name="hostler.yaml", base=tmp_path)
     (tmp_path / "hostler").mkdir()  # who has such a folder may mean a folder in it
     assert parse_config("plugins: [hostler/difi]", name="hostler.yaml", base=tmp_path).plugins

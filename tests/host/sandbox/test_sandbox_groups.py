@@ -142,7 +142,9 @@ from hostler.sandbox.control_groups import find_groups
 groups = find_groups().groups
 group = groups.make("killed", GroupLimits(64 << 20, 10))
 command = [sys.executable, "-c", "import time; time.sleep(86391)"]
-child = subprocess.Popen(command, start_new_session=True)
+# it holds no pipe of its host: whoever waits for the host's output does not wait for it
+quiet = subprocess.DEVNULL
+child = subprocess.Popen(command, start_new_session=True, stdout=quiet, stderr=quiet)
 for path in group.inside:
     (path / "cgroup.procs").write_text(str(child.pid))
 print(child.pid, *{tree.host for tree in groups._trees}, flush=True)
