@@ -268,6 +268,8 @@ async def test_the_context_is_what_the_sdk_accepts(tmp_path: Path) -> None:
     shelf = host.world.artifacts
     added = shelf.add("r", b"a stored one", artifact_type="image", mime_type="image/png", name="p")
     stored = added.artifact_id
+    other_file = {"artifact_type": "file", "mime_type": "text/plain", "name": "l.txt"}
+    listed = shelf.add("r", b"only listed", **other_file).artifact_id
     parts = {
         "trigger": {"type": "message.received", "source": "webhook", "timestamp": 1.5},
         "event": {"event_id": "e", "event_type": "message.received", "event_time": 2.5, "raw_ref": "raw"},
@@ -291,7 +293,10 @@ async def test_the_context_is_what_the_sdk_accepts(tmp_path: Path) -> None:
             {"type": "artifact", "artifact_id": "gone", "mime_type": "application/pdf", "file_name": "a.pdf"},
             {"type": "file_url", "file_url": "https://x.example/a", "file_name": "a"},
         ],
-        "attachments": [{"artifact_id": stored, "mime_type": "image/png", "name": "p", "size_bytes": 12}],
+        "attachments": [
+            {"artifact_id": stored, "mime_type": "image/png", "name": "p", "size_bytes": 12},
+            {"artifact_id": listed},
+        ],
     }
     async with started(tmp_path) as puppet:
         driven = await host.drive(puppet.runner, given, context=parts, config={"tone": "dry"})
@@ -312,12 +317,18 @@ async def test_the_context_is_what_the_sdk_accepts(tmp_path: Path) -> None:
     assert not apis["box"]
     assert seen["runtime"]["langbot_version"] == "scripted"
     assert seen["runtime"]["metadata"]["streaming_supported"] is True
-    _, inline, fetched, reference, link = seen["input"]["contents"]
+    _, inline, fetched, reference, link, other = seen["input"]["contents"]
     assert inline["image_base64"] == f"data:image/jpeg;base64,{picture}"
     assert fetched["image_base64"] == f"data:image/png;base64,{base64.b64encode(b'a stored one').decode()}"
     assert (reference["file_url"], reference["file_name"]) == ("artifact:gone", "a.pdf")
     assert link["file_url"] == "https://x.example/a"
-    assert seen["input"]["attachments"][0]["ref"] == stored
+    assert other["file_base64"] == f"data:text/plain;base64,{base64.b64encode(b'only listed').decode()}"
+    files = seen["input"]["attachments"]
+    assert [one.get("ref") for one in files] == [None, stored, "gone", None, listed]
+    data = [inline["image_base64"], fetched["image_base64"], None, None, other["file_base64"]]
+    assert [one.get("content") for one in files] == data
+    assert [one.get("url") for one in files] == [None, None, None, "https://x.example/a", None]
+    assert (files[1]["name"], files[4]["name"]) == ("p", "l.txt")
 
 
 async def test_two_runs_are_at_work_at_once(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from hostler_langbot.actions import STREAMS, ActiveRun, act, decoded, stream_llm, version_of
+from hostler_langbot.attachments import elements_of
 from hostler_langbot.context import context_of
 from hostler_langbot.peer import ActionFailed, Peer, PluginGone
 from hostler_langbot.requests import ModelCall
@@ -152,14 +153,12 @@ async def _inlined(ctx: RunContext) -> tuple[dict[str, ContentElement], list[Res
     found: dict[str, ContentElement] = {}
     notes: list[Result] = []
     left = MAX_INLINED_BYTES
-    for element in ctx.input.contents:
+    for element in elements_of(ctx.input):
         if not isinstance(element, ArtifactElement) or element.artifact_id in found:
             continue
         try:
-            size = element.size_bytes
-            if size is None:
-                size = (await ctx.artifacts.metadata(element.artifact_id)).size_bytes
-            if size > left:
+            whole = await _whole(ctx, element)
+            if (whole.size_bytes or 0) > left:
                 text = f"the file {element.artifact_id} is too large to be sent to the plugin: it gets its id"
                 notes.append(log(text, "warning"))
                 continue
@@ -170,8 +169,21 @@ async def _inlined(ctx: RunContext) -> tuple[dict[str, ContentElement], list[Res
             )
             continue
         left -= len(data)
-        found[element.artifact_id] = _inline(element, base64.b64encode(data).decode())
+        found[element.artifact_id] = _inline(whole, base64.b64encode(data).decode())
     return found, notes
+
+
+async def _whole(ctx: RunContext, element: ArtifactElement) -> ArtifactElement:
+    """Return the element with the size and the type of the stored file, which it need not state."""
+    if element.size_bytes is not None and element.mime_type is not None:
+        return element
+    stored = await ctx.artifacts.metadata(element.artifact_id)
+    return ArtifactElement(
+        artifact_id=element.artifact_id,
+        mime_type=element.mime_type or stored.mime_type,
+        file_name=element.file_name or stored.name,
+        size_bytes=stored.size_bytes,
+    )
 
 
 def _inline(element: ArtifactElement, data: str) -> ContentElement:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from hostler_langbot.messages import content_out, element_out
+from hostler_langbot.attachments import input_of, reference_of
+from hostler_langbot.messages import content_out
 from hostler_sdk.types import (
     AgentRunContext,
-    ArtifactElement,
-    ArtifactRef,
     ContentElement,
     JournalRecord,
     Page,
@@ -71,23 +69,15 @@ def context_of(given: AgentRunContext, inlined: Mapping[str, ContentElement] | N
 def _state(given: AgentRunContext) -> dict[str, Any]:
     """Return the state of each scope.
 
-    A host presets `external.conversation_id` with the conversation's own id. Plugins take a UUID there for
-    one that their service gave out, and ask it to continue that conversation; no id of LangBot is one.
+    A host presets `external.conversation_id` with the conversation's own id. It is left out: plugins take
+    what is there for an id that their service gave out, and ask it to continue that conversation.
     """
     found = {scope: getattr(given.state, scope) for scope in ("conversation", "actor", "subject", "runner")}
     own = given.conversation.conversation_id if given.conversation is not None else None
     conversation = found["conversation"]
-    if own is not None and conversation.get(EXTERNAL_ID) == own and _is_uuid(own):
+    if own is not None and conversation.get(EXTERNAL_ID) == own:
         found["conversation"] = {key: value for key, value in conversation.items() if key != EXTERNAL_ID}
     return found
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        uuid.UUID(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _trigger(given: AgentRunContext) -> dict[str, Any]:
@@ -104,31 +94,6 @@ def _event(event: Any) -> dict[str, Any]:
     found["event_time"] = seconds(event.event_time)
     found["raw_ref"] = None if event.raw_ref is None else {"ref_id": event.raw_ref}
     return found
-
-
-def input_of(given: Any, inlined: Mapping[str, ContentElement] | None = None) -> dict[str, Any]:
-    """Return an input: `text`, `contents`, and `attachments` as references."""
-    contents = [
-        element_out((inlined or {}).get(one.artifact_id, one) if isinstance(one, ArtifactElement) else one)
-        for one in given.contents
-    ]
-    return {
-        "text": given.text,
-        "contents": contents,
-        "attachments": [_attachment(one) for one in given.attachments],
-    }
-
-
-def _attachment(ref: ArtifactRef) -> dict[str, Any]:
-    found = {
-        "ref": ref.artifact_id,
-        "id": ref.artifact_id,
-        "type": ref.artifact_type,
-        "mime_type": ref.mime_type,
-        "name": ref.name,
-        "size": ref.size_bytes,
-    }
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _delivery(given: AgentRunContext) -> dict[str, Any]:
@@ -169,7 +134,7 @@ def transcript_of(item: TranscriptItem) -> dict[str, Any]:
         **found,
         "event_id": item.event_id or "",
         "content_json": {"role": message.role, "content": content_out(message.content)},
-        "attachment_refs": [_attachment(ref) for ref in item.artifact_refs],
+        "attachment_refs": [reference_of(ref) for ref in item.artifact_refs],
         "created_at": seconds(item.created_at),
     }
 
