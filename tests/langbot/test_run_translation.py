@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler_langbot.results import MAX_STREAMED_CHARS, RunTranslation
-from hostler_protocol.results import decode_data
+from hostler_protocol.results import RunFailed, decode_data
 from hostler_sdk import Result
 
 RUN = "r1"
@@ -239,3 +239,28 @@ def test_a_streamed_message_has_a_bound() -> None:
     half = "x" * (MAX_STREAMED_CHARS // 2)
     results = translated(chunk(half), chunk(f"y{half}"), end=False)
     assert "characters" in logged(results)[0]
+
+
+def failure(*items: Any) -> tuple[str, str]:
+    end = translated(*items)[-1]
+    assert isinstance(end.data, RunFailed)
+    return end.data.code, end.data.error
+
+
+def test_a_run_that_asks_people_fails_with_the_question() -> None:
+    def asks(payload: Any, action: str = "interaction.requested") -> dict[str, Any]:
+        return sent("action.requested", {"action": action, "payload": payload})
+
+    question = {"interaction_id": "i1", "kind": "confirmation", "title": "Approve?", "fields": []}
+    whole = {**question, "fallback_text": "Send it?\nActions: yes, no" + "." * 5_000}
+    items = (chunk("a draft", is_final=True), asks(whole), sent("run.completed", {}))
+    kinds = [result.type for result in translated(*items)]
+    assert kinds == ["message.delta", "message.completed", "run.failed"]
+    code, error = failure(*items)
+    assert code == "langbot.interaction_unsupported"
+    assert "get no answers here: Send it?\nActions: yes, no." in error
+    assert len(error) < 2_200
+    assert failure(asks(question))[1].endswith("Approve?")
+    assert failure(asks(None))[1].endswith("it has no text")
+    assert "\ud800" not in failure(asks({"title": "a\ud800b"}))[1]
+    assert [result.type for result in translated(asks({}, "poke"))] == ["action.requested"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hostler_langbot.messages import ROLES, content_in, text_in, usage_in
-from hostler_sdk import InvalidArgument, Result, log
+from hostler_sdk import InvalidArgument, Result, failed, log
 from hostler_sdk.errors import writable
 from hostler_sdk.results import LogLevel
 from hostler_sdk.types import Usage
@@ -23,6 +23,8 @@ on the message's chunks are the whole text each."""
 MAX_STREAMED_CHARS = 4 * 1024 * 1024
 """Text of one streamed message; a result has at most 1 MiB, so that a longer one could not be completed."""
 MAX_LOG_CHARS = 65_536
+MAX_QUESTION_CHARS = 2_000
+"""Text of a question to people, in the error of the run that asked it."""
 _PASSED = frozenset(
     {"tool.call.started", "tool.call.completed", "state.updated", "artifact.created", "action.requested"}
 )
@@ -120,7 +122,21 @@ class RunTranslation:
                 return [Result(kind, fields, usage)]
             case "processor.log":
                 return [_log_of(data)]
-        return [Result(kind, _without_none(data), usage)] if kind in _PASSED else self._not_known(kind)
+        return self._passed(kind, data, usage) if kind in _PASSED else self._not_known(kind)
+
+    def _passed(self, kind: str, data: Mapping[str, Any], usage: Usage | None) -> list[Result]:
+        if kind == "action.requested" and data.get("action") == "interaction.requested":
+            return self._asked(data.get("payload"))
+        return [Result(kind, _without_none(data), usage)]
+
+    def _asked(self, question: Any) -> list[Result]:
+        """Return the end of a run that waits for an answer, which no later run could take to it."""
+        results = self._complete()
+        self.ended = True
+        known = question if isinstance(question, Mapping) else {}
+        text = str(known.get("fallback_text") or known.get("title") or "it has no text")[:MAX_QUESTION_CHARS]
+        error = f"the plugin asks people a question, and plugins of LangBot get no answers here: {text}"
+        return [*results, failed("langbot.interaction_unsupported", writable(error))]
 
     def _message(self, data: Mapping[str, Any], usage: Usage | None) -> list[Result]:
         self._streamed = None
