@@ -257,7 +257,7 @@ def test_a_run_that_asks_people_fails_with_the_question() -> None:
     kinds = [result.type for result in translated(*items)]
     assert kinds == ["message.delta", "message.completed", "run.failed"]
     code, error = failure(*items)
-    assert code == "langbot.interaction_unsupported"
+    assert code == "runner.error"
     assert "get no answers here: Send it?\nActions: yes, no." in error
     assert len(error) < 2_200
     assert failure(asks(question))[1].endswith("Approve?")

@@ -136,7 +136,7 @@ class RunTranslation:
         known = question if isinstance(question, Mapping) else {}
         text = str(known.get("fallback_text") or known.get("title") or "it has no text")[:MAX_QUESTION_CHARS]
         error = f"the plugin asks people a question, and plugins of LangBot get no answers here: {text}"
-        return [*results, failed("langbot.interaction_unsupported", writable(error))]
+        return [*results, failed("runner.error", writable(error))]
 
     def _message(self, data: Mapping[str, Any], usage: Usage | None) -> list[Result]:
         self._streamed = None
