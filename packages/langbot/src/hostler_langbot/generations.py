@@ -22,8 +22,20 @@ MODULES = {
     f"{_API}.definition.components.agent_runner": f"{_API}.definition.components.runner",
     f"{_API}.entities.builtin.agent_runner": f"{_API}.entities.builtin.runner",
     f"{_API}.proxies.agent_run": f"{_API}.proxies.runner",
+    f"{_API}.proxies.agent_run_api": f"{_API}.proxies.runner",
 }
 """Packages of the earlier SDK, and where their modules are now."""
+TOOLS = f"{_API}.agent_tools"
+GATEWAY = f"{TOOLS}.asset_gateway"
+GATEWAY_NAMES = frozenset(
+    {
+        "AgentAssetGateway",
+        "AgentAssetGatewayRegistration",
+        "LANGBOT_AGENT_GATEWAY_SERVER_NAME",
+        "get_default_agent_asset_gateway",
+    }
+)
+"""Names of the package `agent_tools` that only its module `asset_gateway` has now."""
 NAMES = {"Runner": "AgentRunner", "RunnerContext": "AgentRunContext", "RunnerResult": "AgentRunResult"}
 """The names that are not just the new one with `Agent` in front of it."""
 
@@ -82,9 +94,16 @@ def upgraded(manifest: Any) -> Any:
     return {**manifest, "kind": "Runner", "spec": spec}
 
 
+def _of_gateway(name: str) -> Any:
+    if name not in GATEWAY_NAMES:
+        raise AttributeError(f"module {TOOLS!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(GATEWAY), name)
+
+
 def install() -> None:
     """Make the earlier names known. Imports LangBot's SDK."""
     sys.meta_path.append(_EarlierModules())  # the last one: a module that is there is not replaced
+    vars(importlib.import_module(TOOLS)).setdefault("__getattr__", _of_gateway)
     manifests: Any = importlib.import_module("langbot_plugin.api.definition.components.manifest")
     read = manifests.ComponentManifest.__init__
 

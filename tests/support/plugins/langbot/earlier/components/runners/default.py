@@ -5,6 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 
+from langbot_plugin.api.agent_tools import (
+    LANGBOT_AGENT_GATEWAY_SERVER_NAME,
+    AgentAssetGateway,
+    AgentAssetGatewayRegistration,
+    AgentRunMCPBridge,
+    get_default_agent_asset_gateway,
+)
 from langbot_plugin.api.definition.components.agent_runner.runner import AgentRunner
 from langbot_plugin.api.entities.builtin.agent_runner import (
     AgentRunContext,
@@ -18,6 +25,7 @@ from langbot_plugin.api.entities.builtin.agent_runner.result import MessageDelta
 from langbot_plugin.api.entities.builtin.provider.message import Message, MessageChunk
 from langbot_plugin.api.proxies.agent_run import AgentRunAdminAPIProxy, AgentRunAPIProxy
 from langbot_plugin.api.proxies.agent_run.context import AgentRunContextAPIMixin
+from langbot_plugin.api.proxies.agent_run_api import PermissionDeniedError
 
 ALL = (
     AgentRunnerCapabilities,
@@ -26,6 +34,12 @@ ALL = (
     AgentRunAdminAPIProxy,
     AgentRunContextAPIMixin,
     MessageDeltaPayload,
+    AgentAssetGateway,
+    AgentAssetGatewayRegistration,
+    AgentRunMCPBridge,
+    LANGBOT_AGENT_GATEWAY_SERVER_NAME,
+    PermissionDeniedError,
+    get_default_agent_asset_gateway,
 )
 
 
