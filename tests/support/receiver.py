@@ -4,7 +4,8 @@
         receiver.answers = ["500", "hang", "302", "die", "slow", "200"]   # one a request; then 200
         got = await receiver.request()                                     # the next one that came in
 
-`hang` never answers, `die` closes in the middle of the answer, `slow` sends headers byte by byte for ever.
+`hang` never answers, `held` is 500 once `released` is set, `die` closes in the middle of the answer, `slow`
+sends headers byte by byte for ever.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Receiver(Listening):
     answers: list[str] = field(default_factory=list)
     headers: list[str] = field(default_factory=list)
     requests: list[Asked] = field(default_factory=list)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    """Lets the answers `held` go, as 500."""
     _news: asyncio.Queue[Asked] = field(default_factory=asyncio.Queue)
 
     @property
@@ -38,6 +41,9 @@ class Receiver(Listening):
         answer = self.answers.pop(0) if self.answers else "200"
         self.requests.append(asked)
         self._news.put_nowait(asked)
+        if answer == "held":
+            await self.released.wait()
+            answer = "500"
         match answer:
             case "hang":
                 await asyncio.Event().wait()

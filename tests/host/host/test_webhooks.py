@@ -376,7 +376,7 @@ async def test_a_delivery_is_signed_with_the_stored_secret_of_its_moment(databas
     store = SecretStore(database, WS, ring, lambda *_: {})
     await store.set(WS, "installation", "hook", SECRET, "test")
     async with Receiver() as receiver:
-        receiver.answers = ["500"]
+        receiver.answers = ["held"]  # until the secret has changed
         webhook = Webhook(name="hook", url=receiver.url, secret="secret://hook", network=["127.0.0.1"])
         entry = msgspec.to_builtins(webhook)
         await database.write(lambda tx: stored_settings.put(tx, WS, "webhook", "hook", entry))
@@ -384,6 +384,7 @@ async def test_a_delivery_is_signed_with_the_stored_secret_of_its_moment(databas
         async with webhook_sender(database, resolve=store.own.resolve):
             assert is_signed(await receiver.request(), SECRET)
             await store.set(WS, "installation", "hook", "another one", "test")
+            receiver.released.set()
             assert is_signed(await receiver.request(), "another one")
             await only_delivery(database, lambda one: one.status == "delivered")
             await store.note_uses()
