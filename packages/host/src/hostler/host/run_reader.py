@@ -7,12 +7,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import msgspec
+
 from hostler.journal.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, Seen, StoredResult
 from hostler.runs.records import record
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import journal, runs
 from hostler.storage.stores.run_rows import Run
+from hostler_protocol._base import Lenient
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
+
+
+class _CallId(Lenient):
+    call_id: str
+
+
+class _Asked(Lenient):
+    data: _CallId
+
+
+_asked = msgspec.json.Decoder(_Asked)
 
 
 @dataclass(slots=True)
@@ -35,6 +49,26 @@ class RunReader:
     async def record(self, workspace_id: str, run_id: str) -> RunRecord:
         """Return a run with its output. NotFoundError."""
         return await self._db.read(lambda tx: record(tx, workspace_id, run_id), brief=True)
+
+    async def requests(self, workspace_id: str, run_id: str) -> list[tuple[int, str]]:
+        """Return the calls of a run that were put to people or its client, in order: sequence and call id.
+
+        NotFoundError.
+        """
+
+        def read(tx: Tx) -> list[tuple[int, str]]:
+            runs.get(tx, workspace_id, run_id)
+            found: list[tuple[int, str]] = []
+            after, more = 0, True
+            while more:
+                page = journal.of_type(tx, run_id, "interaction.requested", after_position=after)
+                for entry in page.items:
+                    found.append((entry.sequence or 0, _asked.decode(entry.data).data.call_id))
+                    after = entry.position
+                more = page.more
+            return found
+
+        return await self._db.read(read)
 
     async def wait(
         self, workspace_id: str, run_id: str, seconds: float, *, accepted: bool = False

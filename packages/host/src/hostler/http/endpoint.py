@@ -21,10 +21,11 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from hostler.http.auth import Right
+from hostler.http.dialects.dialect import Dialect
 from hostler.http.request import LenientBody
 from hostler.http.responses import Empty, Json
 
-Method = Literal["GET", "POST", "PUT", "DELETE"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 _PARAMETER = re.compile(r"{([a-z_]+)}")
 
@@ -66,6 +67,8 @@ class Endpoint:
     handles_idempotency: bool = False
     """The route handles Idempotency-Key itself, in the transaction of its change."""
     signed_in: bool = False
+    dialect: Dialect | None = None
+    """The standard interface that the route belongs to: its errors are in that one's words."""
     lenient_body: bool = False
     """The route takes a `LenientBody`: it also accepts a body with mistakes, and reports them."""
 
@@ -98,11 +101,13 @@ def endpoint(
     media: Media | None = None,
     handles_idempotency: bool = False,
     signed_in: bool = False,
+    dialect: Dialect | None = None,
 ) -> Callable[[F], F]:
     """Declare a function as a route. `media`: the route reads its body itself, of that type, as a stream.
 
     Every POST honours Idempotency-Key, except routes with `media`, those for people, whose answers set
-    cookies, and `POST /v1/events`, whose events have ids of their own.
+    cookies, and `POST /v1/events`, whose events have ids of their own. Routes of a `dialect` make the key
+    the id of the event that they send; they are documented by their dialect, not by the OpenAPI document.
     """
 
     def declare(function: F) -> F:
@@ -125,9 +130,16 @@ def endpoint(
             status=status,
             answers=answers if answers is not None else _answers_of(returned, status),
             media=media,
-            idempotent=method == "POST" and media is None and path != "/v1/events" and not signed_in,
+            idempotent=(
+                method == "POST"
+                and media is None
+                and path != "/v1/events"
+                and not signed_in
+                and dialect is None
+            ),
             handles_idempotency=handles_idempotency,
             signed_in=signed_in,
+            dialect=dialect,
             lenient_body=lenient_body,
         )
         function.__endpoint__ = entry  # type: ignore[attr-defined]

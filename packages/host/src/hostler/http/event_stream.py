@@ -1,8 +1,8 @@
-"""The response of a route that streams a run's results."""
+"""The response of a route that streams a run's results, as they are or in a dialect."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -11,7 +11,9 @@ from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.responses import Headers
 
 if TYPE_CHECKING:
+    from hostler.http.dialects.fold import Folding
     from hostler.journal.feed import StoredResult
+    from hostler_protocol.content import Usage
 
 Batches = AsyncIterator[list["StoredResult"]]
 Watch = Callable[[int], Batches]
@@ -19,8 +21,21 @@ Watch = Callable[[int], Batches]
 
 
 @dataclass(frozen=True, slots=True)
+class Translation:
+    """How a stream says a run's results in a dialect.
+
+    `folding` begins a new reading; readings of equal `kind` give equal frames, and share their work. `usage`
+    is that of the run so far.
+    """
+
+    kind: Hashable
+    folding: Callable[[], Folding]
+    usage: Callable[[], Awaitable[Usage | None]]
+
+
+@dataclass(frozen=True, slots=True)
 class EventStream:
-    """A run's results after the sequence `after`.
+    """A run's results after the sequence `after`; of a translated stream it is 0.
 
     `opening`: an iterator over them that was started already.
     """
@@ -34,6 +49,16 @@ class EventStream:
     opening: Batches | None = None
     while_valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     """Raises a HostlerError in its block when the stream has to end, since its reader's key has."""
+
+    translation: Translation | None = None
+    """None: each result is one event, as it is stored."""
+    on_disconnect: Callable[[], Awaitable[object]] | None = None
+    """Called when the client disconnects before the end of the stream."""
+
+    @property
+    def key(self) -> Hashable:
+        """Streams of the same key send the same bytes for the same results."""
+        return self.run_id if self.translation is None else (self.run_id, self.translation.kind)
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Send the stream; return its status."""

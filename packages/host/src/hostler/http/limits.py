@@ -33,6 +33,8 @@ STREAM_PACE_SECONDS = 0.025
 """Writes of one event stream are at least this far apart; results that arrive meanwhile are sent together."""
 STREAM_COMMENT_SECONDS = 15.0
 """After this long without an event a stream gets a comment line, so that proxies keep it open."""
+STREAM_QUIET_SECONDS = 0.5
+"""An answer ends this long after its run asked the client for something: calls made with it may follow."""
 STREAM_STUCK_SECONDS = 60.0
 """A reader that accepts no bytes for this long is disconnected; it may resume with Last-Event-ID."""
 STREAM_FINISH_SECONDS = 1.0

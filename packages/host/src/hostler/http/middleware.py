@@ -17,6 +17,7 @@ import msgspec
 
 from hostler.http.asgi import Message, Receive, Scope, Send
 from hostler.http.auth import KeyHolder, require_right
+from hostler.http.dialects.dialect import Dialect
 from hostler.http.endpoint import Endpoint
 from hostler.http.idempotency import run_once
 from hostler.http.limits import DRAIN_BYTES, DRAIN_SECONDS
@@ -27,7 +28,6 @@ from hostler.http.problems import (
     caller_blamed,
     encode_problem,
     problem_of,
-    status_of,
 )
 from hostler.http.problems import headers_of as problem_headers
 from hostler.http.request import (
@@ -89,6 +89,7 @@ async def respond(state: AppState, routes: dict[str, Endpoint], exchange: HttpEx
     scope = exchange.scope
     started_at = time.perf_counter()
     name, status = "none", 500
+    dialect: Dialect | None = None
     try:
         method = scope["method"]
         if method == "OPTIONS":
@@ -97,18 +98,18 @@ async def respond(state: AppState, routes: dict[str, Endpoint], exchange: HttpEx
         endpoint = routes.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             raise MethodNotAllowedError(method, _allowed(routes))
-        name = endpoint.name
+        name, dialect = endpoint.name, endpoint.dialect
         response = await _response_of(state, endpoint, exchange)
         status = await response.send(scope, exchange.receive, exchange.send)
     except HostlerError as error:
-        status = await send_problem(error, exchange)
+        status = await send_problem(error, exchange, dialect)
     except Exception:
         # The top of a request: the client gets a response, the log the traceback.
         log.exception("%s %s failed", scope["method"], exchange.path)
         if exchange.started:
             raise
         status = await send_problem(
-            HostError("the host failed to answer this request; its log has the details"), exchange
+            HostError("the host failed to answer this request; its log has the details"), exchange, dialect
         )
     finally:
         state.metrics.count_request(name, status, time.perf_counter() - started_at)
@@ -120,12 +121,18 @@ async def respond_not_found(state: AppState, exchange: HttpExchange) -> None:
     state.metrics.count_request("none", await send_problem(missing, exchange), 0.0)
 
 
-async def send_problem(error: HostlerError, exchange: HttpExchange) -> int:
-    """Respond with a problem document; return its status.
+async def send_problem(error: HostlerError, exchange: HttpExchange, dialect: Dialect | None = None) -> int:
+    """Respond with a problem document, or with what the dialect says instead; return the status.
 
     Raises the error if a response has started already.
     """
-    status = status_of(error)
+    problem = problem_of(error)
+    status, body, media_type = problem.status, encode_problem(problem), PROBLEM_TYPE
+    extra: tuple[tuple[bytes, bytes], ...] = ()
+    if dialect is not None:
+        refusal = dialect.refuse(problem)
+        status, body, media_type = refusal.status, refusal.encode(), refusal.media_type
+        extra = refusal.headers
     if not caller_blamed(error):
         log.warning("%s %s: %s", exchange.scope["method"], exchange.path, error.message)
     if exchange.started:
@@ -133,13 +140,13 @@ async def send_problem(error: HostlerError, exchange: HttpExchange) -> int:
     headers = [
         *COMMON_HEADERS,
         *problem_headers(error, status),
-        (b"content-type", PROBLEM_TYPE.encode("ascii")),
+        *extra,
+        (b"content-type", media_type.encode("ascii")),
     ]
     if not exchange.body_over:
         await exchange.drain()
     if not exchange.body_over:
         headers.append((b"connection", b"close"))
-    body = encode_problem(problem_of(error))
     headers.append((b"content-length", b"%d" % len(body)))
     await exchange.send({"type": "http.response.start", "status": status, "headers": headers})
     shown = b"" if exchange.scope["method"] == "HEAD" else body
@@ -153,6 +160,8 @@ async def _response_of(state: AppState, endpoint: Endpoint, exchange: HttpExchan
     request = ApiRequest(
         state, scope, exchange.receive, scope["method"], exchange.path, {}, headers_of(scope)
     )
+    if endpoint.dialect is not None and (key := endpoint.dialect.authorization(request.headers)) is not None:
+        request.headers["authorization"] = key
     if endpoint.signed_in:
         await admit_person(state, request)
     elif endpoint.right is not None:

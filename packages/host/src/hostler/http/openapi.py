@@ -17,7 +17,8 @@ _PROBLEMS_WITH_KEY = (401, 403)
 
 
 def document(endpoints: list[Endpoint], version: str) -> dict[str, Any]:
-    """Return the document as plain JSON values."""
+    """Return the document as plain JSON values, without routes of dialects: their makers document those."""
+    endpoints = [endpoint for endpoint in endpoints if endpoint.dialect is None]
     schemas, components = msgspec.json.schema_components(_types(endpoints), ref_template=REFERENCE)
     schema_of = dict(zip(map(repr, _types(endpoints)), schemas, strict=True))
     paths: dict[str, Any] = {}

@@ -4,6 +4,9 @@ A stream reads the feed alone until it has caught up with the other streams of i
 fan-out: one task reads the feed, frames each batch once and writes the bytes to every member. A member whose
 buffer is full leaves the fan-out with its cursor and reads on alone, at its own speed. So no reader waits for
 a slow one, which takes the memory of a cursor and one chunk. A client that disconnects cancels nothing.
+
+Streams of the same run in the same dialect share a fan-out, too: its results are folded once. A reader that
+leaves it folds them again from the first, and writes what follows its cursor.
 """
 
 from __future__ import annotations
@@ -11,24 +14,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.event_stream import Batches, EventStream
+from hostler.http.framing import Framing, Translated, framing_of
 from hostler.http.limits import (
     STREAM_COMMENT_SECONDS,
     STREAM_FINISH_SECONDS,
     STREAM_PACE_SECONDS,
+    STREAM_QUIET_SECONDS,
     STREAM_STUCK_SECONDS,
 )
 from hostler.http.problems import encode_problem, problem_of
 from hostler.http.responses import Headers
-from hostler.http.sse import COMMENT, EventChunk, chunks_of
+from hostler.http.sse import COMMENT, EventChunk
 from hostler.journal.feed import BATCH_RESULTS, StoredResult
 from hostler_protocol.errors import HostlerError
-from hostler_protocol.results import TERMINAL_RESULTS
 
 if TYPE_CHECKING:  # it imports uvicorn, which a host inside of one command does not need
     from hostler.http.connection import BoundedConnection
@@ -48,10 +52,11 @@ log = logging.getLogger("hostler.http")
 class _Stream:
     """One open stream. Times are of the event loop's clock."""
 
-    run_id: str
+    answer: EventStream
     last_write: float
     send: Send
     connection: BoundedConnection | None
+    framing: Framing
     writing_since: float | None = None
     pump: asyncio.Task[None] | None = None
     dismissed: asyncio.Future[int | None] | None = None
@@ -67,22 +72,33 @@ class _Stream:
 
 @dataclass(eq=False, slots=True)
 class _Fanout:
-    """The streams of one run that have sent everything up to `cursor`."""
+    """The streams of one run, in one dialect, that have sent everything up to the result `cursor`."""
 
     cursor: int
+    framing: Framing
     members: set[_Stream] = field(default_factory=set)
     task: asyncio.Task[None] | None = None
 
     def write(self, chunk: EventChunk, now: float) -> None:
         """Write a chunk to every member; dismiss those whose buffers are full."""
+        for stream in self._write(chunk, now):
+            self.dismiss(stream, chunk.last)
+
+    def finish(self, chunks: list[EventChunk], now: float) -> None:
+        """Write the last chunks to every member, and dismiss all."""
+        for chunk in chunks:
+            self._write(chunk, now)
+        for stream in list(self.members):
+            self.dismiss(stream, None)
+
+    def _write(self, chunk: EventChunk, now: float) -> list[_Stream]:
         self.cursor = chunk.last
         full = []
         for stream in self.members:
             stream.last_write = now
             if stream.connection is not None and not stream.connection.write_chunk(chunk.framed):
                 full.append(stream)
-        for stream in full:
-            self.dismiss(stream, chunk.last)
+        return full
 
     def dismiss(self, stream: _Stream, cursor: int | None) -> None:
         """Remove a member. `cursor`: where it reads on alone; None if the run is over."""
@@ -95,11 +111,12 @@ class _Fanout:
 class Streams:
     """All event streams of this server."""
 
+    quiet_after: float = STREAM_QUIET_SECONDS
     pace: float = STREAM_PACE_SECONDS
     comment_after: float = STREAM_COMMENT_SECONDS
     stuck_after: float = STREAM_STUCK_SECONDS
     _open: set[_Stream] = field(default_factory=set)
-    _fanouts: dict[str, _Fanout] = field(default_factory=dict)
+    _fanouts: dict[Hashable, _Fanout] = field(default_factory=dict)
     _waiting: list[asyncio.Future[None]] = field(default_factory=list)
     _closing: bool = False
 
@@ -126,17 +143,17 @@ class Streams:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if scope["method"] != "HEAD" and not self._closing:
             now = asyncio.get_running_loop().time()
-            stream = _Stream(answer.run_id, now, send, _connection_of(scope))
+            stream = _Stream(answer, now, send, _connection_of(scope), framing_of(answer))
             try:
                 async with answer.while_valid():
-                    await self._serve(stream, answer, receive)
+                    await self._serve(stream, receive)
             except HostlerError as error:
                 await self._refuse(stream, error)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return 200
 
-    async def _serve(self, stream: _Stream, answer: EventStream, receive: Receive) -> None:
-        stream.pump = pump = asyncio.create_task(self._pump(stream, answer))
+    async def _serve(self, stream: _Stream, receive: Receive) -> None:
+        stream.pump = pump = asyncio.create_task(self._pump(stream))
         gone = asyncio.create_task(_disconnected(receive))
         self._open.add(stream)
         try:
@@ -151,7 +168,10 @@ class Streams:
             for task in (pump, gone):
                 task.cancel()
             await asyncio.wait({pump, gone})
-        if not pump.cancelled() and (error := pump.exception()) is not None:
+        if pump.cancelled():
+            if not self._closing and stream.answer.on_disconnect is not None:
+                await stream.answer.on_disconnect()
+        elif (error := pump.exception()) is not None:
             raise error
 
     async def _refuse(self, stream: _Stream, error: HostlerError) -> None:
@@ -165,8 +185,10 @@ class Streams:
             if stream.connection is not None:
                 stream.connection.transport.abort()
 
-    async def _pump(self, stream: _Stream, answer: EventStream) -> None:
+    async def _pump(self, stream: _Stream) -> None:
+        answer = stream.answer
         batches = answer.opening or answer.watch(answer.after)
+        await self._write(stream, stream.framing.begin())
         while True:
             reached = await self._catch_up(stream, batches)
             if reached is None:
@@ -178,28 +200,36 @@ class Streams:
             if stream.connection is not None:
                 await stream.connection.drained()
             stream.writing_since = None
-            batches = answer.watch(cursor)
+            batches = self._read_on(stream, cursor)
+
+    def _read_on(self, stream: _Stream, cursor: int) -> Batches:
+        """Begin to read alone after a result that was written."""
+        stream.framing = framing = framing_of(stream.answer)
+        if not isinstance(framing, Translated):
+            return stream.answer.watch(cursor)
+        framing.folding.mute_through(cursor)
+        framing.begin()
+        return stream.answer.watch(0)
 
     async def _catch_up(self, stream: _Stream, batches: Batches) -> tuple[_Fanout, int] | None:
         """Read and write alone until the stream can join or start a fan-out.
 
-        Return the fan-out and the cursor reached; None if the run is over.
+        Return the fan-out and the cursor reached; None if the run, or the answer, is over.
         """
         loop = asyncio.get_running_loop()
+        framing = stream.framing
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(_close, batches)
-            async for batch in batches:
-                for chunk in chunks_of(batch):
-                    stream.writing_since = loop.time()
-                    await stream.write(chunk)
-                    stream.writing_since = None
-                stream.last_write = loop.time()
-                if batch[-1].type in TERMINAL_RESULTS:
-                    return None
+            async for batch in self._until_quiet(batches, framing):
+                await self._write(stream, framing.chunks(batch))
+                if framing.over:
+                    break
                 cursor = batch[-1].sequence
-                if stream.connection is not None and stream.run_id not in self._fanouts:
+                if not framing.shareable:
+                    continue
+                if stream.connection is not None and stream.answer.key not in self._fanouts:
                     stack.pop_all()  # the fan-out takes over this iterator
-                    return self._begin(stream.run_id, cursor, batches), cursor
+                    return self._begin(stream, cursor, batches), cursor
                 # Checked before and after the tick: other streams of this run may wake before or after this
                 # one.
                 if (fanout := self._at(stream, cursor)) is not None:
@@ -207,18 +237,42 @@ class Streams:
                 await self._pace_after(loop, batch)
                 if (fanout := self._at(stream, cursor)) is not None:
                     return fanout, cursor
+        await self._write(stream, await framing.finish())
         return None
+
+    async def _write(self, stream: _Stream, chunks: list[EventChunk]) -> None:
+        """Write chunks to a stream that reads alone, at its own speed."""
+        loop = asyncio.get_running_loop()
+        for chunk in chunks:
+            stream.writing_since = loop.time()
+            await stream.write(chunk)
+            stream.writing_since = None
+        stream.last_write = loop.time()
+
+    async def _until_quiet(self, batches: Batches, framing: Framing) -> Batches:
+        """Yield the batches, until none comes for `quiet_after` seconds while the answer waits."""
+        while True:
+            try:
+                async with asyncio.timeout(self.quiet_after if framing.waits else None):
+                    batch = await anext(batches)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                framing.cut()
+                return
+            yield batch
 
     def _at(self, stream: _Stream, cursor: int) -> _Fanout | None:
         """Return the fan-out of the stream's run if it is at this cursor, so that the stream can join it."""
-        fanout = self._fanouts.get(stream.run_id)
+        fanout = self._fanouts.get(stream.answer.key)
         if stream.connection is None or fanout is None or fanout.cursor != cursor:
             return None
         return fanout
 
-    def _begin(self, run_id: str, cursor: int, batches: Batches) -> _Fanout:
-        fanout = self._fanouts[run_id] = _Fanout(cursor)
-        fanout.task = asyncio.create_task(self._fan_out(run_id, fanout, batches))
+    def _begin(self, stream: _Stream, cursor: int, batches: Batches) -> _Fanout:
+        key = stream.answer.key
+        fanout = self._fanouts[key] = _Fanout(cursor, stream.framing)
+        fanout.task = asyncio.create_task(self._fan_out(key, fanout, batches))
         return fanout
 
     async def _follow(self, stream: _Stream, fanout: _Fanout, cursor: int) -> int | None:
@@ -234,32 +288,33 @@ class Streams:
             fanout.members.discard(stream)
             if not fanout.members and fanout.task is not None:
                 fanout.task.cancel()
-                self._forget(stream.run_id, fanout)
+                self._forget(stream.answer.key, fanout)
 
-    async def _fan_out(self, run_id: str, fanout: _Fanout, batches: Batches) -> None:
+    async def _fan_out(self, key: Hashable, fanout: _Fanout, batches: Batches) -> None:
         """Read a run's results for all members, until it is over or no member is left."""
         loop = asyncio.get_running_loop()
+        framing = fanout.framing
         try:
             await self._tick(loop)
-            async for batch in batches:
-                for chunk in chunks_of(batch):
+            async for batch in self._until_quiet(batches, framing):
+                for chunk in framing.chunks(batch):
                     fanout.write(chunk, loop.time())
-                if batch[-1].type in TERMINAL_RESULTS:
+                fanout.cursor = batch[-1].sequence
+                if framing.over:
                     break
                 await self._pace_after(loop, batch)
-            for stream in list(fanout.members):
-                fanout.dismiss(stream, None)
+            fanout.finish(await framing.finish(), loop.time())
         except HostlerError as error:
-            log.info("run %s: its streams read on alone: %s", run_id, error.message)
+            log.info("%s: its streams read on alone: %s", key, error.message)
         finally:
-            self._forget(run_id, fanout)
+            self._forget(key, fanout)
             for stream in list(fanout.members):  # after an error: each reads it alone
                 fanout.dismiss(stream, fanout.cursor)
             await _close(batches)
 
-    def _forget(self, run_id: str, fanout: _Fanout) -> None:
-        if self._fanouts.get(run_id) is fanout:
-            del self._fanouts[run_id]
+    def _forget(self, key: Hashable, fanout: _Fanout) -> None:
+        if self._fanouts.get(key) is fanout:
+            del self._fanouts[key]
 
     async def _keep_alive(self, stream: _Stream) -> bool:
         """Write a comment after a silence; return False if the reader has accepted no bytes for too long."""

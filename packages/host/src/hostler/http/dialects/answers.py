@@ -1,0 +1,301 @@
+"""Start, find, decide and stream answers: what the routes of all dialects do.
+
+A dialect has no state of its own. What it needs to know again is in its ids: that of an answer names its run
+and where in the run it begins, that of a call its run and the host's id of the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
+from hostler.domain.pause_views import CallView, PauseView
+from hostler.http.auth import require_right
+from hostler.http.dialects.fold import Answer, Fold, Folding
+from hostler.http.event_stream import Batches, EventStream, Translation
+from hostler.http.limits import MAX_WAIT_SECONDS, STREAM_QUIET_SECONDS
+from hostler.http.request import ApiRequest
+from hostler.http.responses import Headers
+from hostler.storage.stores import runs
+from hostler_protocol.content import Usage
+from hostler_protocol.errors import (
+    CancelledCallError,
+    DeniedError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+)
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.ids import digest
+from hostler_protocol.limits import MAX_INTEGER
+from hostler_protocol.runs import TERMINAL_STATUSES
+
+ON_DISCONNECT_HEADER = "hostler-on-disconnect"
+"""`cancel`: the run is cancelled when the client disconnects. Default: `continue`."""
+MAX_PAUSES_OF_RUN = 100
+"""Pauses of a run that are searched for a call, newest first."""
+F = TypeVar("F", bound=Fold)
+
+
+class Started(NamedTuple):
+    """The answer to a message. `duplicate`: the same message was sent before, and this is its answer."""
+
+    answer: Answer
+    duplicate: bool
+    outcome: str
+
+
+# -- ids -------------------------------------------------------------------------------------------------
+
+
+def answer_id(prefix: str, answer: Answer) -> str:
+    """Return the id of an answer: `PREFIX_RUN`, with `_SEQUENCE` unless it is the run's first."""
+    return f"{prefix}_{answer.run_id}" + (f"_{answer.after}" if answer.after else "")
+
+
+def read_answer_id(prefix: str, text: str) -> Answer:
+    """Return the answer with an id. NotFoundError for any other text."""
+    head, _, rest = text.partition("_")
+    run_id, _, after = rest.partition("_")
+    if head == prefix and run_id and (not after or _is_sequence(after)):
+        return Answer(run_id, int(after or 0))
+    raise NotFoundError(f"there is no {text[:100]!r} here")
+
+
+def call_id_of(answer: Answer, call_id: str) -> str:
+    """Return a client's id of a call that waits: with its run, in which alone the host's id is unique."""
+    return f"call_{answer.run_id}_{call_id}"
+
+
+def read_call_id(text: str) -> tuple[str, str]:
+    """Return the run and the host's id of a call. NotFoundError for any other text."""
+    parts = text.split("_", 2)
+    if len(parts) == 3 and parts[0] == "call" and parts[1] and parts[2]:
+        return parts[1], parts[2]
+    raise NotFoundError(f"no call with the id {text[:200]!r} waits here")
+
+
+def _is_sequence(text: str) -> bool:
+    return len(text) <= 16 and text.isascii() and text.isdecimal() and int(text) <= MAX_INTEGER
+
+
+# -- messages ----------------------------------------------------------------------------------------------
+
+
+async def send_message(request: ApiRequest, envelope: EventEnvelope) -> Started:
+    """Send a message, and return where its answer begins.
+
+    An event id makes a repeated request the same run; without one the request's Idempotency-Key does. Raises
+    NotFoundError if no agent takes the message, DeniedError if its agent is busy and takes no other,
+    UnavailableError if it could not be routed.
+    """
+    require_right(request.caller, "events:write")
+    require_right(request.caller, "runs:read")
+    key = request.idempotency_key()
+    if key is not None and envelope.event_id is None:
+        identity = digest([request.workspace_id, request.caller.key_id, key])
+        envelope = msgspec.structs.replace(envelope, event_id=f"idem-{identity}")
+    host = request.state.host
+    accepted = await host.orchestrator.accept(envelope, request.caller)
+    request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
+    if accepted.outcome == "deferred":
+        async with request.while_key_is_valid():
+            accepted = await host.routed(request.workspace_id, accepted, MAX_WAIT_SECONDS)
+    if accepted.run is None:
+        raise _no_run(accepted.outcome, envelope.agent)
+    run_id = accepted.run.run_id
+    after = 0
+    if accepted.outcome == "steered":
+        run = await host.db.read(lambda tx: runs.get(tx, request.workspace_id, run_id))
+        after = run.sequence
+    return Started(Answer(run_id, after), accepted.duplicate, accepted.outcome)
+
+
+def _no_run(outcome: str, agent: str | None) -> Exception:
+    if outcome == "unrouted":
+        return NotFoundError(f"there is no agent {agent!r} that takes this message")
+    if outcome == "rejected":
+        return DeniedError(
+            "the agent is busy with this conversation and takes no other message until it ends"
+        )
+    return UnavailableError(f"the message started no run: its outcome is {outcome!r}; send it again")
+
+
+# -- decisions ---------------------------------------------------------------------------------------------
+
+ToAction = Callable[[CallView], Action]
+
+
+async def find_call(request: ApiRequest, run_id: str, call_id: str) -> tuple[PauseView, CallView]:
+    """Return the pause of a run in which a call waits, or last waited, as the caller may see it.
+
+    NotFoundError if there is none.
+    """
+    require_right(request.caller, "pauses:write")
+    page = await request.state.host.pauses.page(request.caller, run_id=run_id, limit=MAX_PAUSES_OF_RUN)
+    for pause in page.items:
+        for call in pause.calls:
+            if call.call_id == call_id:
+                return pause, call
+    raise NotFoundError(f"no call {call_id!r} of this run waits")
+
+
+async def decide(
+    request: ApiRequest, run_id: str, decisions: Sequence[tuple[str, ToAction]]
+) -> tuple[Answer, ActionAnswer]:
+    """Decide calls of one pause of a run, all or none; return the answer that goes on after them.
+
+    `decisions`: the host's id of each call, and what makes the action of its view (which has the digest of
+    the arguments). A decision that was taken before changes nothing, and gives the same answer. Raises as
+    `POST /v1/pauses/{id}/actions`; InvalidArgumentError if the calls are of several pauses.
+    """
+    found = [(await find_call(request, run_id, call_id), make) for call_id, make in decisions]
+    pauses = {pause.id: pause for (pause, _), _ in found}
+    if len(pauses) != 1:
+        raise InvalidArgumentError(
+            "decide calls of one pause of the run at a time" if pauses else "no call is decided here"
+        )
+    pause = next(iter(pauses.values()))
+    actions = [make(call) for (_, call), make in found]
+    done = await request.state.host.pauses.act(
+        request.caller, pause.id, ActRequest(revision=pause.revision, actions=actions), idempotency_key=None
+    )
+    after = await _asked_until(request, run_id, {call_id for call_id, _ in decisions})
+    return Answer(run_id, after), done
+
+
+async def _asked_until(request: ApiRequest, run_id: str, call_ids: set[str]) -> int:
+    """Return the sequence of the last request for one of these calls: the answer after it begins there."""
+    asked = await request.state.host.runs.requests(request.workspace_id, run_id)
+    return max((sequence for sequence, call_id in asked if call_id in call_ids), default=0)
+
+
+def waiting_calls(pause: PauseView) -> list[CallView]:
+    """Return the calls of a pause that are not decided yet."""
+    return [call for call in pause.calls if call.decision == "undecided"]
+
+
+# -- the answer --------------------------------------------------------------------------------------------
+
+
+async def stream_answer(
+    request: ApiRequest,
+    answer: Answer,
+    make: Callable[[], Fold],
+    kind: Hashable,
+    *,
+    skip: int = 0,
+    headers: Headers | None = None,
+) -> EventStream:
+    """Return an answer as the stream of a dialect. NotFoundError if the run is not the caller's.
+
+    `make` makes a fresh fold; equal `kind` of the same answer means equal frames. `skip`: the number of
+    frames that the client has already. Also NotFoundError if the answer begins after the run's last result.
+    """
+    await check_answer(request, answer)
+    host = request.state.host
+    translation = Translation(
+        (answer.after, kind) if not skip else (answer.after, kind, skip),
+        lambda: Folding(make(), answer, skip=skip),
+        partial(usage_of, request, answer.run_id),
+    )
+    return EventStream(
+        request.state.streams.serve,
+        answer.run_id,
+        partial(host.runs.feed.watch, answer.run_id),
+        headers=headers or [],
+        while_valid=request.while_key_is_valid,
+        translation=translation,
+        on_disconnect=_when_gone(request, answer.run_id),
+    )
+
+
+async def whole_answer(request: ApiRequest, answer: Answer, fold: F) -> F:
+    """Read an answer to its end, and return its fold. Raises as `stream_answer`.
+
+    CancelledCallError if the client disconnects meanwhile.
+    """
+    await check_answer(request, answer)
+    reading = asyncio.create_task(_read(request, answer, fold))
+    gone = asyncio.create_task(_disconnected(request))
+    try:
+        async with request.while_key_is_valid():
+            await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            if (cancel := _when_gone(request, answer.run_id)) is not None:
+                await cancel()
+            raise CancelledCallError("the client disconnected before its answer was complete")
+        await reading
+    finally:
+        for task in (reading, gone):
+            task.cancel()
+        await asyncio.gather(reading, gone, return_exceptions=True)
+    return fold
+
+
+async def check_answer(request: ApiRequest, answer: Answer) -> None:
+    """Raise NotFoundError unless the caller's workspace has the run, and a result where the answer begins."""
+    require_right(request.caller, "runs:read")
+    run = await request.state.host.db.read(lambda tx: runs.get(tx, request.workspace_id, answer.run_id))
+    if answer.after > run.sequence:
+        raise NotFoundError(f"the run {answer.run_id} has no answer after its result {answer.after}")
+
+
+async def usage_of(request: ApiRequest, run_id: str) -> Usage | None:
+    """Return what a run has used so far."""
+    return (await request.state.host.runs.record(request.workspace_id, run_id)).usage
+
+
+async def cancel_run(request: ApiRequest, run_id: str, reason: str) -> Literal["cancelled", "over"]:
+    """Cancel a run in the name of the caller; return whether there was something to cancel."""
+    require_right(request.caller, "runs:write")
+    record = await request.state.host.runs.record(request.workspace_id, run_id)
+    if record.status in TERMINAL_STATUSES:
+        return "over"
+    await request.state.host.cancel(request.workspace_id, run_id, reason=reason, actor=request.caller.subject)
+    return "cancelled"
+
+
+async def _read(request: ApiRequest, answer: Answer, fold: Fold) -> None:
+    folding = Folding(fold, answer)
+    folding.begin()
+    batches: Batches = request.state.host.runs.feed.watch(answer.run_id)
+    try:
+        while folding.ending is None:
+            try:
+                async with asyncio.timeout(STREAM_QUIET_SECONDS if folding.waits else None):
+                    batch = await anext(batches)
+            except StopAsyncIteration:
+                break
+            except TimeoutError:
+                folding.cut()
+                break
+            for result in batch:
+                folding.take(result)
+    finally:
+        await batches.aclose()  # type: ignore[attr-defined]
+    folding.finish(await usage_of(request, answer.run_id))
+
+
+def _when_gone(request: ApiRequest, run_id: str) -> Callable[[], asyncio.Future[object]] | None:
+    wish = request.headers.get(ON_DISCONNECT_HEADER, "continue")
+    if wish not in ("continue", "cancel"):
+        raise InvalidArgumentError(f"{ON_DISCONNECT_HEADER}: expected continue or cancel, not {wish[:40]!r}")
+    if wish == "continue":
+        return None
+    require_right(request.caller, "runs:write")
+    return partial(_cancel_gone, request, run_id)  # type: ignore[return-value]
+
+
+async def _cancel_gone(request: ApiRequest, run_id: str) -> None:
+    await cancel_run(request, run_id, "the client disconnected")
+
+
+async def _disconnected(request: ApiRequest) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
