@@ -89,7 +89,9 @@ def said(text: str, message_id: str = "m1") -> MessageCompleted:
     return MessageCompleted(message=Message(role="assistant", content=text, message_id=message_id))
 
 
-def asked(call_id: str, kind: InteractionKind = "client_tool", tool_call_id: str | None = None) -> InteractionRequested:
+def asked(
+    call_id: str, kind: InteractionKind = "client_tool", tool_call_id: str | None = None
+) -> InteractionRequested:
     return InteractionRequested(
         call_id=call_id,
         kind=kind,
