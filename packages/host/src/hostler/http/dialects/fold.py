@@ -135,7 +135,7 @@ class Folding:
         """Return the frames of one result; none once the answer is over."""
         if self.ending is not None:
             return []
-        if self.waits and result.type not in _STILL_WAITING and result.type != "run.paused":
+        if self.waits and result.type not in _STILL_WAITING:
             self._wait()
             return []
         try:
@@ -149,8 +149,6 @@ class Folding:
         frames: list[bytes] = []
         for event in self._events.take(result.sequence, data):
             frames += self._one(result.sequence, event)
-        if result.type == "run.paused" and self.waits:
-            self._wait()
         return self._count(frames, muted=result.sequence <= self._muted)
 
     def cut(self) -> None:
