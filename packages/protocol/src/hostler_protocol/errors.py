@@ -271,6 +271,7 @@ REASONS: dict[str, str] = {
     "context_overflow": "The request is longer than the model's context window: send less.",
     "expired": "No decision came in time; nothing was carried out.",
     "key_reused": "This Idempotency-Key was used for other actions: use a new one.",
+    "model_not_found": "No agent has the name that a request of OpenAI's interfaces gives as its model.",
     "no_price": "The run has a budget of cost, and the model has no price: give it one, of 0 if it is free.",
     "not_approver": "The caller may see the pause, but may not decide this call.",
     "quota_exceeded": "A quota has no room; `details` says which one and how much of it is used.",
