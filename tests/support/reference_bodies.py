@@ -77,6 +77,7 @@ BODY_TEXT = frozenset(
         *(f"input.contents[].{name}" for name in ("file_base64", "file_url", "image_url.url")),
         "input.contents[].image_url.detail",
         *(f"input.attachments[].{name}" for name in ("artifact_type", "mime_type", "name")),
+        *(f"input.tools[].{name}" for name in ("name", "description", "parameters{}", "parameters{key}")),
         *(
             "actor.actor_name",
             "actor.metadata{}",

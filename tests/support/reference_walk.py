@@ -76,6 +76,7 @@ CALL_TEXT = frozenset(
         *(f"input.contents[].{name}" for name in ("file_base64", "image_url.url", "image_url.detail")),
         "input.contents[].file_url",
         *(f"input.attachments[].{name}" for name in ("artifact_type", "mime_type", "name")),
+        *(f"input.tools[].{name}" for name in ("name", "description", "parameters{}", "parameters{key}")),
         *("input.text", "actor.actor_name", "actor.metadata{}", "data{}", "result", "status", "statuses[]"),
         *("tools[].name", "tools[].description", "tools[].parameters{}", "extra_args{}"),
         *("query", "documents[]", "inputs[]", "query_text", "filters{}", "filters.role", "event_types[]"),

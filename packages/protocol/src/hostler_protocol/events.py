@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from hostler_protocol._base import Lenient
+from hostler_protocol._base import Lenient, Sparse
 from hostler_protocol.content import ArtifactRef, ContentElement
 from hostler_protocol.grants import Resources
 from hostler_protocol.pausing import Continuation
@@ -69,12 +69,27 @@ class Subject(Lenient):
     data: dict[str, Any] = {}
 
 
+class CallerTool(Sparse):
+    """A tool that the sender of an event carries out itself. `parameters` is JSON Schema, of an object.
+
+    A call of it waits as `client_tool` until the sender says what came of it.
+    """
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+
+
 class Input(Lenient):
-    """The input of the agent. `text` is always inline; large files are artifact references."""
+    """The input of the agent. `text` is always inline; large files are artifact references.
+
+    `tools` are those of the sender. A run finds them in its `resources`; its own `input` has none.
+    """
 
     text: str | None = None
     contents: list[ContentElement] = []
     attachments: list[ArtifactRef] = []
+    tools: list[CallerTool] = []
 
 
 class Delivery(Lenient):

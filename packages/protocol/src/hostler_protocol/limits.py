@@ -46,6 +46,14 @@ MAX_TOOL_RESULT_BYTES = 8 * MIB
 `MAX_RESULT_BYTES` it becomes an artifact. The result of a plugin's tool must fit into one message."""
 MAX_TOOL_NAME_CHARS = 64
 """A tool's name without its plugin's: both together still fit a model service's function names."""
+MAX_CALLER_TOOLS = 128
+"""`input.tools` of one event, and of one turn: as many as common model services take in a request."""
+MAX_CALLER_TOOL_BYTES = 64 * KIB
+"""One of them as JSON, its schema included: models get it with every request."""
+MAX_CALLER_TOOLS_BYTES = 256 * KIB
+"""All of them as JSON. They are stored with each run that gets them."""
+MAX_CALLER_TOOL_DESCRIPTION_CHARS = 8_000
+"""The description of one of them; people who are asked about a call see it, too."""
 INITIAL_RESULT_CREDIT = 64
 """Results a runner may send before the host's first `run/credit`."""
 MAX_ANSWERS_AHEAD = 1024

@@ -52,6 +52,12 @@ class Resumable(Listener):
     capabilities = {"steering", "resumable"}
 
 
+class Equipped(Listener):
+    """The same, with the tools that its callers bring."""
+
+    permissions = {"tools": ["detail", "call"]}
+
+
 class Deaf(Listener):
     """Says that it pulls, and does not."""
 

@@ -58,13 +58,13 @@ def take(tx: Tx, scope: CallScope, limit: int) -> list[SteeringInputItem] | Host
 
 
 def _item_of(steer: Steer, envelope: EventEnvelope, runner_id: str) -> SteeringInputItem:
-    """A message as the runner pulls it."""
+    """A message as the runner pulls it. Tools that it brings are among those of the run already."""
     return SteeringInputItem(
         claimed_run_id=steer.run_id,
         runner_id=runner_id,
         claimed_at=steer.claimed_at / 1000,
         event=event_ref_of(envelope),
-        input=envelope.input,
+        input=msgspec.structs.replace(envelope.input, tools=[]),
         conversation=conversation_of(envelope),
         actor=envelope.actor,
         subject=envelope.subject,

@@ -33,6 +33,7 @@ class ResourcePolicy(Strict):
     """Resources that the agent's runs may use. None: those that the runner config selects (skills: all).
 
     `allowed_agents`: names and patterns of the agents that `run.create` may start; None: of none.
+    `allow_client_tools`: whether its events may bring tools that their sender carries out (`input.tools`).
     """
 
     allowed_model_ids: list[str] | None = None
@@ -43,6 +44,7 @@ class ResourcePolicy(Strict):
     allow_plugin_storage: bool = True
     allow_workspace_storage: bool = False
     allow_cross_conversation_history: bool = False
+    allow_client_tools: bool = True
     tool_approval: dict[str, ApprovalRule | ToolApprovalPolicy] = {}
     budget: Budget = Budget()
     rate: Rate = Rate()

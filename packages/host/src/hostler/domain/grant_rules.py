@@ -117,7 +117,12 @@ _BY_FAMILY: Sequence[tuple[frozenset[str], Callable[[bool], Rule]]] = (
 def _of_resource(grant: Grant, spec: AgentSpec | None, kind: str, name: str) -> list[Rule]:
     word = _WORDS[kind]
     held = getattr(grant, kind).get(name)
-    if kind == "tools" and held is not None and (skill := skill_of(held)):
+    if kind == "tools" and name in grant.caller_tools:
+        rules = [
+            Rule("event", f"the sender of the event brought tool {name!r}", "input.tools"),
+            Rule("policy", "the agent takes tools of its callers", "resource_policy.allow_client_tools"),
+        ]
+    elif kind == "tools" and held is not None and (skill := skill_of(held)):
         rules = [_of_skill(spec, skill)]
     else:
         rules = [_of_configuration(grant, spec, kind, name)]
@@ -132,6 +137,8 @@ def _of_resource(grant: Grant, spec: AgentSpec | None, kind: str, name: str) -> 
     if operations := getattr(held, "operations", None):
         text = f"{word} {name!r} is granted for {', '.join(operations)}"
         rules.append(Rule("manifest", text, f"permissions.{kind}"))
+    if kind == "tools" and name in grant.caller_tools:  # the operator's lists are about tools of the host
+        return rules
     return rules + _of_workspace(grant, kind, word, held=True)
 
 

@@ -5,7 +5,7 @@ effective = manifest permissions ∩ resource policy ∩ runner configuration �
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,8 +14,9 @@ import msgspec
 from hostler.domain.agents import Agent, ResourcePolicy
 from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.budget_limits import FrozenBudget, frozen
+from hostler.domain.caller_tools import pin_of, refusal, resource_of, within_bounds
 from hostler.domain.child_runs import ParentBounds, bounds_below
-from hostler.domain.config_form import Configuration
+from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
 from hostler.domain.granted_resources import (
     ResourceCatalog,
@@ -30,7 +31,7 @@ from hostler.domain.granted_resources import (
 from hostler.domain.quotas import AgentQuota
 from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.calls import CALLS
-from hostler_protocol.events import AvailableApis
+from hostler_protocol.events import AvailableApis, CallerTool
 from hostler_protocol.grants import (
     STATE_SCOPES,
     FileResource,
@@ -80,6 +81,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Approval policies of tools that the runner executes itself, by name pattern; the best match applies."""
     tool_pins: dict[str, ToolPin] = {}
     """Each tool's identity when the grant was built."""
+    caller_tools: dict[str, CallerTool] = {}
+    """The tools among them that the sender of the event carries out itself, as it brought them."""
     storage_areas: frozenset[str] = frozenset()
     actions: frozenset[str] = frozenset()
     allowed_agents: list[str] = []
@@ -148,7 +151,8 @@ def grant_for(
     """Build the grant of one run. `above`: the bounds from the runs above it; None: no run created it.
 
     `state_keys` and `state_closed` come from the event's identities; scopes not in the agent's state policy
-    are closed here in any case.
+    are closed here in any case. DeniedError or InvalidArgumentError if the agent does not take the tools that
+    the event brings.
     """
     policy, permissions = agent.spec.resource_policy, manifest.permissions
     notes: list[str] = []
@@ -160,6 +164,8 @@ def grant_for(
     opened, closed = _states(agent, state_keys, state_closed)
     envelope = event.envelope
     approvals = approvals_of(policy, catalog, tools)
+    pins = {name: catalog.tool_pins[name] for name in tools if name in catalog.tool_pins}
+    of_caller = _caller_tools(agent, envelope.input.tools, tools, permissions, notes)
     return Grant(
         workspace_id=event.workspace_id,
         agent_id=agent.agent_id,
@@ -172,13 +178,14 @@ def grant_for(
         calls=_calls(manifest, catalog, bool(agent.spec.state_policy.enable_state), storage_areas),
         models=models,
         primary_model=next((name for name in configuration.selected.llm_models if name in models), None),
-        tools=tools,
+        tools=tools | {name: resource_of(tool, permissions.tools) for name, tool in of_caller.items()},
         knowledge_bases=knowledge_bases,
         skills=skills_of(policy, catalog),
         files=files,
         tool_approvals=approvals,
         own_tool_approvals=own_approvals_of(policy) if manifest.capabilities.continuation else {},
-        tool_pins={name: catalog.tool_pins[name] for name in tools if name in catalog.tool_pins},
+        tool_pins=pins | {name: pin_of(tool) for name, tool in of_caller.items()},
+        caller_tools=of_caller,
         storage_areas=storage_areas,
         actions=frozenset(permissions.actions) & catalog.platform_actions,
         allowed_agents=policy.allowed_agents or [],
@@ -200,6 +207,29 @@ def grant_for(
         workspace_entry=None if catalog.bounded_by is None else catalog.bounded_by[0],
         workspace_lists=[] if catalog.bounded_by is None else list(catalog.bounded_by[1]),
     )
+
+
+def own_tools(agent: Agent, manifest: AgentRunnerManifest, catalog: ResourceCatalog) -> Collection[str]:
+    """Return the names of the tools that a run of the agent gets now, without those of its caller."""
+    configuration = configure(manifest.config_schema, agent.spec.config)
+    return tools_of(agent.spec.resource_policy, manifest.permissions, configuration, catalog, [])
+
+
+def _caller_tools(
+    agent: Agent,
+    brought: Sequence[CallerTool],
+    own: Mapping[str, ToolResource],
+    permissions: Permissions,
+    notes: list[str],
+) -> dict[str, CallerTool]:
+    """Grant the tools that the event brings; none to a runner that makes no calls of tools."""
+    refused = refusal(agent, brought, own)
+    if refused is not None:
+        raise refused
+    if brought and "call" not in permissions.tools:
+        notes.append("the tools of the caller are not granted: the runner does not ask to call tools")
+        return {}
+    return within_bounds(brought, notes)
 
 
 # -- history, storage, state and calls --------------------------------------------------------------

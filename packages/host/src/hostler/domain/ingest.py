@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.caller_tools import check_caller_tools
 from hostler.domain.events import Caller, Event
 from hostler.domain.keys import check_depth
 from hostler_protocol.content import (
@@ -22,7 +23,7 @@ from hostler_protocol.content import (
     text_of,
 )
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, UnauthorizedError
-from hostler_protocol.events import EventEnvelope, Input
+from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import digest, new_id
 from hostler_protocol.limits import KIB, MAX_INLINE_BASE64_BYTES, MAX_INPUT_TEXT_BYTES
 
@@ -97,7 +98,7 @@ def event_of(envelope: EventEnvelope, caller: Caller, now: int) -> tuple[Event, 
         envelope,
         event_id=event_id,
         workspace_id=workspace,
-        input=Input(text=text, contents=contents, attachments=envelope.input.attachments),
+        input=msgspec.structs.replace(envelope.input, text=text, contents=contents),
     )
     event = Event(
         workspace_id=workspace,
@@ -186,6 +187,7 @@ def _check_sizes(envelope: EventEnvelope) -> None:
             f"inline base64 has {inline:,} bytes in all; at most {MAX_INLINE_BASE64_BYTES:,}: "
             "upload larger files as artifacts and attach them"
         )
+    check_caller_tools(given.tools)
     for name in ("data", "metadata"):
         check_depth(name, getattr(envelope, name))
     loose = len(

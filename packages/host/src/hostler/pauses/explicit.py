@@ -26,6 +26,7 @@ from hostler.storage.stores import pause_calls, pauses, run_notes, runs
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Fenced, Run
+from hostler.tools.caller_tools import tools_of_run
 from hostler.tools.port import ToolService, present_tool
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import digest, new_id
@@ -99,7 +100,8 @@ class ExplicitPauses:
                 f"pending: tool_name {name!r:.100} is not among the resources of this run; where the runner"
                 " carries it out itself, it says so by executor: 'runner'"
             )
-        shown = None if self.tools is None or by_runner else present_tool(self.tools, run.workspace_id, name)
+        tools = None if by_runner else tools_of_run(self.tools, grant)
+        shown = None if tools is None else present_tool(tools, run.workspace_id, name)
         asks = policy or ToolApprovalPolicy()
         made = CallName("run.paused", digest(msgspec.to_builtins(paused.pending)), nth).call_id
         return NewCall(

@@ -13,6 +13,7 @@ import msgspec
 
 from hostler.domain.agents import Agent, Concurrency
 from hostler.domain.bindings import Ambiguous, Binding, Resolution, Undecided, Unrouted
+from hostler.domain.caller_tools import among
 from hostler.domain.deferral import MAX_DEFERRED
 from hostler.domain.events import Event
 from hostler.domain.ingest import InlineContent
@@ -23,6 +24,7 @@ from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.pauses.transitions import supersede
 from hostler.runs import debounce
 from hostler.runs.snapshot import FactsAhead
+from hostler.runs.turn_tools import tools_ahead
 from hostler.storage.port import Tx
 from hostler.storage.stores import (
     artifacts,
@@ -42,6 +44,7 @@ from hostler.storage.stores.run_rows import NewRun, Run
 from hostler.storage.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import HostlerError, UnavailableError
+from hostler_protocol.events import CallerTool
 
 INTERRUPTED = "interrupted by a newer message; the messages it had completed are kept"
 SUPERSEDED = "superseded by a newer message"
@@ -306,25 +309,28 @@ def _lane(tx: Tx, opening: Opening, run: NewRun, *, steers: bool = True) -> _Lan
     if holder is None and waiting == 1:
         first = runs.first_waiting(tx, run.workspace_id, run.lane)
         last = first if first is not None and (first.follows is not None or first.attempt > 1) else None
-    steered = last if steers and last is not None and _takes(opening, run, last) else None
+    steered = last if steers and last is not None and _takes(tx, opening, run, last) else None
     return _Lane(parallel=False, holder=holder, waiting=waiting, steered=steered)
 
 
-class _Calls(Lenient):
-    """The calls of a stored grant."""
+class _Granted(Lenient):
+    """The calls of a stored grant, and the tools of the caller in it."""
 
     calls: list[str] = []
+    caller_tools: dict[str, CallerTool] = {}
 
 
-def _takes(opening: Opening, run: NewRun, holder: Run) -> bool:
+def _takes(tx: Tx, opening: Opening, run: NewRun, holder: Run) -> bool:
     """Whether a run can absorb this event."""
     if opening.event.envelope.event_type != "message.received" or run.not_before is not None:
         return False
     if holder.cancel_reason is not None or holder.steers >= MAX_STEERS_PER_RUN:
         return False
+    tools = opening.event.envelope.input.tools
     if holder.grant_json is None:  # its runner has not started yet
-        return opening.can_steer(holder.runner_id)
-    return "steering.pull" in msgspec.json.decode(holder.grant_json, type=_Calls).calls
+        return opening.can_steer(holder.runner_id) and (not tools or among(tools, tools_ahead(tx, holder)))
+    granted = msgspec.json.decode(holder.grant_json, type=_Granted)
+    return "steering.pull" in granted.calls and among(tools, granted.caller_tools)
 
 
 def _store_inline(tx: Tx, event: Event, opening: Opening) -> None:

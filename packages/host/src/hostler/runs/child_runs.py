@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hostler.calls.scope import CallScope, Effect
+from hostler.domain.caller_tools import among
 from hostler.domain.events import Caller
 from hostler.runs.orchestrator import Orchestrator
 from hostler.runs.records import record, record_of
@@ -69,6 +70,11 @@ class RunController:
 
     async def create(self, parent: CallScope, params: RunCreateParams) -> Effect | HostlerError:
         """Open a child run; the reply is its RunRecord. Return the error if the parent may open none."""
+        if not among(params.input.tools, parent.grant.caller_tools):
+            return InvalidArgumentError(
+                "input.tools: a child run gets tools only of those that the caller of its parent brought, as "
+                "they are"
+            )
         own_lane = await self._db.read(lambda tx: runs.get(tx, parent.workspace_id, parent.run_id).lane)
         inherited = parent.event.envelope
         envelope = EventEnvelope(

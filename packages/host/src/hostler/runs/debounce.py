@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hostler.domain.agents import MAX_DEBOUNCE_SECONDS
+from hostler.domain.caller_tools import all_of
 from hostler.domain.events import Event
 from hostler.storage.port import Tx
 from hostler.storage.stores import debounce as turns
@@ -68,7 +69,8 @@ def join(tx: Tx, lane: str, event: Event, debounce: float) -> Joined | None:
 def whole(tx: Tx, run: Run, event: StoredEvent) -> tuple[StoredEvent, str]:
     """Return the event of a run with the input of its whole turn, and the id of the turn's first event.
 
-    `contents` and `attachments` of all messages in order, `text` joined by line ends. Messages whose content
+    `contents`, `attachments` and `tools` of all messages in order, of tools with one name the newest; `text`
+    joined by line ends. Messages whose content
     was deleted are left out.
     """
     if run.gathered < 2 or event.envelope is None:
@@ -79,6 +81,7 @@ def whole(tx: Tx, run: Run, event: StoredEvent) -> tuple[StoredEvent, str]:
         text="\n".join(one.text for one in given if one.text) or None,
         contents=[element for one in given for element in one.contents],
         attachments=[ref for one in given for ref in one.attachments],
+        tools=all_of(one.tools for one in given),
     )
     envelope = msgspec.structs.replace(event.envelope, input=joined)
     return msgspec.structs.replace(event, envelope=envelope), parts[0].event_id if parts else event.event_id

@@ -14,8 +14,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hostler.domain.agents import Agent
 from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, Resolution, Undecided, UnknownAgent
+from hostler.domain.caller_tools import refusal
 from hostler.domain.events import Caller, Event
+from hostler.domain.grants import own_tools
 from hostler.domain.ingest import InlineContent, artifact_refs_of, event_of
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
@@ -40,9 +43,10 @@ from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
 from hostler.storage.stores.run_rows import NewRun
 from hostler.storage.stores.transcripts import NewTranscriptItem
+from hostler.tools.caller_tools import check_schemas
 from hostler_protocol._base import Strict
 from hostler_protocol.content import Message, text_of
-from hostler_protocol.errors import ConflictError, HostlerError, UnavailableError
+from hostler_protocol.errors import CallerError, ConflictError, HostlerError, UnavailableError
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import new_id
 from hostler_protocol.runs import RunStatus
@@ -178,13 +182,28 @@ class Orchestrator:
         run = None
         if isinstance(resolution, Binding):
             run = _new_run(event, resolution, parent_run_id, deadline_at, not_before)
+            if (refused := self._tools_refused(event, resolution.agent, run)) is not None:
+                return await self._refused(event, refused)
             await self._dispatcher.check_room()
+        await check_schemas(event.envelope.input.tools)
         bounds = quotas_of(self._quota_of(event.workspace_id))
         if inline:
             await self._check_inline(event, inline, bounds)
         stored = [(content, await self._blobs.put(content.data)) for content in inline]
         opening = Opening(event, resolution, run, stored, self._can_steer, not_before, bounds=bounds)
         return await self._pending(open_event, opening)
+
+    def _tools_refused(self, event: Event, agent: Agent, run: NewRun) -> CallerError | None:
+        """Return why the agent does not take the tools of the sender, or None.
+
+        The agent's own tools are known here while its plugin is ready. Otherwise, and of an event whose agent
+        is not known yet, the first attempt of the run finds out, and fails with the same sentence.
+        """
+        tools = event.envelope.input.tools
+        if not tools:
+            return None
+        offer = self._offer(run)
+        return refusal(agent, tools, () if offer is None else own_tools(agent, *offer))
 
     async def route(self, event: Event, resolution: Resolution, not_before: int | None) -> Opened:
         """Open the run of a stored event that is `deferred` or `failed`, and whose agent is now known.

@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -41,6 +41,7 @@ from hostler.storage.stores import state_values as states
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Run
+from hostler.tools.caller_tools import tools_of_run
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
@@ -117,7 +118,7 @@ class PreparedAttempt(msgspec.Struct, frozen=True):
             attempt=self.context.attempt,
             grant=self.grant,
             event=self.event,
-            services=self.services,
+            services=replace(self.services, tools=tools_of_run(self.services.tools, self.grant)),
             meter=meter,
             history_before=self.history_before,
             event_seq=self.event_seq,

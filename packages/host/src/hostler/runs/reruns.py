@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hostler.domain.agents import Agent
+from hostler.domain.caller_tools import check_caller_tools
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
 from hostler.domain.tapes import inherit, read_tape
@@ -18,6 +19,7 @@ from hostler.storage.stores import run_sources as sources
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.run_rows import NewRun, Run, new_run_after
 from hostler.storage.stores.run_sources import Source
+from hostler.tools.caller_tools import check_schemas
 from hostler_protocol.errors import ConflictError, NotFoundError, UnavailableError
 from hostler_protocol.events import Input
 from hostler_protocol.ids import new_id
@@ -81,6 +83,9 @@ class Reruns:
         ConflictError if event or agent are gone.
         """
         await self._check_room()
+        if edited is not None:
+            check_caller_tools(edited.tools)
+            await check_schemas(edited.tools)
         tape = read_tape(
             await tape_of(self.db, self.blobs, workspace_id, run_id, host_version=self.host_version)
         )

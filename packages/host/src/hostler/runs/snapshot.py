@@ -23,6 +23,7 @@ from hostler.journal.resume import RecordingReader, last_worked_at
 from hostler.pauses.explicit import OwnPause, own_pause
 from hostler.runs.charged_accounts import own_accounts, runs_above, spender_of
 from hostler.runs.debounce import whole
+from hostler.runs.turn_tools import with_tools_of_steers
 from hostler.storage.port import Look, Tx
 from hostler.storage.stores import (
     agents,
@@ -224,6 +225,7 @@ def _origin(tx: Tx, run: Run) -> Origin:
     if agent is None:
         raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
     event, first_id = whole(tx, run, event)
+    event = with_tools_of_steers(tx, run, event)
     source = sources.find(tx, run.workspace_id, run.run_id)
     event = _edited(event, source)
     own = transcripts.of_event(tx, run.workspace_id, first_id)
@@ -242,12 +244,15 @@ def _origin(tx: Tx, run: Run) -> Origin:
 
 
 def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:
-    """Return the event with the input that a fork has instead of the original one."""
+    """Return the event with the input that a fork has instead of the original one.
+
+    It keeps the tools of the original one if it brings none.
+    """
     if source is None or source.input is None or event.envelope is None:
         return event
-    return msgspec.structs.replace(
-        event, envelope=msgspec.structs.replace(event.envelope, input=source.input)
-    )
+    tools = source.input.tools or event.envelope.input.tools
+    edited = msgspec.structs.replace(source.input, tools=tools)
+    return msgspec.structs.replace(event, envelope=msgspec.structs.replace(event.envelope, input=edited))
 
 
 class _Access(Lenient):

@@ -48,6 +48,7 @@ from hostler.http.request import ApiRequest, check_headers, check_json_type, hea
 from hostler.http.responses import COMMON_HEADERS, Empty, Headers, RawBody
 from hostler.http.state import AppState
 from hostler.storage.stores import audit
+from hostler.tools.caller_tools import tools_of_run
 from hostler_protocol.calls import ToolCallReply
 from hostler_protocol.errors import HostError, HostlerError, RateLimitedError, UnauthorizedError, to_fault
 
@@ -204,7 +205,9 @@ class AssetGateway:
         await self._send(exchange, body, 200, headers)
 
     def _tool_page(self, access: RunAccess, message: RpcMessage) -> dict[str, Any]:
-        tools = list(definitions(access, self._host.tools.offered(access.workspace_id)))
+        own = tools_of_run(self._host.tools, access.grant)
+        offered = {} if own is None else own.offered(access.workspace_id)
+        tools = list(definitions(access, offered))
         cursor = message.params.get("cursor")
         if cursor is not None and not (isinstance(cursor, str) and cursor.isdecimal() and len(cursor) < 9):
             raise RpcError(INVALID_PARAMS, "the cursor did not come from tools/list", id_=message.id)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.unseen_text import seen_text
 from hostler.tools.mcp.limits import MAX_DESCRIPTION_CHARS, MAX_TOOLS, MAX_WARNINGS
 from hostler.tools.schema import ToolSchema
 from hostler.tools.schema_cost import SchemaError
@@ -17,12 +18,6 @@ from hostler_protocol.limits import MAX_TOOL_NAME_CHARS
 
 _NAME = re.compile(rf"[a-zA-Z_][a-zA-Z0-9_.-]{{0,{MAX_TOOL_NAME_CHARS - 1}}}")
 _CUT = " [cut]"
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
-"""Control characters, and invisible ones that hide words from a reader or reverse them. The joiners U+200C
-and U+200D stay: some scripts and emoji need them.
-"""
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,7 +39,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def model_description(self) -> str:
         """The description for models: without invisible and control characters, cut to the limit."""
-        text = _UNSEEN.sub(" ", self.description)
+        text = seen_text(self.description)
         if len(text) <= MAX_DESCRIPTION_CHARS:
             return text
         return text[: MAX_DESCRIPTION_CHARS - len(_CUT)] + _CUT
