@@ -7,6 +7,7 @@ from typing import Protocol
 from hostler.http.dialects.fold import Folding
 from hostler.http.event_stream import EventStream, Translation
 from hostler.http.limits import STREAM_WRITE_BYTES
+from hostler.http.problems import Problem, encode_problem
 from hostler.http.sse import EventChunk, chunks_of
 from hostler.journal.feed import StoredResult
 from hostler_protocol.results import TERMINAL_RESULTS
@@ -39,6 +40,9 @@ class Framing(Protocol):
     async def finish(self) -> list[EventChunk]:
         """Return what follows the last result, once it is over."""
 
+    def refuse(self, problem: Problem) -> EventChunk:
+        """Return what says that the stream has to end now."""
+
 
 def framing_of(answer: EventStream) -> Framing:
     """Begin a reading of a stream."""
@@ -69,6 +73,10 @@ class Results:
     async def finish(self) -> list[EventChunk]:
         """Nothing follows the terminal result."""
         return []
+
+    def refuse(self, problem: Problem) -> EventChunk:
+        """Return the problem as an event."""
+        return EventChunk.of(b"event: problem\ndata: %s\n\n" % encode_problem(problem))
 
 
 class Translated:
@@ -123,6 +131,10 @@ class Translated:
     async def finish(self) -> list[EventChunk]:
         """Return the frames that end the answer."""
         return self._chunk(self.folding.finish(await self._usage()))
+
+    def refuse(self, problem: Problem) -> EventChunk:
+        """Return the problem in the dialect's words."""
+        return EventChunk.of(b"".join(self.folding.refuse(problem)))
 
     def _chunk(self, frames: list[bytes]) -> list[EventChunk]:
         return [EventChunk.of(b"".join(frames), self._cursor)] if frames else []

@@ -97,6 +97,7 @@ async def respond(state: AppState, routes: dict[str, Endpoint], exchange: HttpEx
             return
         endpoint = routes.get("GET" if method == "HEAD" else method)
         if endpoint is None:
+            dialect = next((other.dialect for other in routes.values()), None)
             raise MethodNotAllowedError(method, _allowed(routes))
         name, dialect = endpoint.name, endpoint.dialect
         response = await _response_of(state, endpoint, exchange)

@@ -28,7 +28,7 @@ from hostler.http.limits import (
     STREAM_QUIET_SECONDS,
     STREAM_STUCK_SECONDS,
 )
-from hostler.http.problems import encode_problem, problem_of
+from hostler.http.problems import problem_of
 from hostler.http.responses import Headers
 from hostler.http.sse import COMMENT, EventChunk
 from hostler.journal.feed import BATCH_RESULTS, StoredResult
@@ -178,9 +178,7 @@ class Streams:
         """Write why the stream ends, if its reader takes that soon; else break its connection off."""
         try:
             async with asyncio.timeout(STREAM_FINISH_SECONDS):
-                await stream.write(
-                    EventChunk.of(b"event: problem\ndata: %s\n\n" % encode_problem(problem_of(error)))
-                )
+                await stream.write(stream.framing.refuse(problem_of(error)))
         except TimeoutError:
             if stream.connection is not None:
                 stream.connection.transport.abort()

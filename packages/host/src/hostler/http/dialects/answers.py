@@ -190,18 +190,21 @@ async def stream_answer(
     kind: Hashable,
     *,
     skip: int = 0,
+    through: bool = False,
     headers: Headers | None = None,
 ) -> EventStream:
     """Return an answer as the stream of a dialect. NotFoundError if the run is not the caller's.
 
     `make` makes a fresh fold; equal `kind` of the same answer means equal frames. `skip`: the number of
-    frames that the client has already. Also NotFoundError if the answer begins after the run's last result.
+    frames that the client has already. `through`: as of `Folding`. Also NotFoundError if the answer begins
+    after the run's last result.
     """
     await check_answer(request, answer)
     host = request.state.host
+    decided = await decided_calls(request, answer.run_id) if through else frozenset()
     translation = Translation(
-        (answer.after, kind) if not skip else (answer.after, kind, skip),
-        lambda: Folding(make(), answer, skip=skip),
+        (answer.after, kind, skip, through, decided),
+        lambda: Folding(make(), answer, skip=skip, through=through, decided=decided),
         partial(usage_of, request, answer.run_id),
     )
     return EventStream(
@@ -244,6 +247,16 @@ async def check_answer(request: ApiRequest, answer: Answer) -> None:
     run = await request.state.host.db.read(lambda tx: runs.get(tx, request.workspace_id, answer.run_id))
     if answer.after > run.sequence:
         raise NotFoundError(f"the run {answer.run_id} has no answer after its result {answer.after}")
+
+
+async def decided_calls(request: ApiRequest, run_id: str) -> frozenset[str]:
+    """Return the calls of a run that are decided (the host's ids), as far as the caller may see its
+    pauses.
+    """
+    page = await request.state.host.pauses.page(request.caller, run_id=run_id, limit=MAX_PAUSES_OF_RUN)
+    return frozenset(
+        call.call_id for pause in page.items for call in pause.calls if call.decision != "undecided"
+    )
 
 
 async def usage_of(request: ApiRequest, run_id: str) -> Usage | None:

@@ -12,7 +12,9 @@ from hostler.http.problems import Problem
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error as a dialect says it: the body as JSON value, and the status."""
+    """An error as a dialect says it: the status, and the body as JSON value or, with a media type of text, as
+    text.
+    """
 
     status: int
     body: Any
@@ -20,7 +22,9 @@ class Refusal:
     media_type: str = "application/json"
 
     def encode(self) -> bytes:
-        """Encode the body as JSON; details of other types are written as text."""
+        """Encode the body; details of other types than those of JSON are written as text."""
+        if self.media_type.startswith("text/"):
+            return str(self.body).encode()
         return msgspec.json.encode(self.body, enc_hook=str)
 
 

@@ -9,7 +9,7 @@ reading, so its number is a cursor from which any host continues exactly.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +26,9 @@ from hostler.domain.run_events import (
     RunEvent,
     RunEvents,
     TextAdded,
+    ToolReturned,
 )
+from hostler.http.problems import Problem, encode_problem
 from hostler.journal.feed import StoredResult
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import InvalidArgumentError
@@ -34,6 +36,8 @@ from hostler_protocol.results import decode_data
 
 CLIENT_TOOLS = frozenset({"client_tool"})
 """The kinds of requests that end an answer in every dialect: only the client can go on."""
+_WAITS_ON = frozenset({"run.paused", "tool.call.completed"})
+"""In a reading of the whole run, these end no request but the one whose call has returned."""
 _STILL_WAITING = frozenset({"interaction.requested", "tool.call.started", "log"})
 """Results that may follow a request while it waits. Any other says that the run went on."""
 
@@ -70,6 +74,9 @@ class Fold(ABC):
         """Return the frames before any result."""
         return []
 
+    def before(self, sequence: int, event: RunEvent) -> None:  # noqa: B027  most dialects need none of it
+        """Take note of an event of an earlier answer of the run, which is not shown in this one."""
+
     @abstractmethod
     def take(self, sequence: int, event: RunEvent) -> list[bytes]:
         """Return the frames of an event; `sequence`: that of its result.
@@ -82,6 +89,13 @@ class Fold(ABC):
     def end(self, ending: Ending, usage: Usage | None) -> list[bytes]:
         """Return the frames that end the answer. `usage`: that of the whole run so far."""
 
+    def refuse(self, problem: Problem) -> list[bytes]:
+        """Return what a stream writes that has to end before its answer does, as when its reader's key ends.
+
+        These frames are not counted: a reader goes on from the one before.
+        """
+        return [b"event: problem\ndata: %s\n\n" % encode_problem(problem)]
+
 
 class _Data(msgspec.Struct):
     data: msgspec.Raw
@@ -93,17 +107,29 @@ _data = msgspec.json.Decoder(_Data)
 class Folding:
     """Drives a fold over the results of a run, from its first one.
 
-    `skip`: frames that the client has already. `ending` is set once the answer is over; `finish` then gives
-    its last frames.
+    `skip`: frames that the client has already. `through`: requests that were decided end nothing, so that the
+    answer is the whole run, up to its end or to where it waits now; `decided` are those of which the run has
+    not shown that yet (the host's ids of the calls). `ending` is set once the answer is over; `finish` then
+    gives its last frames.
     """
 
-    def __init__(self, fold: Fold, answer: Answer, *, skip: int = 0) -> None:
+    def __init__(
+        self,
+        fold: Fold,
+        answer: Answer,
+        *,
+        skip: int = 0,
+        through: bool = False,
+        decided: Collection[str] = (),
+    ) -> None:
         self.ending: Ending | None = None
         self.frames = 0
         """Number of the last frame so far."""
         self._fold = fold
         self._after = answer.after
         self._skip = skip
+        self._through = through
+        self._decided = decided
         self._muted = -1
         self._events = RunEvents(retracts=fold.retracts)
         self._asked: dict[str, Asked] = {}
@@ -115,7 +141,8 @@ class Folding:
     def waits(self) -> bool:
         """Whether the answer ends here unless more results follow soon: the run waits for its client."""
         return self.ending is None and any(
-            one.request.kind in self._fold.ends_at for one in self._asked.values()
+            one.request.kind in self._fold.ends_at and call_id not in self._decided
+            for call_id, one in self._asked.items()
         )
 
     @property
@@ -136,15 +163,18 @@ class Folding:
         if self.ending is not None:
             return []
         if self.waits and result.type not in _STILL_WAITING:
-            self._wait()
-            return []
+            if not self._through:
+                self._wait()
+                return []
+            if result.type not in _WAITS_ON:
+                self._asked.clear()
         try:
             data = decode_data(result.type, _data.decode(result.json).data)
         except InvalidArgumentError:
             return []  # of a newer host
         if result.sequence <= self._after:
-            for _ in self._events.take(result.sequence, data):
-                pass
+            for event in self._events.take(result.sequence, data):
+                self._fold.before(result.sequence, event)
             return []
         frames: list[bytes] = []
         for event in self._events.take(result.sequence, data):
@@ -163,6 +193,10 @@ class Folding:
         self._finished = True
         return self._count(self._fold.end(self.ending, usage), muted=False)
 
+    def refuse(self, problem: Problem) -> list[bytes]:
+        """Return what is written if the stream has to end now."""
+        return self._fold.refuse(problem)
+
     def _one(self, sequence: int, event: RunEvent) -> list[bytes]:
         if isinstance(event, Completed | Failed):
             self.ending = event
@@ -171,6 +205,8 @@ class Folding:
         match event:
             case Asked():
                 self._asked[event.request.call_id] = event
+            case ToolReturned() if self._through:
+                self._asked = {name: one for name, one in self._asked.items() if one.key != event.key}
             case MessageStarted():
                 self._messages.add(event.key)
             case TextAdded() | ContentAdded() | MessageRetracted() | MessageEnded():
