@@ -28,7 +28,7 @@ def test_the_document_is_well_formed() -> None:
     assert {"title", "version"} <= set(DOCUMENT["info"])
     operations = [op for path in DOCUMENT["paths"].values() for op in path.values()]
     ids = [operation["operationId"] for operation in operations]
-    assert len(ids) == len(set(ids)) == len(ENDPOINTS)
+    assert len(ids) == len(set(ids)) == sum(endpoint.dialect is None for endpoint in ENDPOINTS)
     tags = {tag["name"] for tag in DOCUMENT["tags"]}
     for path, methods in DOCUMENT["paths"].items():
         in_path = re.findall(r"{(\w+)}", path)

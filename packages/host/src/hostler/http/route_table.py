@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from hostler.http.openai import chat
 from hostler.http.routes import (
     agents,
     artifacts,
@@ -56,5 +57,6 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     audit,
     config,
     health,
+    chat,
 )
 """In the order of the documentation."""

@@ -22,6 +22,7 @@ from hostler.http.limits import MAX_WAIT_SECONDS, STREAM_QUIET_SECONDS
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers
 from hostler.storage.stores import runs
+from hostler.storage.stores.run_rows import Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import (
     CancelledCallError,
@@ -96,10 +97,8 @@ async def send_message(request: ApiRequest, envelope: EventEnvelope) -> Started:
     """
     require_right(request.caller, "events:write")
     require_right(request.caller, "runs:read")
-    key = request.idempotency_key()
-    if key is not None and envelope.event_id is None:
-        identity = digest([request.workspace_id, request.caller.key_id, key])
-        envelope = msgspec.structs.replace(envelope, event_id=f"idem-{identity}")
+    if envelope.event_id is None:
+        envelope = msgspec.structs.replace(envelope, event_id=keyed_event_id(request))
     host = request.state.host
     accepted = await host.orchestrator.accept(envelope, request.caller)
     request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
@@ -114,6 +113,14 @@ async def send_message(request: ApiRequest, envelope: EventEnvelope) -> Started:
         run = await host.db.read(lambda tx: runs.get(tx, request.workspace_id, run_id))
         after = run.sequence
     return Started(Answer(run_id, after), accepted.duplicate, accepted.outcome)
+
+
+def keyed_event_id(request: ApiRequest) -> str | None:
+    """Return the id of the event of a request with an Idempotency-Key, None for one without."""
+    key = request.idempotency_key()
+    if key is None:
+        return None
+    return f"idem-{digest([request.workspace_id, request.caller.key_id, key])}"
 
 
 def _no_run(outcome: str, agent: str | None) -> Exception:
@@ -241,12 +248,16 @@ async def whole_answer(request: ApiRequest, answer: Answer, fold: F) -> F:
     return fold
 
 
-async def check_answer(request: ApiRequest, answer: Answer) -> None:
-    """Raise NotFoundError unless the caller's workspace has the run, and a result where the answer begins."""
+async def check_answer(request: ApiRequest, answer: Answer) -> Run:
+    """Return the run of an answer.
+
+    NotFoundError unless the caller's workspace has it, and it has a result where the answer begins.
+    """
     require_right(request.caller, "runs:read")
     run = await request.state.host.db.read(lambda tx: runs.get(tx, request.workspace_id, answer.run_id))
     if answer.after > run.sequence:
         raise NotFoundError(f"the run {answer.run_id} has no answer after its result {answer.after}")
+    return run
 
 
 async def decided_calls(request: ApiRequest, run_id: str) -> frozenset[str]:

@@ -1,0 +1,38 @@
+"""What a dialect says where it has no word for a decision: what is asked, and where to decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hostler_protocol.pausing import FormField
+from hostler_protocol.results import InteractionRequested
+
+MAX_FIELDS_SHOWN = 20
+"""Fields of a form in the text; the pause has all of them."""
+
+
+def where_to_decide(run_id: str, asked: InteractionRequested) -> str:
+    """Return what a run asks, and how people decide it. The same for equal results."""
+    return "\n".join(_lines(run_id, asked))
+
+
+def _lines(run_id: str, asked: InteractionRequested) -> Iterator[str]:
+    yield asked.fallback_text or asked.title or f"Waiting for a decision ({asked.kind})"
+    if asked.description and not asked.fallback_text:
+        yield asked.description
+    if not asked.fallback_text:
+        for field in asked.fields[:MAX_FIELDS_SHOWN]:
+            yield f"- {_field(field)}"
+        for button in asked.actions[:MAX_FIELDS_SHOWN]:
+            yield f"- [{button.label or button.name}]"
+    yield (
+        f"This waits for people (call {asked.call_id}). To decide: the console's inbox, "
+        f"`hostler pauses list --run {run_id}`, or GET /v1/pauses?run_id={run_id} and "
+        "POST /v1/pauses/{id}/actions."
+    )
+
+
+def _field(field: FormField) -> str:
+    name = field.label or field.name
+    options = ", ".join(str(option) for option in field.options[:MAX_FIELDS_SHOWN])
+    return f"{name}: {options}" if options else name

@@ -1,0 +1,163 @@
+"""Chat Completions: a request is a message to an agent, and its answer the completion."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+from hostler.http.dialects.answers import (
+    check_answer,
+    keyed_event_id,
+    read_answer_id,
+    send_message,
+    stream_answer,
+    whole_answer,
+)
+from hostler.http.dialects.fold import Answer
+from hostler.http.endpoint import endpoint
+from hostler.http.event_stream import EventStream
+from hostler.http.openai import chat_types as types
+from hostler.http.openai.chat_fold import PREFIX, ChatFacts, ChatStream, ChatWhole, failure_of
+from hostler.http.openai.chat_request import Turn, check_options, params_of, tools_of, turn_of, wrong
+from hostler.http.openai.dialect import OPENAI, ErrorAnswer, ModelNotFoundError
+from hostler.http.request import ApiRequest
+from hostler.http.responses import Headers, Json
+from hostler.http.sse import EVENT_STREAM, last_event_id
+from hostler.storage.stores import agents
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError, UnavailableError
+from hostler_protocol.events import Actor, Delivery, EventEnvelope, Input
+from hostler_protocol.ids import digest, new_id
+
+CONVERSATION_HEADER = "hostler-conversation"
+"""The id of a conversation that the host keeps: only what is new in a request is taken."""
+ON_PAUSE_HEADER = "hostler-on-pause"
+"""While people decide: `wait` keeps the answer open, `answer` ends it. Default: a stream waits."""
+FAILED_STATUS = 424
+"""Of a run that has failed: no client repeats the request, which would be another run."""
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
+
+
+class CompletionQuery(Strict):
+    """`stream`: as a stream, as with `Accept: text/event-stream`. `include_usage`: with what was used."""
+
+    stream: bool = False
+    include_usage: bool = False
+
+
+@endpoint("POST", "/v1/chat/completions", right="events:write", tag="openai", dialect=OPENAI)
+async def create_chat_completion(
+    request: ApiRequest, body: types.ChatRequest
+) -> EventStream | Json[types.Completion] | Json[ErrorAnswer]:
+    """Answer the last message."""
+    check_options(body)
+    conversation = _conversation(request, body)
+    turn = turn_of(body.messages, in_conversation=conversation is not None)
+    await _check_model(request, body.model)
+    answer = await _send(request, body, turn, conversation)
+    return await _respond(
+        request,
+        answer,
+        streamed=bool(body.stream),
+        usage=bool(body.stream_options and body.stream_options.include_usage),
+    )
+
+
+@endpoint("GET", "/v1/chat/completions/{completion_id}", right="runs:read", tag="openai", dialect=OPENAI)
+async def get_chat_completion(
+    request: ApiRequest, query: CompletionQuery
+) -> EventStream | Json[types.Completion] | Json[ErrorAnswer]:
+    """Get an answer again, however late, or the rest of it; one that is not complete yet is waited for."""
+    answer = read_answer_id(PREFIX, request.parameters["completion_id"])
+    streamed = query.stream or EVENT_STREAM in request.headers.get("accept", "")
+    return await _respond(request, answer, streamed=streamed, usage=query.include_usage, waits=True)
+
+
+async def _send(request: ApiRequest, body: types.ChatRequest, turn: Turn, conversation: str | None) -> Answer:
+    """Send what is new; return where its answer begins."""
+    if tools_of(body):
+        raise wrong("tools", "tools of the client are not supported yet")
+    if turn.results:
+        raise wrong("messages", "results of the client's tools are not supported yet")
+    event_id = keyed_event_id(request) or f"chat-{new_id()}"
+    actor = Actor(actor_id=body.user or None, actor_name=turn.author) if body.user or turn.author else None
+    data: dict[str, Any] = {}
+    if params := params_of(body):
+        data["params"] = params
+    if body.metadata:
+        data["metadata"] = body.metadata
+    envelope = EventEnvelope(
+        event_type="message.received",
+        input=Input(contents=turn.contents),
+        event_id=event_id,
+        agent=body.model,
+        conversation_id=conversation or f"chat-{digest(event_id)[:32]}",
+        actor=actor,
+        delivery=Delivery(surface="openai", supports_streaming=bool(body.stream)),
+        data=data,
+    )
+    return (await send_message(request, envelope)).answer
+
+
+async def _respond(
+    request: ApiRequest, answer: Answer, *, streamed: bool, usage: bool, waits: bool | None = None
+) -> EventStream | Json[types.Completion] | Json[ErrorAnswer]:
+    waits = _waits(request, default=streamed if waits is None else waits)
+    skip = last_event_id(request.headers.get("last-event-id"), None) if streamed else 0
+    stored = await check_answer(request, answer)
+    facts = ChatFacts(answer, stored.agent_name, stored.created_at // 1000, _base(request))
+    run = answer.run_id.encode()
+    headers: Headers = [(b"hostler-run", run), (b"x-request-id", run)]
+    if streamed:
+        make = partial(ChatStream, facts, usage=usage, waits=waits)
+        kind = ("openai chat", usage, waits, facts.base)
+        return await stream_answer(request, answer, make, kind, skip=skip, headers=headers)
+    fold = await whole_answer(request, answer, ChatWhole(facts, waits=waits))
+    if fold.failed is not None:
+        return Json(failure_of(fold.failed), FAILED_STATUS, [*headers, (b"x-should-retry", b"false")])
+    if fold.completion is None:
+        raise UnavailableError("the host stops before the answer is complete: ask for it again")
+    return Json(fold.completion, 200, headers)
+
+
+async def _check_model(request: ApiRequest, model: str) -> None:
+    """Raise ModelNotFoundError unless an agent has this name."""
+    known = await request.state.host.event_router.agents(request.workspace_id)
+    if any(agent.name == model for agent in known):
+        return
+    if "\x00" in model or not await request.state.host.db.read(
+        lambda tx: agents.current_version(tx, request.workspace_id, model)
+    ):
+        raise ModelNotFoundError(model)
+
+
+def _conversation(request: ApiRequest, body: types.ChatRequest) -> str | None:
+    """Return the conversation that the request names. InvalidArgumentError if it names two."""
+    header = request.headers.get(CONVERSATION_HEADER)
+    named = (body.metadata or {}).get("conversation_id")
+    if named is not None and not isinstance(named, str):
+        raise wrong("metadata.conversation_id", "expected a text")
+    if header is not None and named is not None and header != named:
+        raise wrong(
+            "metadata.conversation_id", f"the header {CONVERSATION_HEADER} names another conversation"
+        )
+    return header if header is not None else named
+
+
+def _waits(request: ApiRequest, *, default: bool) -> bool:
+    wish = request.headers.get(ON_PAUSE_HEADER)
+    if wish is None:
+        return default
+    if wish not in ("wait", "answer"):
+        raise InvalidArgumentError(f"{ON_PAUSE_HEADER}: expected wait or answer, not {wish[:40]!r}")
+    return wish == "wait"
+
+
+def _base(request: ApiRequest) -> str:
+    """Return the address of this host as its client may reach it."""
+    public = request.state.host.settings.public_url
+    if public is not None:
+        return public.rstrip("/")
+    host = request.headers.get("host", "")
+    return f"{request.scope['scheme']}://{host}" if _HOST.fullmatch(host) else ""
