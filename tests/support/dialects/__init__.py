@@ -1,0 +1,1 @@
+"""Clients of the standard interfaces: each follows a run as its official client does."""
