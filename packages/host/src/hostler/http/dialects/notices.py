@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from hostler_protocol.pausing import FormField
 from hostler_protocol.results import InteractionRequested
 
 MAX_FIELDS_SHOWN = 20
 """Fields of a form in the text; the pause has all of them."""
+MAX_ARGUMENTS_SHOWN = 2000
+"""Characters of a call's arguments in the text; the pause has all of them."""
 
 
 def where_to_decide(run_id: str, asked: InteractionRequested) -> str:
@@ -25,11 +29,22 @@ def _lines(run_id: str, asked: InteractionRequested) -> Iterator[str]:
             yield f"- {_field(field)}"
         for button in asked.actions[:MAX_FIELDS_SHOWN]:
             yield f"- [{button.label or button.name}]"
+    if asked.tool_name is not None:
+        yield f"{asked.tool_name}: {_arguments(asked)}"
+    if asked.expires_at is not None:
+        yield f"It expires at {datetime.fromtimestamp(asked.expires_at, UTC):%Y-%m-%d %H:%M:%S} UTC."
     yield (
         f"This waits for people (call {asked.call_id}). To decide: the console's inbox, "
         f"`hostler pauses list --run {run_id}`, or GET /v1/pauses?run_id={run_id} and "
         "POST /v1/pauses/{id}/actions."
     )
+
+
+def _arguments(asked: InteractionRequested) -> str:
+    text = json.dumps(asked.arguments, ensure_ascii=False)
+    if len(text) > MAX_ARGUMENTS_SHOWN:
+        return f"{len(text):,} characters of arguments"
+    return text
 
 
 def _field(field: FormField) -> str:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Any
 
 from hostler.http.dialects.answers import (
     check_answer,
-    keyed_event_id,
     read_answer_id,
-    send_message,
     stream_answer,
     whole_answer,
 )
@@ -19,7 +16,8 @@ from hostler.http.endpoint import endpoint
 from hostler.http.event_stream import EventStream
 from hostler.http.openai import chat_types as types
 from hostler.http.openai.chat_fold import PREFIX, ChatFacts, ChatStream, ChatWhole, failure_of
-from hostler.http.openai.chat_request import Turn, check_options, params_of, tools_of, turn_of, wrong
+from hostler.http.openai.chat_request import check_options, turn_of, wrong
+from hostler.http.openai.chat_turn import take_turn
 from hostler.http.openai.dialect import OPENAI, ErrorAnswer, ModelNotFoundError
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json
@@ -27,8 +25,6 @@ from hostler.http.sse import EVENT_STREAM, last_event_id
 from hostler.storage.stores import agents
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError, UnavailableError
-from hostler_protocol.events import Actor, Delivery, EventEnvelope, Input
-from hostler_protocol.ids import digest, new_id
 
 CONVERSATION_HEADER = "hostler-conversation"
 """The id of a conversation that the host keeps: only what is new in a request is taken."""
@@ -55,7 +51,7 @@ async def create_chat_completion(
     conversation = _conversation(request, body)
     turn = turn_of(body.messages, in_conversation=conversation is not None)
     await _check_model(request, body.model)
-    answer = await _send(request, body, turn, conversation)
+    answer = await take_turn(request, body, turn, conversation)
     return await _respond(
         request,
         answer,
@@ -72,32 +68,6 @@ async def get_chat_completion(
     answer = read_answer_id(PREFIX, request.parameters["completion_id"])
     streamed = query.stream or EVENT_STREAM in request.headers.get("accept", "")
     return await _respond(request, answer, streamed=streamed, usage=query.include_usage, waits=True)
-
-
-async def _send(request: ApiRequest, body: types.ChatRequest, turn: Turn, conversation: str | None) -> Answer:
-    """Send what is new; return where its answer begins."""
-    if tools_of(body):
-        raise wrong("tools", "tools of the client are not supported yet")
-    if turn.results:
-        raise wrong("messages", "results of the client's tools are not supported yet")
-    event_id = keyed_event_id(request) or f"chat-{new_id()}"
-    actor = Actor(actor_id=body.user or None, actor_name=turn.author) if body.user or turn.author else None
-    data: dict[str, Any] = {}
-    if params := params_of(body):
-        data["params"] = params
-    if body.metadata:
-        data["metadata"] = body.metadata
-    envelope = EventEnvelope(
-        event_type="message.received",
-        input=Input(contents=turn.contents),
-        event_id=event_id,
-        agent=body.model,
-        conversation_id=conversation or f"chat-{digest(event_id)[:32]}",
-        actor=actor,
-        delivery=Delivery(surface="openai", supports_streaming=bool(body.stream)),
-        data=data,
-    )
-    return (await send_message(request, envelope)).answer
 
 
 async def _respond(

@@ -137,6 +137,18 @@ def find(tx: Tx, workspace_id: str, event_id: str) -> StoredEvent | None:
     return None if row is None else stored(row)
 
 
+def latest_beginning(tx: Tx, workspace_id: str, beginning: str, *, since: int) -> StoredEvent | None:
+    """Return the event with the greatest id that begins with a text of ASCII, not older than `since`.
+
+    `since` in UTC epoch milliseconds. Ids that end with one of `new_id` are in the order of their time.
+    """
+    beyond = f"{beginning}\x7f"
+    row = tx.one(
+        _q.latest_beginning, workspace_id=workspace_id, beginning=beginning, beyond=beyond, since=since
+    )
+    return None if row is None else stored(row)
+
+
 def latest_seq(tx: Tx, workspace_id: str) -> int:
     """Return the last sequence of the workspace; 0 if it has no events."""
     row = tx.one(_q.latest_seq, workspace_id=workspace_id)

@@ -25,6 +25,13 @@ UPDATE events SET steering = :steering WHERE workspace_id = :workspace_id AND ev
 -- name: find
 SELECT * FROM events WHERE workspace_id = :workspace_id AND event_id = :event_id
 
+-- name: latest_beginning
+-- The event whose id is last of those that begin with a text, all of them below the text that ends them.
+SELECT * FROM events
+WHERE workspace_id = :workspace_id AND event_id >= :beginning AND event_id < :beyond
+  AND created_at >= :since
+ORDER BY event_id DESC LIMIT 1
+
 -- name: latest_seq
 SELECT seq FROM heads WHERE workspace_id = :workspace_id AND chain = 'events'
 
