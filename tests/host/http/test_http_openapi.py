@@ -86,6 +86,7 @@ async def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
             "event_id": "e",
             "conversation_id": "c",
             "name": "puppet",
+            "model_id": "puppet",
             "plugin": "test%2Fpuppet",
             "runner_id": "plugin%3Atest%2Fpuppet%2Fdefault",
             "artifact_id": upload.json()["artifact_id"],

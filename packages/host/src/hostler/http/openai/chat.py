@@ -18,11 +18,11 @@ from hostler.http.openai import chat_types as types
 from hostler.http.openai.chat_fold import PREFIX, ChatFacts, ChatStream, ChatWhole, failure_of
 from hostler.http.openai.chat_request import check_options, turn_of, wrong
 from hostler.http.openai.chat_turn import take_turn
-from hostler.http.openai.dialect import OPENAI, ErrorAnswer, ModelNotFoundError
+from hostler.http.openai.dialect import OPENAI, ErrorAnswer
+from hostler.http.openai.models import check_model
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json
 from hostler.http.sse import EVENT_STREAM, last_event_id
-from hostler.storage.stores import agents
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError, UnavailableError
 
@@ -50,7 +50,7 @@ async def create_chat_completion(
     check_options(body)
     conversation = _conversation(request, body)
     turn = turn_of(body.messages, in_conversation=conversation is not None)
-    await _check_model(request, body.model)
+    await check_model(request, body.model)
     answer = await take_turn(request, body, turn, conversation)
     return await _respond(
         request,
@@ -89,17 +89,6 @@ async def _respond(
     if fold.completion is None:
         raise UnavailableError("the host stops before the answer is complete: ask for it again")
     return Json(fold.completion, 200, headers)
-
-
-async def _check_model(request: ApiRequest, model: str) -> None:
-    """Raise ModelNotFoundError unless an agent has this name."""
-    known = await request.state.host.event_router.agents(request.workspace_id)
-    if any(agent.name == model for agent in known):
-        return
-    if "\x00" in model or not await request.state.host.db.read(
-        lambda tx: agents.current_version(tx, request.workspace_id, model)
-    ):
-        raise ModelNotFoundError(model)
 
 
 def _conversation(request: ApiRequest, body: types.ChatRequest) -> str | None:

@@ -1,9 +1,13 @@
-"""Models that agents can use."""
+"""Models that agents can use; to clients of OpenAI's interfaces, agents are models."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from hostler.domain.model_entries import ModelEntry, Price
+from hostler.http.auth import has_right, require_right
 from hostler.http.endpoint import endpoint
+from hostler.http.openai.models import AgentModel, find_model, models_of
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler_protocol._base import Strict
@@ -24,9 +28,22 @@ class ModelRecord(Strict):
     problem: str | None
 
 
+class ModelListing(Listing[ModelRecord]):
+    """The models in `items`. `object` and `data` are the same answer to clients of OpenAI's interfaces: the
+    agents that the caller may send messages to.
+    """
+
+    data: list[AgentModel] = []
+    object: Literal["list"] = "list"
+
+
 @endpoint("GET", "/v1/models", right="models:read", tag="models")
-async def list_models(request: ApiRequest) -> Listing[ModelRecord]:
-    """List the configured models that the workspace may use, including those that do not work, and why."""
+async def list_models(request: ApiRequest) -> ModelListing:
+    """List the configured models that the workspace may use, including those that do not work, and why.
+
+    `data` lists the enabled agents, as models of `POST /v1/chat/completions`; it is empty without the right
+    `events:write`.
+    """
     host = request.state.host
     may = host.allowances.of(request.workspace_id)
     records = [
@@ -43,7 +60,15 @@ async def list_models(request: ApiRequest) -> Listing[ModelRecord]:
             if entry.id in problems
         ]
     allowed = [record for record in records if may.model(record.model_id)]
-    return Listing(items=sorted(allowed, key=lambda record: record.model_id))
+    agents = await models_of(request) if has_right(request.caller, "events:write") else []
+    return ModelListing(items=sorted(allowed, key=lambda record: record.model_id), data=agents)
+
+
+@endpoint("GET", "/v1/models/{model_id}", right="models:read", tag="models")
+async def get_model(request: ApiRequest) -> AgentModel:
+    """Get an agent as a model of `POST /v1/chat/completions`."""
+    require_right(request.caller, "events:write")
+    return await find_model(request, request.parameters["model_id"])
 
 
 def _record(

@@ -187,6 +187,12 @@ def names(tx: Tx, workspace_id: str) -> list[str]:
     return [row["name"] for row in tx.all(_q.names, workspace_id=workspace_id, limit=MAX_AGENTS)]
 
 
+def created(tx: Tx, workspace_id: str) -> dict[str, int]:
+    """Return when each agent that is not deleted was created: name to UTC epoch milliseconds."""
+    rows = tx.all(_q.names, workspace_id=workspace_id, limit=MAX_AGENTS)
+    return {row["name"]: row["created_at"] for row in rows}
+
+
 def unreadable(tx: Tx, workspace_id: str) -> dict[str, str]:
     """Return why agents cannot be read by this build: name to reason."""
     rows = tx.all(_q.page, workspace_id=workspace_id, after="", limit=MAX_AGENTS)

@@ -40,7 +40,7 @@ WHERE a.workspace_id = :workspace_id AND a.name > :after AND a.deleted_at IS NUL
 ORDER BY a.name LIMIT :limit
 
 -- name: names
-SELECT name FROM agents WHERE workspace_id = :workspace_id AND deleted_at IS NULL ORDER BY name LIMIT :limit
+SELECT name, created_at FROM agents WHERE workspace_id = :workspace_id AND deleted_at IS NULL ORDER BY name LIMIT :limit
 
 -- name: version
 SELECT agent_id, version, spec, spec_digest, created_at FROM agent_versions
