@@ -169,6 +169,19 @@ CASES: dict[str, tuple[Case, int | str]] = {
         404,
     ),
     "get_chat_completion": (get("/v1/chat/completions/chatcmpl_{run_id}"), 404),
+    "send_to_chat": (
+        send(
+            "POST",
+            "/ai-sdk/only-theirs",
+            json={
+                "id": "c",
+                "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
+            },
+        ),
+        404,
+    ),
+    "resume_chat": (get("/ai-sdk/only-theirs/c/stream?message_id=msg_{run_id}"), 404),
+    "stop_chat": (send("POST", "/ai-sdk/only-theirs/c/stop"), 204),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from hostler.http.ai_sdk import routes as ai_sdk
 from hostler.http.openai import chat
 from hostler.http.routes import (
     agents,
@@ -58,5 +59,6 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     config,
     health,
     chat,
+    ai_sdk,
 )
 """In the order of the documentation."""

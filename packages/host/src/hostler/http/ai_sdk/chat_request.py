@@ -1,0 +1,167 @@
+"""What `useChat` sends: the messages of a chat, the last of which is new, or has decisions in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+
+from hostler.domain.pause_actions import Action
+from hostler.domain.pause_views import CallView
+from hostler.http.ai_sdk.files import content_of
+from hostler.http.ai_sdk.message_fold import QUESTION_TOOL
+from hostler.http.dialects.answers import read_call_id
+from hostler_protocol._base import Lenient
+from hostler_protocol.content import TextElement, text_of
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+from hostler_protocol.events import CallerTool, Input
+from hostler_protocol.ids import digest
+
+MAX_MESSAGES = 10_000
+_RETURNED = ("output-available", "output-error")
+
+
+class UIMessage(Lenient):
+    """A message of a chat."""
+
+    id: str
+    role: Literal["system", "user", "assistant"]
+    parts: list[dict[str, Any]]
+    metadata: Any = None
+
+
+class ToolOfChat(Lenient):
+    """A tool that the front end carries out. `parameters` or `inputSchema`: JSON Schema of an object."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | None = None
+    input_schema: dict[str, Any] | None = msgspec.field(default=None, name="inputSchema")
+
+    def tool(self) -> CallerTool:
+        """Return it as the host knows it."""
+        schema = self.parameters if self.parameters is not None else self.input_schema
+        return CallerTool(name=self.name, description=self.description, parameters=schema or {})
+
+
+class ChatRequest(Lenient):
+    """The body of a chat's request. `tools` and `data` are what the front end adds to it."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1)]
+    messages: Annotated[list[UIMessage], msgspec.Meta(min_length=1, max_length=MAX_MESSAGES)]
+    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
+    message_id: str | None = msgspec.field(default=None, name="messageId")
+    tools: list[ToolOfChat] = []
+    data: dict[str, Any] = {}
+
+
+class Said(NamedTuple):
+    """A user's message: its input, and an id that the same message of the same chat has again."""
+
+    input: Input
+    event_id: str
+
+
+class Decided(NamedTuple):
+    """A decision in a message: of which run and call, and what makes its action."""
+
+    run_id: str
+    call_id: str
+    action: Callable[[CallView], Action]
+
+
+def last_said(chat: ChatRequest) -> Said:
+    """Return the last message of the user. InvalidArgumentError if the chat does not end with one."""
+    message = chat.messages[-1]
+    place = f"messages[{len(chat.messages) - 1}]"
+    if message.role != "user":
+        raise InvalidArgumentError(
+            f"{place}: role: expected user, or an assistant message with decisions in it"
+        )
+    parts = [
+        content_of(part, f"{place}.parts[{number}]")
+        for number, part in enumerate(message.parts)
+        if not str(part.get("type", "")).startswith("data-")
+    ]
+    texts = [part for part in parts if isinstance(part, TextElement)]
+    tools = [tool.tool() for tool in chat.tools]
+    # an edited message keeps its id, and is another one
+    identity = digest(["ai-sdk", chat.id, message.id, msgspec.to_builtins(parts)])
+    if len(texts) == len(parts):
+        return Said(Input(text=text_of(list(texts)), tools=tools), f"ai-sdk-{identity}")
+    return Said(Input(contents=parts, tools=tools), f"ai-sdk-{identity}")
+
+
+def decisions_in(chat: ChatRequest) -> list[Decided]:
+    """Return the decisions in the last message, if it is the assistant's; parts without one are passed
+    over.
+    """
+    message = chat.messages[-1]
+    if message.role != "assistant":
+        return []
+    return [found for part in message.parts if (found := _decision(part)) is not None]
+
+
+def _decision(part: dict[str, Any]) -> Decided | None:
+    approval = part.get("approval")
+    if isinstance(approval, dict) and isinstance(approval.get("approved"), bool):
+        name = approval.get("id")
+        found = _named(name)
+        return None if found is None else Decided(*found, _verdict(part, approval))
+    about = part.get("toolMetadata")
+    about = about.get("hostler") if isinstance(about, dict) else None
+    if not isinstance(about, dict) or part.get("state") not in _RETURNED:
+        return None
+    found = _named(about.get("callId"))
+    return None if found is None else Decided(*found, _outcome(part))
+
+
+def _named(name: Any) -> tuple[str, str] | None:
+    """Return the run and the call of an id of ours."""
+    if not isinstance(name, str):
+        return None
+    try:
+        return read_call_id(name)
+    except NotFoundError:
+        return None
+
+
+def _verdict(part: dict[str, Any], approval: dict[str, Any]) -> Callable[[CallView], Action]:
+    shown = approval.get("descriptor")
+    shown = shown.get("argsHash") if isinstance(shown, dict) else None
+    reason = approval.get("reason")
+
+    def action(call: CallView) -> Action:
+        # without the digest the decision is about the input that the message shows
+        seen = call.args_hash if part.get("input") == call.args else None
+        return Action(
+            call_id=call.call_id,
+            type="approve" if approval["approved"] else "deny",
+            args_hash=shown if isinstance(shown, str) else seen,
+            comment=reason if isinstance(reason, str) else None,
+        )
+
+    return action
+
+
+def _outcome(part: dict[str, Any]) -> Callable[[CallView], Action]:
+    def action(call: CallView) -> Action:
+        if part["state"] == "output-error":
+            text = part.get("errorText")
+            return Action(
+                call_id=call.call_id, type="error", error=text if isinstance(text, str) else "failed"
+            )
+        output = part.get("output")
+        if part.get("type") != f"tool-{QUESTION_TOOL}" or call.kind != "question":
+            return Action(call_id=call.call_id, type="result", result=output)
+        given = output if isinstance(output, dict) else {}
+        values, button = given.get("values", {}), given.get("action")
+        return Action(
+            call_id=call.call_id,
+            type="answer",
+            values=values if isinstance(values, dict) else {},
+            action=button if isinstance(button, str) else None,
+        )
+
+    return action

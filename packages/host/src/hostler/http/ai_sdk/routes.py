@@ -1,0 +1,189 @@
+"""`/ai-sdk/{agent}`: chats of `useChat`. The chat's id is the conversation's.
+
+A message of the assistant is a run: decisions come back in it, and the run goes on in it. So the whole
+message can be read again at any time, from any host (`GET .../stream`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hostler.http.ai_sdk.chat_request import ChatRequest, Decided, decisions_in, last_said
+from hostler.http.ai_sdk.dialect import AI_SDK, DONE, STREAM_HEADERS, chunk
+from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
+from hostler.http.auth import require_right
+from hostler.http.dialects.answers import (
+    answer_id,
+    cancel_run,
+    decide,
+    find_call,
+    read_answer_id,
+    send_message,
+    stream_answer,
+)
+from hostler.http.dialects.fold import Answer
+from hostler.http.endpoint import endpoint
+from hostler.http.event_stream import EventStream
+from hostler.http.request import ApiRequest
+from hostler.http.responses import Empty, RawBody
+from hostler.http.sse import EVENT_STREAM
+from hostler.storage.port import Tx
+from hostler.storage.stores import events, runs
+from hostler.storage.stores.run_rows import Run
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import NotFoundError
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.runs import RunStatus
+
+PREFIX = "msg"
+TAG = "ai-sdk"
+_ACTIVE: list[RunStatus] = ["queued", "claimed", "running", "paused"]
+"""Statuses of runs whose message is not over."""
+
+
+class ResumeQuery(Strict):
+    """`message_id`: the assistant's message that the client has a part of."""
+
+    message_id: str | None = None
+
+
+class _Chat(NamedTuple):
+    """A run of a chat, and the names of the tools of its caller."""
+
+    run: Run
+    client_tools: frozenset[str]
+
+
+@endpoint("POST", "/ai-sdk/{agent}", right="events:write", tag=TAG, dialect=AI_SDK)
+async def send_to_chat(request: ApiRequest, body: ChatRequest) -> EventStream | RawBody:
+    """Answer the last message of a chat, or go on after the decisions in it."""
+    decisions = decisions_in(body)
+    if decisions:
+        return await _go_on(request, body, decisions)
+    if body.trigger == "regenerate-message" and (again := await _again(request, body)) is not None:
+        return again
+    said = last_said(body)
+    envelope = EventEnvelope(
+        event_type="message.received",
+        event_id=said.event_id,
+        agent=request.parameters["agent"],
+        conversation_id=body.id,
+        input=said.input,
+        data=body.data,
+    )
+    started = await send_message(request, envelope)
+    message_id = answer_id(PREFIX, started.answer)
+    return await _message(request, started.answer, message_id, goes_on=False)
+
+
+@endpoint("GET", "/ai-sdk/{agent}/{chat}/stream", right="runs:read", tag=TAG, dialect=AI_SDK)
+async def resume_chat(request: ApiRequest, query: ResumeQuery) -> EventStream | Empty:
+    """Replay the message that is under way, whole, and follow it; 204 if none is.
+
+    With `message_id` it is that message, also if it was complete long ago.
+    """
+    if query.message_id is not None:
+        answer = Answer(read_answer_id(PREFIX, query.message_id).run_id)
+        return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False, through=True)
+    active = await _active(request)
+    if not active:
+        return Empty(204)
+    answer = Answer(active[0].run_id)
+    return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False, through=True)
+
+
+@endpoint("POST", "/ai-sdk/{agent}/{chat}/stop", right="runs:write", tag=TAG, dialect=AI_SDK)
+async def stop_chat(request: ApiRequest) -> Empty:
+    """Cancel what a chat is doing: `stop()` of the client only disconnects. 204, also if nothing is under
+    way.
+    """
+    for run in await _active(request):
+        await cancel_run(request, run.run_id, "stopped in the chat")
+    return Empty(204)
+
+
+async def _message(
+    request: ApiRequest, answer: Answer, message_id: str, *, goes_on: bool, through: bool = False
+) -> EventStream:
+    """Stream an answer as (part of) a message."""
+    run, client_tools = await _run_of(request, answer.run_id)
+    facts = MessageFacts(answer, message_id, run.conversation_id, client_tools, goes_on)
+    return await stream_answer(
+        request,
+        answer,
+        lambda: MessageFold(facts),
+        ("ai-sdk", facts),
+        through=through,
+        headers=STREAM_HEADERS,
+    )
+
+
+async def _go_on(request: ApiRequest, body: ChatRequest, decisions: list[Decided]) -> EventStream | RawBody:
+    """Take the decisions of the latest pause that the message names, and go on after them."""
+    run_id = decisions[-1].run_id
+    await _run_of(request, run_id)
+    actions = {one.call_id: one.action for one in decisions if one.run_id == run_id}
+    found = [await find_call(request, run_id, call_id) for call_id in actions]
+    latest = max((pause for pause, _ in found), key=lambda pause: pause.segment)
+    wanted = [(call.call_id, actions[call.call_id]) for pause, call in found if pause.id == latest.id]
+    answer, done = await decide(request, run_id, wanted)
+    first = answer_id(PREFIX, Answer(run_id))
+    message_id = body.messages[-1].id if body.messages[-1].id.startswith(first) else first
+    if done.remaining:  # others of its calls still wait: there is nothing to stream
+        rest = chunk("start", messageId=message_id) + chunk("finish", finishReason="tool-calls") + DONE
+        return RawBody(rest, EVENT_STREAM, headers=STREAM_HEADERS)
+    return await _message(request, answer, message_id, goes_on=True)
+
+
+async def _again(request: ApiRequest, body: ChatRequest) -> EventStream | None:
+    """Answer a message again, by a retry of its run; None if there is none."""
+    run_id = await _run_to_repeat(request, body)
+    if run_id is None:
+        return None
+    require_right(request.caller, "runs:write")
+    host = request.state.host
+    again = await host.reruns.retry(
+        request.workspace_id, run_id, actor=request.caller.subject, agent_version=None
+    )
+    answer = Answer(again)
+    return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False)
+
+
+async def _run_to_repeat(request: ApiRequest, body: ChatRequest) -> str | None:
+    """Return the run of the message that is to be answered again: by its id, else by the user's message."""
+    if body.message_id is not None and body.message_id.startswith(f"{PREFIX}_"):
+        run_id = read_answer_id(PREFIX, body.message_id).run_id
+        await _run_of(request, run_id)
+        return run_id
+    event_id = last_said(body).event_id
+    event = await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, event_id))
+    return None if event is None else event.run_id
+
+
+async def _run_of(request: ApiRequest, run_id: str) -> _Chat:
+    """Return a run of the agent in the path. NotFoundError if it is another's."""
+    agent = request.parameters["agent"]
+
+    def read(tx: Tx) -> _Chat:
+        run = runs.get(tx, request.workspace_id, run_id)
+        if run.agent_name != agent:
+            raise NotFoundError(f"agent {agent!r} has no run {run_id!r}")
+        event = None if run.event_id is None else events.find(tx, request.workspace_id, run.event_id)
+        tools = [] if event is None or event.envelope is None else event.envelope.input.tools
+        return _Chat(run, frozenset(tool.name for tool in tools))
+
+    return await request.state.host.db.read(read)
+
+
+async def _active(request: ApiRequest) -> list[Run]:
+    """Return the runs of a chat that are under way, newest first."""
+    parameters = request.parameters
+    return await request.state.host.db.read(
+        lambda tx: runs.page(
+            tx,
+            request.workspace_id,
+            statuses=_ACTIVE,
+            agent_name=parameters["agent"],
+            conversation_id=parameters["chat"],
+        )
+    )

@@ -1,0 +1,246 @@
+"""`/ai-sdk`: chats of the AI SDK's own client, in Node.js, with a real host."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.databases import TEST_SECONDS
+from support.dialects.players import playing, script
+from support.http_host import ADMIN_KEY, Served
+from support.node_clients import Node, node_clients
+
+CLIENT = Path(__file__).with_name("chat.mjs")
+AI = "ai@7.0.173"
+SCAN = {"name": "scan", "description": "Scans a code.", "parameters": {"type": "object"}}
+
+
+@dataclass
+class Front:
+    """A front end with chats of one host."""
+
+    served: Served
+    node: Node
+    folder: Path
+
+    async def chat(self, *steps: dict[str, Any], **plan: Any) -> dict[str, Any]:
+        """Play a chat; its messages, and what the client saw."""
+        agent = plan.pop("agent", "player")
+        full = {
+            "api": f"{self.served.url}/ai-sdk/{agent}",
+            "key": ADMIN_KEY,
+            "id": "chat",
+            "steps": steps,
+            **plan,
+        }
+        found: dict[str, Any] = await asyncio.to_thread(self.node.run, CLIENT, self.folder, json.dumps(full))
+        return found
+
+    async def readers(self) -> int:
+        """How many streams are open."""
+        metrics = (await self.served.client.get("/metrics")).text
+        (line,) = [line for line in metrics.splitlines() if line.startswith("hostler_stream_readers ")]
+        return int(float(line.split()[1]))
+
+    async def runs(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await self.served.client.get("/v1/runs")).json()["items"]
+        return found
+
+
+@pytest.fixture
+async def front(tmp_path: Path) -> AsyncIterator[Front]:
+    node = await asyncio.to_thread(node_clients, AI)
+    async with playing(tmp_path / "data") as served:
+        yield Front(served, node, tmp_path)
+
+
+def texts(seen: dict[str, Any], role: str = "assistant") -> list[str]:
+    """The texts of the messages of a role."""
+    return [
+        part["text"]
+        for message in seen["messages"]
+        if message["role"] == role
+        for part in message["parts"]
+        if part["type"] == "text"
+    ]
+
+
+def tool_parts(seen: dict[str, Any]) -> list[dict[str, Any]]:
+    return [part for message in seen["messages"] for part in message["parts"] if "toolCallId" in part]
+
+
+async def test_text_comes_in_pieces_and_ends_complete(front: Front) -> None:
+    steps = [["delta", "你好, "], ["delta", "wörld 🙂"], ["say", "你好, wörld 🙂"]]
+    seen = await front.chat({"send": script(*steps)})
+    assert seen["errors"] == []
+    assert texts(seen) == ["你好, wörld 🙂"]
+    (answer,) = [message for message in seen["messages"] if message["role"] == "assistant"]
+    (run,) = await front.runs()
+    assert answer["id"] == f"msg_{run['run_id']}"
+    assert answer["metadata"]["runId"] == run["run_id"]
+    assert run["conversation_id"] == "chat"
+    assert seen["finished"][-1]["finishReason"] == "stop"
+
+
+async def test_a_tool_of_the_host_is_shown_with_its_outcome(front: Front) -> None:
+    steps = [
+        ["tool", "player.price", {"thing": "lamp"}, "a"],
+        ["tool", "player.price", {"thing": "nothing"}, "b"],
+    ]
+    seen = await front.chat({"send": script(*steps, ["usage", 3, 4, "done"])})
+    assert seen["errors"] == []
+    good, bad = tool_parts(seen)
+    assert (good["toolName"], good["input"], good["output"]) == (
+        "player.price",
+        {"thing": "lamp"},
+        {"thing": "lamp", "euros": 4},
+    )
+    assert (bad["state"], good["providerExecuted"]) == ("output-error", True)
+    assert seen["calls"] == []  # nothing of it is for the client
+    (answer,) = [message for message in seen["messages"] if message["role"] == "assistant"]
+    assert answer["metadata"]["usage"] == {"input_tokens": 3, "output_tokens": 4}
+
+
+@pytest.mark.parametrize(("approved", "said"), [(True, "ordered 1 lamp"), (False, "player.order failed")])
+async def test_an_approval_comes_back_in_the_same_message(front: Front, approved: bool, said: str) -> None:
+    call = ["tool", "player.order", {"thing": "lamp"}, "a"]
+    seen = await front.chat(
+        {"send": script(["say", "wait"], call)}, {"approved": approved, "reason": "so be it"}
+    )
+    assert seen["errors"] == []
+    assert [message["role"] for message in seen["messages"]] == ["user", "assistant"]
+    assert texts(seen)[0] == "wait"
+    assert said in texts(seen)[-1]
+    (part,) = tool_parts(seen)
+    assert part["state"] == ("output-available" if approved else "output-error")
+    assert len(await front.runs()) == 1
+
+
+async def test_tools_of_the_caller_run_in_the_front_end(front: Front) -> None:
+    both = ["together", [["tool", "scan", {"n": 1}, "a"], ["tool", "scan", {"n": 2}, "b"]]]
+    seen = await front.chat(
+        {"send": script(["delta", "Let me"], both, ["say", "Let me see."])},
+        body={"tools": [SCAN]},
+        outputs={"scan": {"value": {"code": "4711"}}},
+    )
+    assert seen["errors"] == []
+    assert sorted(call["input"]["n"] for call in seen["calls"]) == [1, 2]
+    assert [part["state"] for part in tool_parts(seen)] == ["output-available"] * 2
+    assert texts(seen)[-1].endswith("see.")
+    assert len(await front.runs()) == 1
+    failed = await front.chat(
+        {"send": script(["tool", "scan", {}, "a"])},
+        id="other",
+        body={"tools": [SCAN]},
+        outputs={"scan": {"error": "no camera"}},
+    )
+    assert "no camera" in texts(failed)[-1]
+
+
+async def test_a_question_is_a_tool_that_a_person_answers(front: Front) -> None:
+    answer = {"values": {"size": "xl"}}
+    seen = await front.chat({"send": script(["ask", "Which size?"])}, {"tool": "question", "output": answer})
+    assert seen["errors"] == []
+    (asked,) = tool_parts(seen)
+    assert asked["input"]["title"] == "Which size?"
+    assert asked["input"]["fields"][0]["name"] == "size"
+    assert texts(seen) == ['answered: {"size": "xl"}']
+
+
+async def test_a_failure_is_the_clients_error(front: Front) -> None:
+    seen = await front.chat({"send": script(["delta", "half"], ["fail", "the oven is cold"])})
+    assert seen["status"] == "error"
+    assert "the oven is cold" in seen["errors"][0]["message"]
+
+
+async def test_files_go_in_and_come_out(front: Front) -> None:
+    picture = {
+        "type": "file",
+        "mediaType": "image/png",
+        "filename": "p.png",
+        "url": "data:image/png;base64,iVBORw0KGgo=",
+    }
+    seen = await front.chat({"send": script(["seen"]), "files": [picture]})
+    assert seen["errors"] == []
+    given = json.loads(texts(seen)[0])["input"]
+    assert [one["type"] for one in given["contents"]] != []
+    out = await front.chat(
+        {"send": script(["file", "content", "notes.txt"], ["loose", "more", "m.txt"])}, id="out"
+    )
+    files = [part for message in out["messages"] for part in message["parts"] if part["type"] == "file"]
+    assert len(files) == 2
+    got = [await front.served.client.get(part["url"]) for part in files]
+    assert [answer.text for answer in got] == ["content", "more"]
+
+
+async def test_the_same_message_twice_is_one_run_and_an_edited_one_another(front: Front) -> None:
+    seen = await front.chat({"send": "hello"}, {"again": 1})
+    assert len(await front.runs()) == 1
+    assert seen["data"][0]["messageId"] == seen["messages"][1]["id"]
+    assert "".join(one.get("delta", "") for one in seen["data"]) == texts(seen)[0]
+    await front.chat({"edit": "hullo"}, messages=seen["messages"])
+    assert len(await front.runs()) == 2
+
+
+async def test_an_answer_is_regenerated_by_a_retry(front: Front) -> None:
+    seen = await front.chat({"send": "hello"}, {"regenerate": True})
+    assert seen["errors"] == []
+    newest, first = await front.runs()
+    record = (await front.served.client.get(f"/v1/runs/{newest['run_id']}")).json()
+    assert record["retry_of"] == first["run_id"]
+    assert [message["id"] for message in seen["messages"]][1:] == [f"msg_{newest['run_id']}"]
+
+
+async def test_who_comes_back_gets_the_whole_message(front: Front, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    steps = script(["delta", "first "], ["wait", str(gate)], ["say", "first second"])
+    left = await front.chat({"leave": steps, "once": "first"})
+    assert left["finished"][-1]["isAbort"]
+    back = asyncio.create_task(front.chat({"resume": True}, messages=left["messages"]))
+    async with asyncio.timeout(TEST_SECONDS):
+        while not await front.readers():
+            await asyncio.sleep(0.02)
+    gate.touch()
+    seen = await back
+    assert seen["errors"] == []
+    assert texts(seen) == ["first second"]
+    assert [message["id"] for message in seen["messages"]] == [message["id"] for message in left["messages"]]
+    none = await front.chat({"resume": True}, messages=left["messages"])
+    assert none["messages"] == left["messages"]  # nothing is under way: 204
+    late = await front.chat({"resume": True}, messages=left["messages"], late=True)
+    assert late["messages"] == seen["messages"]
+
+
+async def test_who_comes_back_to_a_decided_pause_gets_what_led_to_it(front: Front) -> None:
+    call = ["tool", "player.order", {"thing": "lamp"}, "a"]
+    asked = await front.chat({"send": script(["say", "one moment"], call, ["hold"])})
+    again = await front.chat({"resume": True}, messages=asked["messages"][:1])
+    assert [part["state"] for part in tool_parts(again)] == ["approval-requested"]
+    assert texts(again) == ["one moment"]
+
+
+async def test_a_chat_is_stopped(front: Front) -> None:
+    left = await front.chat({"leave": script(["delta", "on and on"], ["hold"]), "once": "on and on"})
+    (run,) = await front.runs()
+    assert run["status"] == "running"
+    stopped = await front.served.client.post("/ai-sdk/player/chat/stop")
+    assert stopped.status_code == 204
+    (run,) = await front.runs()
+    ended = (await front.served.client.get(f"/v1/runs/{run['run_id']}/stream")).text
+    assert "cancelled" in ended
+    assert (await front.served.client.get("/ai-sdk/player/chat/stream")).status_code == 204
+    assert left["messages"]
+
+
+async def test_refusals_are_sentences(front: Front) -> None:
+    wrong = await front.chat({"send": "hello"}, key="wrong")
+    assert (wrong["errors"][0]["status"], "not valid" in wrong["errors"][0]["message"]) == (401, True)
+    unknown = await front.chat({"send": "hello"}, agent="nobody")
+    assert unknown["errors"][0]["status"] == 404
+    assert "nobody" in unknown["errors"][0]["message"]
