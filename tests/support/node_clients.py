@@ -41,11 +41,15 @@ class Node:
         self.program = program
         self._folder = folder
 
+    def lend_to(self, folder: Path) -> None:
+        """Let scripts in a folder import the packages: they are looked up beside the script."""
+        modules = folder / "node_modules"
+        if not modules.is_symlink():
+            modules.symlink_to(self._folder / "node_modules")
+
     def start(self, script: Path, folder: Path, *arguments: str) -> subprocess.Popen[str]:
         """Start a script from a folder of the test; its standard input and output are pipes of text."""
-        modules = folder / "node_modules"
-        if not modules.is_symlink():  # modules are looked up beside the script
-            modules.symlink_to(self._folder / "node_modules")
+        self.lend_to(folder)
         copy = folder / script.name
         copy.write_text(script.read_text())
         return subprocess.Popen(

@@ -59,6 +59,9 @@ IN_BODIES: dict[str, Bound] = {
     "tool_actions[].call_id": Bound("call", "calls that wait in the conversation"),
     "resume[].interruptId": Bound("call", "calls that wait in the conversation"),
     "messages[].tool_call_id": Bound("call", "calls that wait in the conversation"),
+    "messages[].toolCallId": Bound("call", "calls that wait in the thread"),
+    "threadId": Bound("conversation", WORKSPACE),
+    "runId": Bound("event, and its run", f"the thread, in {WORKSPACE}"),
     "subject": Bound("holder of a key", "no person who signs in"),
     "roles[]": Bound("role", "of keys; those of people come from their membership"),
     "plugin": Bound("plugin", "takes `installation`"),
@@ -109,6 +112,9 @@ BODY_TEXT = frozenset(
         *(f"tool_actions[].{name}" for name in ("args_hash", "comment", "result", "edited_args{}")),
         *(f"tool_actions[].{name}" for name in ("edited_args{key}", "values{}", "values{key}")),
         *("resume[].payload", "messages[].content"),
+        *("protocolVersion", "parentRunId", "state", "forwardedProps"),  # of AG-UI
+        *("messages[].id", "messages[].role", "messages[].error", "context[].description", "context[].value"),
+        *(f"tools[].{name}" for name in ("name", "description", "parameters{}", "parameters{key}")),
     }
 )
 """Places in bodies that are texts: nothing is looked up by them. What an event says of its sender, its

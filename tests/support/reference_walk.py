@@ -179,6 +179,7 @@ IN_ROUTES: dict[str, Bound] = {
     },
     "name": Bound("agent, secret or entry", f"{WORKSPACE}; entries take `installation`"),
     "webhook": Bound("webhook", WORKSPACE),
+    "thread": Bound("conversation", WORKSPACE),
     "session_id": Bound("session", OWN),
     "workspace_id": Bound("workspace", f"{WORKSPACE}; another one takes `installation`"),
     "workspace": Bound("workspace", "memberships of the person who signs in"),

@@ -176,12 +176,22 @@ CASES: dict[str, tuple[Case, int | str]] = {
             json={
                 "id": "c",
                 "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
+    "run_agent": (
+        send(
+            "POST",
+            "/ag-ui/only-theirs",
+            json={
+                "threadId": "same",
+                "runId": "r1",
+                "messages": [{"id": "m1", "role": "user", "content": "x"}],
             },
         ),
         404,
     ),
     "resume_chat": (get("/ai-sdk/only-theirs/c/stream?message_id=msg_{run_id}"), 404),
     "stop_chat": (send("POST", "/ai-sdk/only-theirs/c/stop"), 204),
+    "connect_agent": (get("/ag-ui/only-theirs/same/connect"), 404),
+    "stop_thread": (send("POST", "/ag-ui/only-theirs/same/stop", json={}), 404),
 }
 
 

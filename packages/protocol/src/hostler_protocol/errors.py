@@ -270,6 +270,7 @@ REASONS: dict[str, str] = {
     "args_hash_required": "The digest of the arguments is missing, and the key may not decide without it.",
     "context_overflow": "The request is longer than the model's context window: send less.",
     "expired": "No decision came in time; nothing was carried out.",
+    "interrupts_pending": "A run of this AG-UI thread waits for people: answer its interrupts first.",
     "key_reused": "This Idempotency-Key was used for other actions: use a new one.",
     "model_not_found": "No agent has the name that a request of OpenAI's interfaces gives as its model.",
     "no_price": "The run has a budget of cost, and the model has no price: give it one, of 0 if it is free.",
@@ -278,6 +279,8 @@ REASONS: dict[str, str] = {
     "schema": "A value does not match the form of this call; the message names the place.",
     "stale_view": "The revision or the arguments have changed since they were shown: read the pause again.",
     "superseded": "The pause is over: superseded, cancelled, or its run went on.",
+    "tool_calls_pending": "A run of this AG-UI thread waits for results of its application's tools.",
+    "uncovered_interrupts": "`resume` leaves out interrupts that the run of AG-UI waits with.",
     "unknown_call": "This pause has no such call.",
     "wrong_kind": "A call of this kind cannot be decided in this way.",
 }

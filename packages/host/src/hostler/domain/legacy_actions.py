@@ -75,8 +75,8 @@ def actions_of(older: OlderActions, pause: PauseView) -> list[Action]:
     """
     return [
         *(_of_tool_action(one, _call(pause, one.call_id)) for one in older.tool_actions),
-        *(_of_resume(one, _call(pause, one.interrupt_id)) for one in older.resume),
-        *(_of_message(one, _call(pause, one.tool_call_id)) for one in older.messages),
+        *(action_of_resume(one, _call(pause, one.interrupt_id)) for one in older.resume),
+        *(action_of_message(one, _call(pause, one.tool_call_id)) for one in older.messages),
     ]
 
 
@@ -114,7 +114,8 @@ def _of_tool_action(one: ToolAction, call: CallView) -> Action:
     return Action(call_id=call.call_id, type="result", result=one.result, comment=one.comment)
 
 
-def _of_resume(one: ResumeAction, call: CallView) -> Action:
+def action_of_resume(one: ResumeAction, call: CallView) -> Action:
+    """Convert an answer to an interrupt. Of a question, `payload` are its values."""
     payload = one.payload if isinstance(one.payload, dict) else {}
     comment = payload.get("comment") if isinstance(payload.get("comment"), str) else None
     if call.kind == "client_tool":
@@ -134,7 +135,7 @@ def _of_resume(one: ResumeAction, call: CallView) -> Action:
     )
 
 
-def _of_message(one: ToolMessage, call: CallView) -> Action:
+def action_of_message(one: ToolMessage, call: CallView) -> Action:
     """Convert a tool message; content that is JSON text is decoded."""
     result = one.content
     if isinstance(result, str):

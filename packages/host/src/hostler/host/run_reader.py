@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -69,6 +69,14 @@ class RunReader:
             return found
 
         return await self._db.read(read)
+
+    async def stored(self, run_id: str) -> AsyncIterator[StoredResult]:
+        """Yield the results that a run has so far, in order. Only for runs that the caller may see."""
+        after = 0
+        while results := (await self._results(run_id, after, journal.MAX_RESULTS)).results:
+            for result in results:
+                yield result
+            after = results[-1].sequence
 
     async def wait(
         self, workspace_id: str, run_id: str, seconds: float, *, accepted: bool = False

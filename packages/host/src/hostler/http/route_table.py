@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from hostler.http.ai_sdk import routes as ai_sdk
+from hostler.http.ag_ui import routes as ag_ui
 from hostler.http.openai import chat
 from hostler.http.routes import (
     agents,
@@ -60,5 +61,6 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     health,
     chat,
     ai_sdk,
+    ag_ui,
 )
 """In the order of the documentation."""

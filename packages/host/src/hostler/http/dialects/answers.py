@@ -7,7 +7,7 @@ and where in the run it begins, that of a call its run and the host's id of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, TypeVar
 
@@ -21,6 +21,7 @@ from hostler.http.event_stream import Batches, EventStream, Translation
 from hostler.http.limits import MAX_WAIT_SECONDS, STREAM_QUIET_SECONDS
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers
+from hostler.journal.feed import StoredResult
 from hostler.storage.stores import runs
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.content import Usage
@@ -198,16 +199,18 @@ async def stream_answer(
     *,
     skip: int = 0,
     through: bool = False,
+    prepare: Callable[[], Awaitable[None]] | None = None,
     headers: Headers | None = None,
 ) -> EventStream:
     """Return an answer as the stream of a dialect. NotFoundError if the run is not the caller's.
 
     `make` makes a fresh fold; equal `kind` of the same answer means equal frames. `skip`: the number of
-    frames that the client has already. `through`: as of `Folding`. Also NotFoundError if the answer begins
-    after the run's last result.
+    frames that the client has already. `through`: as of `Folding`. `prepare` is awaited before the first
+    results of a reading are folded: it reads facts that exist once the run has begun. Also NotFoundError if
+    the answer begins after the run's last result.
     """
     await check_answer(request, answer)
-    host = request.state.host
+    watch: Callable[[int], Batches] = partial(request.state.host.runs.feed.watch, answer.run_id)
     decided = await decided_calls(request, answer.run_id) if through else frozenset()
     translation = Translation(
         (answer.after, kind, skip, through, decided),
@@ -217,12 +220,27 @@ async def stream_answer(
     return EventStream(
         request.state.streams.serve,
         answer.run_id,
-        partial(host.runs.feed.watch, answer.run_id),
+        watch if prepare is None else partial(_prepared, watch, prepare),
         headers=headers or [],
         while_valid=request.while_key_is_valid,
         translation=translation,
         on_disconnect=_when_gone(request, answer.run_id),
     )
+
+
+async def _prepared(
+    watch: Callable[[int], Batches], prepare: Callable[[], Awaitable[None]], after: int
+) -> AsyncGenerator[list[StoredResult], None]:
+    batches = watch(after)
+    try:
+        first = True
+        async for batch in batches:
+            if first:
+                first = False
+                await prepare()
+            yield batch
+    finally:
+        await batches.aclose()  # type: ignore[attr-defined]
 
 
 async def whole_answer(request: ApiRequest, answer: Answer, fold: F) -> F:

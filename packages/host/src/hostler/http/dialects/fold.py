@@ -32,7 +32,7 @@ from hostler.http.problems import Problem, encode_problem
 from hostler.journal.feed import StoredResult
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import InvalidArgumentError
-from hostler_protocol.results import decode_data
+from hostler_protocol.results import ResultData, decode_data
 
 CLIENT_TOOLS = frozenset({"client_tool"})
 """The kinds of requests that end an answer in every dialect: only the client can go on."""
@@ -104,6 +104,14 @@ class _Data(msgspec.Struct):
 _data = msgspec.json.Decoder(_Data)
 
 
+def data_of(result: StoredResult) -> ResultData | None:
+    """Return what a result says; None if only a newer host knows."""
+    try:
+        return decode_data(result.type, _data.decode(result.json).data)
+    except InvalidArgumentError:
+        return None
+
+
 class Folding:
     """Drives a fold over the results of a run, from its first one.
 
@@ -168,10 +176,8 @@ class Folding:
                 return []
             if result.type not in _WAITS_ON:
                 self._asked.clear()
-        try:
-            data = decode_data(result.type, _data.decode(result.json).data)
-        except InvalidArgumentError:
-            return []  # of a newer host
+        if (data := data_of(result)) is None:
+            return []
         if result.sequence <= self._after:
             for event in self._events.take(result.sequence, data):
                 self._fold.before(result.sequence, event)

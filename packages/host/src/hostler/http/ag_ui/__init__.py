@@ -1,0 +1,1 @@
+"""AG-UI: agents in front ends, such as CopilotKit's: `POST /ag-ui/{agent}` runs one, and streams events."""

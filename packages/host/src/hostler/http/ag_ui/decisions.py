@@ -1,0 +1,192 @@
+"""`resume` entries, and tool messages, as decisions of the pause that a run waits with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hostler.domain.legacy_actions import ResumeAction, ToolMessage, action_of_message
+from hostler.domain.pause_actions import Action, UnprocessableError
+from hostler.domain.pause_views import CallView, PauseView
+from hostler.domain.run_events import Asked, RunEvents
+from hostler.http.ag_ui.interrupts import NamedCall, action_for, read_interrupt_id
+from hostler.http.ag_ui.run_input import Message
+from hostler.http.ag_ui.threads import get_run
+from hostler.http.dialects.answers import ToAction, decide, find_call, read_call_id, waiting_calls
+from hostler.http.dialects.fold import Answer, data_of
+from hostler.http.request import ApiRequest
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+
+NOT_DECIDED = frozenset({"expired", "cancelled"})
+"""Outcomes of calls that nobody decided: to abandon such a one changes nothing."""
+
+
+@dataclass(slots=True)
+class Decided:
+    """What became of the decisions. `repeated`: all had been taken before.
+
+    `waiting`: requests of the pause that still wait, in order; the run goes on once there is none.
+    """
+
+    answer: Answer
+    repeated: bool
+    waiting: tuple[Asked, ...] = ()
+
+
+@dataclass(slots=True)
+class _Named:
+    """The calls that a request decides, by the host's ids."""
+
+    entries: dict[str, tuple[ResumeAction, NamedCall]] = field(default_factory=dict)
+    results: dict[str, Message] = field(default_factory=dict)
+
+
+async def take_decisions(
+    request: ApiRequest,
+    agent: str,
+    thread_id: str,
+    entries: Sequence[ResumeAction],
+    results: Sequence[Message],
+) -> Decided:
+    """Decide what a run of a thread waits for, all or nothing.
+
+    Raises as `decide`, NotFoundError for what does not wait in this thread, and UnprocessableError if entries
+    leave an interrupt out that the caller may decide.
+    """
+    names = [(entry, read_interrupt_id(entry.interrupt_id)) for entry in entries]
+    calls = [(message, read_call_id(message.tool_call_id or "")) for message in results]
+    run_ids = {named.run_id for _, named in names} | {run_id for _, (run_id, _) in calls}
+    if len(run_ids) != 1:
+        raise InvalidArgumentError("answer what one run waits for, not several at a time")
+    (run_id,) = run_ids
+    await get_run(request, agent, thread_id, run_id)
+    asked = await requests_of(request, run_id)
+    named = _Named({one.call_id: (entry, one) for entry, one in names})
+    by_key = {one.key: call_id for call_id, one in asked.items() if one.key is not None}
+    for message, (_, key) in calls:
+        if key not in by_key:
+            raise NotFoundError(f"no call {message.tool_call_id!r} waits for its result")
+        named.results[by_key[key]] = message
+    pause, found = await _calls_of(request, run_id, [*named.entries, *named.results])
+    _check_complete(pause, named)
+    repeated = all(call.decision != "undecided" for call in found)
+    answer = await _decide(request, pause, found, named)
+    after, _ = await find_call(request, run_id, found[0].call_id)
+    still = {call.call_id for call in waiting_calls(after)} if after.status == "open" else set()
+    return Decided(answer, repeated, tuple(one for call_id, one in asked.items() if call_id in still))
+
+
+async def requests_of(request: ApiRequest, run_id: str) -> dict[str, Asked]:
+    """Return the requests of a run to people and its client, the latest of each call, by the host's id."""
+    events = RunEvents()
+    asked: dict[str, Asked] = {}
+    async for result in request.state.host.runs.stored(run_id):
+        data = data_of(result) if result.type in _OF_CALLS else None
+        if data is None:
+            continue
+        for event in events.take(result.sequence, data):
+            if isinstance(event, Asked):
+                asked[event.request.call_id] = event
+    return asked
+
+
+_OF_CALLS = frozenset(
+    {"tool.call.started", "tool.call.completed", "interaction.requested", "attempt.started"}
+)
+
+
+async def _calls_of(
+    request: ApiRequest, run_id: str, call_ids: Sequence[str]
+) -> tuple[PauseView, list[CallView]]:
+    found = [await find_call(request, run_id, call_id) for call_id in call_ids]
+    pauses = {pause.id: pause for pause, _ in found}
+    if len(pauses) != 1:
+        raise InvalidArgumentError("answer what one pause of the run waits for, not several at a time")
+    return next(iter(pauses.values())), [call for _, call in found]
+
+
+def _check_complete(pause: PauseView, named: _Named) -> None:
+    """Raise UnprocessableError if interrupts are answered, but not all that the caller may decide."""
+    if not named.entries or pause.status != "open":
+        return
+    left = [
+        call.call_id
+        for call in waiting_calls(pause)
+        if call.kind != "client_tool" and call.may_decide and call.call_id not in named.entries
+    ]
+    if left:
+        raise UnprocessableError(
+            f"resume leaves out {len(left)} of the interrupts of the run: answer or cancel each of them"
+            f" (calls {', '.join(left)})",
+            reason="uncovered_interrupts",
+            call_ids=left,
+        )
+
+
+async def _decide(request: ApiRequest, pause: PauseView, calls: Sequence[CallView], named: _Named) -> Answer:
+    host = request.state.host
+    decisions: list[tuple[str, ToAction]] = []
+    abandoned = False
+    for call in calls:
+        if call.call_id in named.results:
+            decisions.append((call.call_id, _result_of(named.results[call.call_id])))
+            continue
+        entry, one = named.entries[call.call_id]
+        if entry.status == "cancelled" and call.decision in NOT_DECIDED:
+            continue
+        if call.review == "in_doubt":
+            await _resolve(request, pause, call, entry)
+        elif entry.status == "cancelled" and call.kind == "question":
+            abandoned = True
+        else:
+            decisions.append((call.call_id, lambda view, entry=entry, one=one: action_for(entry, one, view)))  # type: ignore[misc]
+    if abandoned:
+        await host.pauses.cancel(request.caller, pause.id, reason="its question was abandoned by the client")
+    elif decisions:
+        return (await decide(request, pause.run_id, decisions))[0]
+    ids = {call.call_id for call in calls}
+    asked = await host.runs.requests(request.workspace_id, pause.run_id)
+    return Answer(pause.run_id, max((sequence for sequence, call_id in asked if call_id in ids), default=0))
+
+
+def _result_of(message: Message) -> ToAction:
+    def make(call: CallView) -> Action:
+        if message.error is not None:
+            return Action(call_id=call.call_id, type="error", error=message.error or "it failed")
+        content = _content_of(message.content)
+        return action_of_message(ToolMessage(tool_call_id=call.call_id, content=content), call)
+
+    return make
+
+
+def _content_of(content: Any) -> Any:
+    """Return the content of a tool message; parts that are all text as one text."""
+    if isinstance(content, list) and all(
+        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+        for part in content
+    ):
+        return "".join(part["text"] for part in content)
+    return content
+
+
+async def _resolve(request: ApiRequest, pause: PauseView, call: CallView, entry: ResumeAction) -> None:
+    """Say what became of a call in doubt: `{"happened": true, "result": ...}` or `{"happened": false}`."""
+    payload = entry.payload if isinstance(entry.payload, dict) else {}
+    happened = payload.get("happened")
+    if entry.status == "cancelled" or not isinstance(happened, bool):
+        raise UnprocessableError(
+            f"the call {call.call_id!r} may have been made: say whether, by a payload"
+            ' {"happened": true, "result": ...} or {"happened": false}',
+            reason="schema",
+            call_id=call.call_id,
+        )
+    comment = payload.get("comment")
+    await request.state.host.pauses.resolve(
+        request.caller,
+        pause.id,
+        call.call_id,
+        "happened" if happened else "not_happened",
+        payload.get("result") if happened else None,
+        comment=comment if isinstance(comment, str) else None,
+    )
