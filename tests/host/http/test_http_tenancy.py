@@ -176,6 +176,10 @@ CASES: dict[str, tuple[Case, int | str]] = {
             json={
                 "id": "c",
                 "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "x"}]}],
+            },
+        ),
+        404,
+    ),
     "run_agent": (
         send(
             "POST",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from hostler.http.ai_sdk import routes as ai_sdk
 from hostler.http.ag_ui import routes as ag_ui
+from hostler.http.ai_sdk import routes as ai_sdk
 from hostler.http.openai import chat
 from hostler.http.routes import (
     agents,
