@@ -76,9 +76,22 @@ def show_run(
     server: Server,
     run_id: RunArgument,
     journal: Annotated[bool, typer.Option("--journal", help="With all entries of its journal.")] = False,
+    dialect: Annotated[
+        str | None,
+        typer.Option("--as", metavar="DIALECT", help="As a client of this interface reads it, like ai-sdk."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one run: its state, its output and, with --journal, everything it did."""
+    """Show one run: its state, its output and, with --journal, everything it did.
+
+    With --as it is shown as a client of a standard interface reads it; a wrong name is answered with all
+    names.
+    """
+    if dialect is not None:
+        from hostler.cli.run_as import show_as
+
+        show_as(server, run_id, dialect)
+        return
 
     async def look(api: Api) -> dict[str, Any]:
         run: dict[str, Any] = await api.get(route("runs", run_id))

@@ -1,0 +1,57 @@
+"""All dialects in which a recorded run can be shown: `hostler runs show RUN --as NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
+from hostler.http.ai_sdk.routes import PREFIX as MESSAGE
+from hostler.http.dialects.answers import answer_id
+from hostler.http.dialects.fold import Answer, Fold, Folding
+from hostler.http.openai.chat_fold import ChatFacts, ChatStream
+from hostler.journal.feed import StoredResult
+from hostler_protocol.runs import RunRecord
+
+
+class ShownRun(NamedTuple):
+    """A run that is shown. `client_tools`: the names of its caller's tools; `base`: the host's address."""
+
+    run: RunRecord
+    client_tools: frozenset[str]
+    base: str
+
+    @property
+    def answer(self) -> Answer:
+        """The whole run, as one answer."""
+        return Answer(self.run.run_id)
+
+
+def _ai_sdk(shown: ShownRun) -> Fold:
+    message_id = answer_id(MESSAGE, shown.answer)
+    return MessageFold(MessageFacts(shown.answer, message_id, shown.run.conversation_id, shown.client_tools))
+
+
+def _chat_completions(shown: ShownRun) -> Fold:
+    run = shown.run
+    return ChatStream(ChatFacts(shown.answer, run.agent, int(run.created_at), shown.base), usage=True)
+
+
+FOLDS: Mapping[str, Callable[[ShownRun], Fold]] = {
+    "ai-sdk": _ai_sdk,
+    "chat-completions": _chat_completions,
+}
+"""Name of a dialect -> how it writes a run."""
+
+
+def frames_as(name: str, shown: ShownRun, results: Iterable[StoredResult]) -> Iterator[bytes]:
+    """Yield what a client of a dialect would have read of a run, over the pauses that were decided.
+
+    KeyError for a name that is not in FOLDS.
+    """
+    folding = Folding(FOLDS[name](shown), shown.answer, through=True)
+    yield from folding.begin()
+    for result in results:
+        yield from folding.take(result)
+    folding.cut()
+    yield from folding.finish(shown.run.usage)

@@ -1,0 +1,47 @@
+"""`hostler runs show RUN --as DIALECT`: a recorded run as clients of a standard interface read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.command_line import CommandLine
+
+TEXT = "hello, 世界"
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> tuple[CommandLine, str]:
+    """A command line with one recorded run, and its id."""
+    line = CommandLine(tmp_path / "data", tmp_path)
+    (tmp_path / "echo.py").write_text(
+        "from hostler_sdk import Runner, delta, message\n\n\n"
+        "class Echo(Runner):\n    capabilities = {'streaming'}\n\n"
+        "    async def run(self, ctx):\n"
+        "        yield delta(ctx.input.text[:3])\n"
+        "        yield message(ctx.input.text)\n"
+    )
+    return line, line("run", f"{tmp_path / 'echo.py'}:Echo", TEXT, "--json").results[0]["run_id"]
+
+
+def chunks(out: str) -> list[dict[str, object]]:
+    lines = [line.removeprefix("data: ") for line in out.splitlines() if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+def test_a_run_is_shown_in_each_interface(recorded: tuple[CommandLine, str]) -> None:
+    line, run_id = recorded
+    message = chunks(line("runs", "show", run_id, "--as", "ai-sdk").out)
+    assert message[0]["messageId"] == f"msg_{run_id}"
+    assert "".join(str(one["delta"]) for one in message if one["type"] == "text-delta") == TEXT
+    completion = chunks(line("runs", "show", run_id, "--as", "chat-completions").out)
+    pieces = [choice["delta"].get("content", "") for one in completion for choice in one["choices"]]  # type: ignore[attr-defined]
+    assert "".join(piece or "" for piece in pieces) == TEXT
+
+
+def test_an_unknown_interface_is_answered_with_the_nearest(recorded: tuple[CommandLine, str]) -> None:
+    line, run_id = recorded
+    refused = line("runs", "show", run_id, "--as", "ai-sdk7")
+    assert (refused.status, "did you mean 'ai-sdk'?" in refused.error) == (1, True)
