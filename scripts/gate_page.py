@@ -31,7 +31,7 @@ from support.reference_walk import (  # noqa: E402
     call_places,
     route_parameters,
 )
-from support.route_walk import REFUSED, rows  # noqa: E402
+from support.route_walk import NARROW, REFUSED, rows  # noqa: E402
 
 INTRODUCTION = """\
 # Gates
@@ -98,6 +98,10 @@ def _routes() -> Iterator[str]:
     yield ""
     yield ROUTES + "\n"
     yield from _table(["method", "path", "lets in"], rows(ENDPOINTS))
+    yield "\nFront-end tokens reach one agent and one conversation, and these routes alone:\n"
+    yield from _table(
+        ["route", "what keeps them within"], [[f"`{name}`", how] for name, how in NARROW.items()]
+    )
     yield "\nSessions have the rights of their member's role, and the routes for people:\n"
     yield from _table(
         ["role", "rights"],

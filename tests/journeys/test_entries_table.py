@@ -144,6 +144,14 @@ def cases(work: Path) -> list[Case]:
             {"key": "env:K", "file": str(work / "anchors"), "every_minutes": 60.0},
         ),
         Case(
+            "cors",
+            "policy",
+            {"origins": ["https://a.example"]},
+            ('origins=["https://a.example"]',),
+            ("max_age=60",),
+            {"origins": ["https://a.example"], "max_age": 60},
+        ),
+        Case(
             "master_key",
             "policy",
             ["env:K"],

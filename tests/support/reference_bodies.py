@@ -115,6 +115,7 @@ BODY_TEXT = frozenset(
         *("protocolVersion", "parentRunId", "state", "forwardedProps"),  # of AG-UI
         *("messages[].id", "messages[].role", "messages[].error", "context[].description", "context[].value"),
         *(f"tools[].{name}" for name in ("name", "description", "parameters{}", "parameters{key}")),
+        *("rights[]", "origins[]"),  # of tokens
     }
 )
 """Places in bodies that are texts: nothing is looked up by them. What an event says of its sender, its
@@ -124,6 +125,7 @@ IN_CONFIG: dict[str, Bound] = {
     "plugins.path": Bound("folder", "of the host's machine; homes and the host's own data are refused"),
     "plugins.network[]": Bound("address", "those that the plugin's manifest names"),
     "plugins.allow_requires[]": Bound("wheel", "this path or address"),
+    "cors.origins[]": Bound("origin", "pages of it may call the host from browsers"),
     "models.id": Bound("model", INSTALLATION),
     "models.provider": Bound("kind of service", "those of the host"),
     "models.base_url": Bound("address", INSTALLATION),

@@ -178,6 +178,7 @@ IN_ROUTES: dict[str, Bound] = {
         )
     },
     "name": Bound("agent, secret or entry", f"{WORKSPACE}; entries take `installation`"),
+    "token_id": Bound("token", f"{WORKSPACE}, made by the key unless it is an administrator's"),
     "webhook": Bound("webhook", WORKSPACE),
     "thread": Bound("conversation", WORKSPACE),
     "session_id": Bound("session", OWN),

@@ -14,7 +14,7 @@ from hostler.domain.scopes import StateArea
 from hostler.secrets.key_ring import KeyRing, new_key
 from hostler.storage.port import Tx
 from hostler.storage.stores import api_keys as keys
-from hostler.storage.stores import artifacts, budgets, members, notices, settings
+from hostler.storage.stores import artifacts, budgets, members, notices, settings, tokens
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.budgets import Charge
@@ -34,6 +34,7 @@ class Things:
     pause_id: str
     delivery_id: str
     member_id: str
+    token_id: str
 
 
 async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncClient, Things]:
@@ -57,7 +58,7 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
     assert answer.status_code == 200, answer.text
     blob = await served.host.blobs.put(text.encode())
 
-    def store(tx: Any) -> tuple[str, str]:
+    def store(tx: Any) -> tuple[str, str, str]:
         artifacts.create(
             tx,
             workspace,
@@ -70,11 +71,20 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
             budgets.charge(tx, Charge(workspace, [account], Need()))
         key, _ = keys.create(tx, workspace, name=text, subject=text, rights=["admin"])
         member = members.add(tx, workspace, email=f"{text}@example.org", name=text, role="reader", by="test")
-        return key.key_id, member.member_id
+        token, _ = tokens.create(
+            tx,
+            workspace,
+            made_by=key.key_id,
+            agent=text,
+            conversation_id=text,
+            milliseconds=60_000_000,
+            rights=["runs:read"],
+        )
+        return key.key_id, member.member_id, token.token_id
 
-    key_id, member_id = await served.host.db.write(store)
+    key_id, member_id, token_id = await served.host.db.write(store)
     pause_id, delivery_id = await served.host.db.write(lambda tx: wait_for_people(tx, workspace, text))
-    return client, Things(answer.json()["run_id"], key_id, pause_id, delivery_id, member_id)
+    return client, Things(answer.json()["run_id"], key_id, pause_id, delivery_id, member_id, token_id)
 
 
 def wait_for_people(tx: Tx, workspace: str, text: str) -> tuple[str, str]:

@@ -113,6 +113,25 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     "a number of a tool": ("tools: [{exec: {seconds: 0}}]", ["seconds", "> 0"]),
     "working folders": ("working_folders: {disk: 1}", ["working_folders.disk: unknown key", "'disk_mib'"]),
+    "cors": ("cors: {origin: []}", ["cors.origin: unknown key", "'origins'"]),
+    "null as an origin": ("cors: {origins: ['null']}", ["cors.origins[0]", "any of them"]),
+    "a pattern of origins": ("cors: {origins: ['https://*.a.example']}", ["cors.origins[0]", "no patterns"]),
+    "a path after an origin": (
+        "cors: {origins: ['https://a.example/x']}",
+        ["cors.origins[0]", "without a path"],
+    ),
+    "a slash after an origin": ("cors: {origins: ['https://A.example/']}", ["send it: https://a.example"]),
+    "the port that browsers leave out": ("cors: {origins: ['https://a.example:443']}", ["without :443"]),
+    "a port beyond all": ("cors: {origins: ['https://a.example:70000']}", ["no port 70000"]),
+    "a line in an origin": (
+        'cors: {origins: ["https://a.example\\nx: y"]}',
+        ["cors.origins[0]", "no origin"],
+    ),
+    "every origin and another": ("cors: {origins: ['*', 'https://a.example']}", ["leave out the others"]),
+    "every origin in a private network": (
+        "cors: {origins: ['*'], private_network: true}",
+        ["cors.private_network", "every page of the internet"],
+    ),
     "a list": ("- a", ["an object", "a list"]),
     "code": ("!!python/object/apply:os.system [ls]", ["python"]),
 }

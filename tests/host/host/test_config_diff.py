@@ -31,6 +31,7 @@ pause_key: ["env:KEY"]
 master_key: ["command:kms key"]
 workspaces: [{name: tenant-a, models: [small]}]
 audit_anchors: {key: "env:ANCHOR_KEY", file: /var/anchors}
+cors: {origins: ["https://app.example.com"]}
 """,
     name="c.yaml",
 )
@@ -50,6 +51,7 @@ NAMES = {
     "master_key": "policy",
     "workspace": "tenant-a",
     "audit_anchors": "policy",
+    "cors": "policy",
 }
 EMPTY = StoredConfig(ConfigFile())
 

@@ -42,6 +42,7 @@ ENTRIES: dict[str, tuple[dict[str, Any], str]] = {
     "master_key": ({"keys": ["env:A", "command:kms key"]}, POLICY),
     "working_folders": ({"per": "run"}, POLICY),
     "audit_anchors": ({"key": "env:A", "file": "/a"}, POLICY),
+    "cors": ({"origins": ["https://app.example.com"]}, POLICY),
 }
 
 

@@ -48,6 +48,7 @@ GARBAGE: list[tuple[str, str, str]] = [
     ("webhook", "hook", '{"name": "hook"}'),
     ("retention", "policy", '{"centuries": 1}'),
     ("working_folders", "policy", '{"per": "person"}'),
+    ("cors", "policy", '{"origins": "https://a.example"}'),
     ("pause_key", "policy", '{"keys": ["env:NOT_SET_ANYWHERE"]}'),
     ("master_key", "policy", '{"keys": "env:NOT_SET_ANYWHERE"}'),
 ]

@@ -67,6 +67,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "act_on_pause": {"revision": 0},
     "create_agent": {"name": "planted", "runner": PUPPET_RUNNER},
     "put_agent": {"name": "planted", "runner": PUPPET_RUNNER},
+    "create_token": {"agent": "puppet"},
     "create_key": {"name": "k", "rights": ["runs:read"]},
     "add_member": {"email": "walk@example.org", "role": "reader"},
 }
@@ -155,6 +156,7 @@ async def out_of_reach(served: Served, theirs: httpx.AsyncClient, foreign: Thing
         "webhook": [SECRET],
         "key": [foreign.key_id],
         "member": [foreign.member_id],
+        "token": [foreign.token_id],
         "session": [session_id],
         "actor": [SECRET],
         "budget": ["run.0.theirs"],

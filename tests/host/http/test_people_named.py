@@ -28,6 +28,8 @@ ELSEWHERE = {
     "confirm_plugin": "tests/conformance/test_store_plugin_pins.py",
     "approve_tool": "tests/host/http/test_http_mcp.py",
     "confirm_skill": "tests/conformance/test_store_skills.py",
+    "create_token": "takes keys alone: tests/host/http/test_front_end_tokens.py",
+    "revoke_token": "the same",
     "upload_artifact": "content, as the text of a message is: no fact",
 }
 """Writes that are not made here, and where their facts are shown."""

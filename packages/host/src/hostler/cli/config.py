@@ -31,8 +31,9 @@ KINDS = (
     "pause_key",
     "working_folders",
     "audit_anchors",
+    "cors",
 )
-SINGLE = ("retention", "master_key", "pause_key", "working_folders", "audit_anchors")
+SINGLE = ("retention", "master_key", "pause_key", "working_folders", "audit_anchors", "cors")
 """The kinds that have at most one entry."""
 KindArgument = Annotated[
     str, typer.Argument(metavar="KIND", help=f"A key of a configuration file: {', '.join(KINDS)}.")

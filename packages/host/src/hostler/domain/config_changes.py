@@ -23,6 +23,7 @@ Kind = Literal[
     "skill",
     "workspace",
     "audit_anchors",
+    "cors",
     "sign_in",
 ]
 ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]

@@ -10,11 +10,30 @@ from hostler_protocol.events import EventEnvelope
 
 
 @dataclass(frozen=True, slots=True)
+class CallerScope:
+    """What a narrow caller reaches: the holder of a front-end token (domain/narrow_callers.py).
+
+    `made_by`: the id of the key that made the token, `counted_by`: the key id under which the rate of that
+    key is counted.
+    """
+
+    agent: str
+    conversation_id: str
+    made_by: str
+    counted_by: str
+
+    def holds(self, agent: str | None, conversation_id: str | None) -> bool:
+        """Whether something of this agent and conversation is within the scope."""
+        return agent == self.agent and conversation_id == self.conversation_id
+
+
+@dataclass(frozen=True, slots=True)
 class Caller:
     """An authenticated caller. `rights` as in http/auth; `subject` names a person or program.
 
-    `groups` and `email` (verified) of a member. `credential`: the id of the key or session that was used, if
-    that is not `key_id`: a member's votes and rates are counted by the member.
+    `groups` and `email` (verified) of a member. `credential`: the id of the key, token or session that was
+    used, if that is not `key_id`: a member's votes and rates are counted by the member. `scope`: what a
+    narrow caller reaches; None is the whole workspace.
     """
 
     workspace_id: str
@@ -25,10 +44,11 @@ class Caller:
     groups: frozenset[str] = frozenset()
     email: str | None = None
     credential: str = ""
+    scope: CallerScope | None = None
 
     @property
     def credential_id(self) -> str:
-        """The id of the key or session that was used."""
+        """The id of the key, token or session that was used."""
         return self.credential or self.key_id
 
 

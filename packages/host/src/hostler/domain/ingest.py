@@ -13,6 +13,7 @@ import msgspec
 from hostler.domain.caller_tools import check_caller_tools
 from hostler.domain.events import Caller, Event
 from hostler.domain.keys import check_depth
+from hostler.domain.narrow_callers import within_scope
 from hostler_protocol.content import (
     ArtifactElement,
     ArtifactRef,
@@ -75,8 +76,10 @@ def event_of(envelope: EventEnvelope, caller: Caller, now: int) -> tuple[Event, 
     """Check an envelope and derive its id.
 
     Returns the event to store, with inline base64 replaced by artifact references, and the removed content.
-    InvalidArgumentError, PayloadTooLargeError, UnauthorizedError (not the key's workspace).
+    InvalidArgumentError, PayloadTooLargeError, UnauthorizedError (not the key's workspace), and what
+    `within_scope` raises for a narrow caller.
     """
+    envelope = within_scope(envelope, caller)
     workspace = envelope.workspace_id or caller.workspace_id
     if workspace != caller.workspace_id:
         raise UnauthorizedError(f"this key is for workspace {caller.workspace_id!r}, not {workspace!r}")

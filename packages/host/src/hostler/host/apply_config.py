@@ -18,6 +18,7 @@ from hostler.domain.allowances import Allowances
 from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.config_changes import ConfigDiff, ConfigProblem
 from hostler.domain.config_mistakes import Mistake
+from hostler.domain.cors import CorsEntry
 from hostler.domain.inventory import Inventory
 from hostler.domain.stored_secrets import reference_to
 from hostler.domain.tool_entries import ToolKind
@@ -327,6 +328,11 @@ class Configurator:
 
     async def _read(self) -> StoredConfig:
         return await self._db.read(lambda tx: read_config(tx, self._workspace))
+
+    @property
+    def cors(self) -> CorsEntry:
+        """The active entry `cors`; without one no origin is listed."""
+        return self._config.cors or CorsEntry()
 
     # -- activation -----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import msgspec
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import WorkspaceEntry
 from hostler.domain.audit_anchors import AuditAnchors
+from hostler.domain.cors import CorsEntry
 from hostler.domain.endpoints import parse_host_port
 from hostler.domain.mcp_entry import Processors
 from hostler.domain.model_entries import ModelEntry
@@ -97,6 +98,8 @@ class ConfigFile(Strict):
     """Identity providers with which people sign in, and who becomes a member."""
     audit_anchors: AuditAnchors | None = None
     """Where the ends of the hash chains are written outside the host; None: unchanged, at first nowhere."""
+    cors: CorsEntry | None = None
+    """Pages of other origins that may call this host; None: unchanged, at first none."""
 
 
 @dataclass(frozen=True, slots=True)

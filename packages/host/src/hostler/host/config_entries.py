@@ -14,6 +14,7 @@ from hostler.domain.allowances import WorkspaceEntry
 from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.config_changes import Kind
 from hostler.domain.config_mistakes import Mistake
+from hostler.domain.cors import CorsEntry
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
 from hostler.domain.sign_in import SignInEntry
@@ -58,7 +59,7 @@ class EntryKind:
     @property
     def single(self) -> bool:
         """Whether there is at most one entry, named POLICY."""
-        return self.type in {Retention, KeyReferences, WorkingFolderSettings, AuditAnchors}
+        return self.type in {Retention, KeyReferences, WorkingFolderSettings, AuditAnchors, CorsEntry}
 
 
 ENTRY_KINDS: Mapping[str, EntryKind] = {
@@ -77,6 +78,7 @@ ENTRY_KINDS: Mapping[str, EntryKind] = {
         EntryKind("pause_key", "pause_key", KeyReferences),
         EntryKind("working_folders", "working_folders", WorkingFolderSettings),
         EntryKind("audit_anchors", "audit_anchors", AuditAnchors),
+        EntryKind("cors", "cors", CorsEntry),
     )
 }
 """Key in a configuration file -> kind of entry."""
@@ -145,6 +147,7 @@ def entries_by_kind(
         "pause_key": _keys(config.pause_key),
         "working_folders": {} if config.working_folders is None else {POLICY: config.working_folders},
         "audit_anchors": {} if config.audit_anchors is None else {POLICY: config.audit_anchors},
+        "cors": {} if config.cors is None else {POLICY: config.cors},
         "skill": {path: SkillFolder(path=path) for path in config.skills},
         "tool": entries_by_key(config.tools),
         "workspace": {entry.name: entry for entry in config.workspaces},

@@ -17,6 +17,7 @@ import msgspec
 from hostler.domain.allowances import workspace_mistakes
 from hostler.domain.audit_anchors import anchor_mistakes
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
+from hostler.domain.cors import cors_mistakes
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.sign_in import sign_in_mistakes
 from hostler.domain.suggestions import did_you_mean
@@ -239,6 +240,9 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
     if config.audit_anchors is not None:
         for mistake in anchor_mistakes(config.audit_anchors):
             yield mistake.within("audit_anchors")
+    if config.cors is not None:
+        for mistake in cors_mistakes(config.cors):
+            yield mistake.within("cors")
 
 
 def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:

@@ -15,6 +15,7 @@ import msgspec
 from hostler.domain.allowances import WorkspaceEntry, closed_entry
 from hostler.domain.audit_anchors import AuditAnchors
 from hostler.domain.config_changes import Change, ConfigProblem, Kind
+from hostler.domain.cors import CorsEntry
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
 from hostler.domain.sign_in import SignInEntry
@@ -130,6 +131,7 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
         working_folders=reader.one("working_folders", WorkingFolderSettings),
         workspaces=reader.all("workspace", WorkspaceEntry),
         audit_anchors=reader.one("audit_anchors", AuditAnchors),
+        cors=reader.one("cors", CorsEntry),
     )
     reader.agents()
     recorded = {plugin.path: plugin.plugin for plugin in plugins if plugin.plugin is not None}
@@ -169,6 +171,7 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
         "retention": config.retention,
         "working_folders": config.working_folders,
         "audit_anchors": config.audit_anchors,
+        "cors": config.cors,
         "master_key": KeyReferences(keys=config.master_key) if config.master_key else None,
         "pause_key": KeyReferences(keys=config.pause_key) if config.pause_key else None,
     }

@@ -12,10 +12,11 @@ from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.asset_gateway.gateway import AssetGateway
 from hostler.http.auth import KeyRing, find_key
+from hostler.http.cors import Cors, is_preflight, origin_of
 from hostler.http.endpoint import Endpoint, Router, endpoints_of
-from hostler.http.limits import MAX_RATE_BUCKETS
+from hostler.http.limits import MAX_RATE_BUCKETS, TOKEN_BURST, TOKEN_REQUESTS_PER_SECOND
 from hostler.http.metrics import Metrics
-from hostler.http.middleware import HttpExchange, respond, respond_not_found
+from hostler.http.middleware import HttpExchange, respond, respond_not_found, respond_preflight
 from hostler.http.open_keys import OpenKeys, find_ended
 from hostler.http.proxies import TrustedProxies
 from hostler.http.route_table import ROUTE_MODULES
@@ -51,7 +52,9 @@ class App:
             await plugin_socket.serve(self.state, path, scope, receive, send)
             return
         found = self._router.find(path)
-        exchange = HttpExchange(scope, receive, send, path)
+        exchange = await self._exchange(scope, receive, send, path)
+        if exchange is None:
+            return
         if path == ASSETS_PATH:
             await self.assets.serve(exchange)
             return
@@ -60,6 +63,19 @@ class App:
             return
         routes, exchange.parameters = found
         await respond(self.state, routes, exchange)
+
+    async def _exchange(self, scope: Scope, receive: Receive, send: Send, path: str) -> HttpExchange | None:
+        """Return a request whose response gets the headers for pages of other origins.
+
+        None once it is answered: a browser asked whether it may send the request.
+        """
+        origin, cors = origin_of(scope), self.state.cors
+        allowed = None if origin is None else await cors.allowed(origin, self.state.address_of(scope))
+        exchange = HttpExchange(scope, receive, cors.sending(allowed, send), path)
+        if origin is None or not is_preflight(scope):
+            return exchange
+        await respond_preflight(self.state, exchange, lambda: cors.preflight(scope, origin, allowed))
+        return None
 
 
 def make_app(host: Host) -> App:
@@ -81,6 +97,10 @@ def make_app(host: Host) -> App:
             clock=time.monotonic,
             max_buckets=MAX_RATE_BUCKETS,
         ),
+        token_rates=TokenBuckets(
+            TOKEN_REQUESTS_PER_SECOND, TOKEN_BURST, clock=time.monotonic, max_buckets=MAX_RATE_BUCKETS
+        ),
+        cors=Cors(host.db, lambda: host.configurator.cors, clock=time.monotonic),
         streams=Streams(),
         metrics=Metrics(),
         docs=ApiDocs(lambda: openapi.document(ENDPOINTS, VERSION)),

@@ -15,7 +15,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from hostler.domain.events import Caller
+from hostler.domain.api_keys import FRONT_END_PREFIX
+from hostler.domain.events import Caller, CallerScope
+from hostler.domain.narrow_callers import narrow_caller, subject_of_conversation
 from hostler.domain.token_bucket import TokenBuckets
 from hostler.http.limits import (
     FAILED_AUTH_BURST,
@@ -28,9 +30,10 @@ from hostler.http.limits import (
 from hostler.http.problems import UnauthenticatedError
 from hostler.http.proxies import rate_key
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import api_keys, members
+from hostler.storage.stores import api_keys, members, tokens
 from hostler.storage.stores.api_keys import ApiKey
 from hostler.storage.stores.sessions import Session
+from hostler.storage.stores.tokens import Token
 from hostler_protocol.errors import RateLimitedError, UnauthorizedError
 
 Right = Literal[
@@ -56,10 +59,12 @@ Right = Literal[
     "secrets:read",
     "secrets:write",
     "plugins:connect",
+    "tokens:subject",
     "admin",
     "installation",
 ]
-"""`admin`: everything in the key's workspace. `installation`: that, and all that workspaces share
+"""`tokens:subject`: naming the person for whom a front-end token acts. `admin`: everything in the key's
+workspace. `installation`: that, and all that workspaces share
 (configuration, logs of plugins, metrics, keys of other workspaces)."""
 RIGHTS: frozenset[str] = frozenset(get_args(Right))
 ADMIN_KEY_ID = "admin"
@@ -69,13 +74,15 @@ ADMIN_KEY_ID = "admin"
 class KeyHolder:
     """The holder of a valid key or session. `plugin`: the plugin identity (`author/name`) of a remote process
     that connects with it; None for keys of people and programs. `expires_at`: UTC epoch milliseconds.
-    `session`: that of a person who signed in.
+    `session`: that of a person who signed in. `origins`: those of pages that may use a front-end token; none:
+    all.
     """
 
     caller: Caller
     plugin: str | None = None
     expires_at: int | None = None
     session: Session | None = None
+    origins: tuple[str, ...] = ()
 
 
 FindKey = Callable[[str], Awaitable[KeyHolder | None]]
@@ -96,9 +103,11 @@ def _no_personal_keys(subject: str, signed_in_at: int) -> int:
 
 
 def find_key(db: Database, keys_until: KeysUntil = _no_personal_keys) -> FindKey:
-    """Return the lookup of keys in the database. `keys_until`: until when those of people act."""
+    """Return the lookup of keys and front-end tokens. `keys_until`: until when keys of people act."""
 
     def read(tx: Tx, token: str) -> KeyHolder | None:
+        if token.startswith(FRONT_END_PREFIX) and (narrow := tokens.find_by_token(tx, token)) is not None:
+            return _holder_of_token(tx, narrow, keys_until)
         key = api_keys.find_by_token(tx, token)
         found = None if key is None else caller_of(tx, key, keys_until)
         if key is None or found is None:
@@ -111,6 +120,55 @@ def find_key(db: Database, keys_until: KeysUntil = _no_personal_keys) -> FindKey
         return await db.read(lambda tx: read(tx, token))
 
     return find
+
+
+def _holder_of_token(tx: Tx, token: Token, keys_until: KeysUntil) -> KeyHolder | None:
+    found = token_caller(tx, token, keys_until)
+    return None if found is None else KeyHolder(found[0], expires_at=found[1], origins=token.origins)
+
+
+def token_caller(tx: Tx, token: Token, keys_until: KeysUntil) -> tuple[Caller, int] | None:
+    """Return the caller of a token, and when the token ends (UTC epoch milliseconds).
+
+    None once the token has ended, or the key that made it, or if that key may not name the token's subject
+    any more.
+    """
+    found = _maker(tx, token, keys_until) if token.is_valid(tx.now) else None
+    if found is None:
+        return None
+    maker, ends_at = found
+    if token.subject is not None and not has_right(maker, "tokens:subject"):
+        return None
+    scope = CallerScope(
+        agent=token.agent,
+        conversation_id=token.conversation_id,
+        made_by=token.made_by,
+        counted_by=maker.key_id,
+    )
+    caller = narrow_caller(
+        token.workspace_id,
+        subject=token.subject or subject_of_conversation(token.conversation_id),
+        token_id=token.token_id,
+        rights=frozenset(right for right in token.rights if has_right(maker, right)),  # type: ignore[arg-type]
+        scope=scope,
+    )
+    return caller, min(ends_at, token.expires_at)
+
+
+def _maker(tx: Tx, token: Token, keys_until: KeysUntil) -> tuple[Caller, int] | None:
+    """Return the present caller of the key that made a token, and when the key ends."""
+    if token.made_by == ADMIN_KEY_ID:
+        return administrator(token.workspace_id).caller, token.expires_at
+    key = api_keys.find(tx, token.workspace_id, token.made_by)
+    if key is None or key.revoked_at is not None:
+        return None
+    if key.expires_at is not None and key.expires_at <= tx.now:
+        return None
+    found = caller_of(tx, key, keys_until)
+    if found is None:
+        return None
+    ends = [moment for moment in (key.expires_at, found[1], token.expires_at) if moment is not None]
+    return found[0], min(ends)
 
 
 def caller_of(tx: Tx, key: ApiKey, keys_until: KeysUntil) -> tuple[Caller, int | None] | None:
@@ -140,8 +198,11 @@ def administrator(workspace_id: str) -> KeyHolder:
     return KeyHolder(Caller(workspace_id, "admin", ADMIN_KEY_ID, frozenset({"admin"}), rights))
 
 
-def _is_of(caller: Caller, key_id: str) -> bool:
-    return key_id in (caller.key_id, caller.credential_id)
+def is_of(caller: Caller, key_id: str) -> bool:
+    """Whether a caller ends with this key, token, session or member. A token ends with what made it."""
+    scope = caller.scope
+    makers = () if scope is None else (scope.made_by, scope.counted_by)
+    return key_id in (caller.key_id, caller.credential_id, *makers)
 
 
 def _digest(token: str) -> str:
@@ -212,7 +273,7 @@ class KeyRing:
     def forget(self, key_id: str) -> None:
         """Drop a revoked key from the cache, or all keys of a member."""
         self._generation += 1  # a lookup in progress may have read the row before the revocation
-        for digest in [d for d, (holder, _) in self._known.items() if _is_of(holder.caller, key_id)]:
+        for digest in [d for d, (holder, _) in self._known.items() if is_of(holder.caller, key_id)]:
             del self._known[digest]
 
     def _cached(self, digest: str) -> KeyHolder | None:

@@ -26,6 +26,12 @@ from hostler.http.request import LenientBody
 from hostler.http.responses import Empty, Json
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+AnyKey = Literal["any key"]
+ANY_KEY: AnyKey = "any key"
+"""In place of a right: the route itself looks at the rights of the key."""
+NARROW_PARAMETERS = frozenset({"run_id", "conversation_id", "artifact_id", "agent", "pause_id"})
+"""Parameters of paths that are checked for a narrow caller (http/narrow.py) before its route is called."""
+NARROW_FIELDS = frozenset({"agent", "conversation_id"})
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 _PARAMETER = re.compile(r"{([a-z_]+)}")
 
@@ -45,14 +51,14 @@ class Media:
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """One route. `right` None: no key is needed. `signed_in`: only people who have signed in may use it, with
-    whatever role.
+    whatever role. `narrow`: how holders of front-end tokens may use it; None: they may not.
 
     `answers`: status -> type of the JSON body, Media, None for no body, or a tuple of these.
     """
 
     method: Method
     path: str
-    right: Right | None
+    right: Right | AnyKey | None
     function: Callable[..., Awaitable[Any]]
     tag: str
     summary: str
@@ -71,6 +77,8 @@ class Endpoint:
     """The standard interface that the route belongs to: its errors are in that one's words."""
     lenient_body: bool = False
     """The route takes a `LenientBody`: it also accepts a body with mistakes, and reports them."""
+    narrow: tuple[str, ...] | None = None
+    """For narrow callers: the fields of the query that are filled in with their agent and conversation."""
 
     @property
     def name(self) -> str:
@@ -81,6 +89,14 @@ class Endpoint:
     def parameters(self) -> list[str]:
         """The names of the path parameters, in order."""
         return _PARAMETER.findall(self.path)
+
+    @property
+    def streams(self) -> bool:
+        """Whether a browser's EventSource may open it: a GET that answers with an event stream."""
+        kinds = [kind for answer in self.answers.values() for kind in _all_of(answer)]
+        return self.method == "GET" and any(
+            isinstance(kind, Media) and kind.type == "text/event-stream" for kind in kinds
+        )
 
     @property
     def body_optional(self) -> bool:
@@ -94,7 +110,7 @@ def endpoint(
     method: Method,
     path: str,
     *,
-    right: Right | None,
+    right: Right | AnyKey | None,
     tag: str,
     status: int = 200,
     answers: dict[int, Any] | None = None,
@@ -102,13 +118,24 @@ def endpoint(
     handles_idempotency: bool = False,
     signed_in: bool = False,
     dialect: Dialect | None = None,
+    narrow: tuple[str, ...] | None = None,
+    checks: tuple[str, ...] = (),
 ) -> Callable[[F], F]:
     """Declare a function as a route. `media`: the route reads its body itself, of that type, as a stream.
+
+    Without `narrow` the holders of front-end tokens are refused. With it, everything that the path names is
+    checked before the function is called, and the named fields of the query are filled in; `()` where there
+    are none. What a body names the function has to check itself, and the parameters of the path in `checks`:
+    see http/narrow.py. ValueError if another parameter of the path cannot be checked.
 
     Every POST honours Idempotency-Key, except routes with `media`, those for people, whose answers set
     cookies, and `POST /v1/events`, whose events have ids of their own. Routes of a `dialect` make the key
     the id of the event that they send; they are documented by their dialect, not by the OpenAPI document.
     """
+
+    unchecked = set(_PARAMETER.findall(path)) - NARROW_PARAMETERS - set(checks)
+    if narrow is not None and (unchecked or not set(narrow) <= NARROW_FIELDS):
+        raise ValueError(f"{path}: {unchecked or narrow} cannot be checked for narrow callers")
 
     def declare(function: F) -> F:
         hints = typing.get_type_hints(function)
@@ -141,6 +168,7 @@ def endpoint(
             signed_in=signed_in,
             dialect=dialect,
             lenient_body=lenient_body,
+            narrow=narrow,
         )
         function.__endpoint__ = entry  # type: ignore[attr-defined]
         return function
@@ -156,6 +184,10 @@ def endpoints_of(*modules: Any) -> list[Endpoint]:
         for value in vars(module).values()
         if hasattr(value, "__endpoint__") and value.__module__ == module.__name__
     ]
+
+
+def _all_of(answer: Any) -> tuple[Any, ...]:
+    return answer if isinstance(answer, tuple) else (answer,)
 
 
 def _answers_of(returned: Any, status: int) -> dict[int, Any]:

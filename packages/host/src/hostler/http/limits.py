@@ -47,6 +47,18 @@ KEY_CACHE_SECONDS = 5.0
 MAX_CACHED_KEYS = 10_000
 MAX_RATE_BUCKETS = 10_000
 """Keys and addresses whose rate is tracked; the least recently used one is dropped first."""
+TOKEN_REQUESTS_PER_SECOND = 20.0
+TOKEN_BURST = 100.0
+"""Of one front-end token: a page that loads, with its files. They count for the key that made it, too."""
+CORS_CACHE_SECONDS = 5.0
+"""How long it is cached that tokens name an origin; that none does is cached for CORS_UNKNOWN_SECONDS."""
+CORS_UNKNOWN_SECONDS = 1.0
+MAX_CACHED_ORIGINS = 1_000
+ORIGIN_LOOKUPS_PER_SECOND = 20.0
+ORIGIN_LOOKUP_BURST = 100.0
+"""Lookups of unknown origins for one address; beyond them an origin counts as not allowed."""
+MAX_CORS_HEADERS = 64
+"""Headers that one preflight may ask for; the OpenAI SDK asks for 15."""
 FAILED_AUTH_PER_SECOND = 5.0
 FAILED_AUTH_BURST = 50.0
 """Failed authentications of one address; beyond them its unknown keys are looked up one at a time."""

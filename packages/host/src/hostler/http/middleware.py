@@ -11,16 +11,19 @@ import contextlib
 import hashlib
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from hostler.domain.narrow_callers import filled_in
 from hostler.http.asgi import Message, Receive, Scope, Send
 from hostler.http.auth import KeyHolder, require_right
 from hostler.http.dialects.dialect import Dialect
-from hostler.http.endpoint import Endpoint
+from hostler.http.endpoint import ANY_KEY, Endpoint
 from hostler.http.idempotency import run_once
 from hostler.http.limits import DRAIN_BYTES, DRAIN_SECONDS
+from hostler.http.narrow import SUBPROTOCOL, check_narrow, check_path, socket_token, take_query_token
 from hostler.http.problems import (
     PROBLEM_TYPE,
     MethodNotAllowedError,
@@ -41,7 +44,7 @@ from hostler.http.request import (
     path_segment,
     read_body,
 )
-from hostler.http.responses import COMMON_HEADERS, ApiResponse, Empty, Json
+from hostler.http.responses import COMMON_HEADERS, ApiResponse, Empty, Headers, Json
 from hostler.http.state import AppState
 from hostler_protocol.errors import HostError, HostlerError, NotFoundError, RateLimitedError
 
@@ -122,6 +125,16 @@ async def respond_not_found(state: AppState, exchange: HttpExchange) -> None:
     state.metrics.count_request("none", await send_problem(missing, exchange), 0.0)
 
 
+async def respond_preflight(state: AppState, exchange: HttpExchange, headers: Callable[[], Headers]) -> None:
+    """Respond to the question of a browser with `headers()`, or with the problem that it raises."""
+    try:
+        response = Empty(204, headers())
+        status = await response.send(exchange.scope, exchange.receive, exchange.send)
+    except HostlerError as error:
+        status = await send_problem(error, exchange)
+    state.metrics.count_request("preflight", status, 0.0)
+
+
 async def send_problem(error: HostlerError, exchange: HttpExchange, dialect: Dialect | None = None) -> int:
     """Respond with a problem document, or with what the dialect says instead; return the status.
 
@@ -163,15 +176,17 @@ async def _response_of(state: AppState, endpoint: Endpoint, exchange: HttpExchan
     )
     if endpoint.dialect is not None and (key := endpoint.dialect.authorization(request.headers)) is not None:
         request.headers["authorization"] = key
-    if endpoint.signed_in:
-        await admit_person(state, request)
-    elif endpoint.right is not None:
-        await admit(state, request)
-        require_right(request.caller, endpoint.right)
+    await _admit_to(state, endpoint, request)
     request.parameters = {name: path_segment(raw) for name, raw in exchange.parameters.items()}
+    if request.holder is not None:
+        await check_path(request)
     arguments: dict[str, Any] = {}
     if endpoint.query is not None:
-        arguments["query"] = decode_query(scope["query_string"], endpoint.query)
+        query = decode_query(scope["query_string"], endpoint.query)
+        if request.holder is not None and endpoint.narrow:
+            fields = {name: getattr(query, name) for name in endpoint.narrow}
+            query = msgspec.structs.replace(query, **filled_in(request.caller, fields))
+        arguments["query"] = query
     if endpoint.reads_body or (endpoint.method == "POST" and endpoint.media is None):
         if endpoint.reads_body:
             check_json_type(request.headers.get("content-type"))
@@ -187,25 +202,55 @@ async def _response_of(state: AppState, endpoint: Endpoint, exchange: HttpExchan
     return await _call(endpoint, request, arguments)
 
 
-async def admit(state: AppState, request: ApiRequest) -> None:
+async def _admit_to(state: AppState, endpoint: Endpoint, request: ApiRequest) -> None:
+    """Authenticate the caller of a route into `request.holder`, and check its right."""
+    if endpoint.signed_in:
+        await admit_person(state, request)
+        return
+    if endpoint.right is None:
+        return
+    narrow = endpoint.narrow is not None
+    if narrow and endpoint.streams and (token := take_query_token(request.scope)) is not None:
+        request.headers.setdefault("authorization", f"Bearer {token}")
+    await admit(state, request, narrow=narrow)
+    if endpoint.right != ANY_KEY:
+        require_right(request.caller, endpoint.right)
+
+
+async def admit(state: AppState, request: ApiRequest, *, narrow: bool = False) -> None:
     """Authenticate the caller into `request.holder`: by key or, without one, by session.
 
-    UnauthenticatedError without a valid one; RateLimitedError over its rate; UnauthorizedError for a write of
-    a session that another site may have sent.
+    `narrow`: whether front-end tokens are taken (http/narrow.py). UnauthenticatedError without a valid one;
+    RateLimitedError over its rate; UnauthorizedError for a write of a session that another site may have
+    sent, and for a front-end token where none is taken.
     """
     if "authorization" not in request.headers:
         token = state.sessions.token_of(request.headers)
         if token is not None:
             await _admit_session(state, request, token)
             return
-    await admit_key(state, request)
+    await admit_key(state, request, narrow=narrow)
 
 
-async def admit_key(state: AppState, request: ApiRequest) -> None:
+async def admit_key(state: AppState, request: ApiRequest, *, narrow: bool = False) -> None:
     """Authenticate the caller by key alone: browsers open WebSockets of other sites with cookies."""
     authorization = request.headers.get("authorization")
-    request.holder = await state.keys.authenticate(authorization, request.address)
-    _take_rate(state, request.holder)
+    holder = await state.keys.authenticate(authorization, request.address)
+    _take_rate(state, holder)
+    check_narrow(holder, request.headers.get("origin"), allowed=narrow)
+    request.holder = holder
+
+
+async def admit_socket(state: AppState, request: ApiRequest, *, narrow: bool = False) -> str | None:
+    """Authenticate the caller of a WebSocket: by key or, with `narrow`, by a token among its subprotocols.
+
+    Return the subprotocol to accept it with. Errors as `admit`.
+    """
+    token = socket_token(request.headers) if narrow else None
+    if token is not None:
+        request.headers.setdefault("authorization", f"Bearer {token}")
+    await admit_key(state, request, narrow=narrow)
+    return None if token is None else SUBPROTOCOL
 
 
 async def admit_person(state: AppState, request: ApiRequest) -> None:
@@ -224,7 +269,15 @@ async def _admit_session(state: AppState, request: ApiRequest, token: str) -> No
 
 
 def _take_rate(state: AppState, holder: KeyHolder) -> None:
-    wait = state.rates.take(holder.caller.key_id)
+    scope, counted_by = holder.caller.scope, holder.caller.key_id
+    if scope is not None:
+        counted_by = scope.counted_by
+        wait = state.token_rates.take(holder.caller.credential_id)
+        if wait:
+            raise RateLimitedError(
+                f"this token sends more than {state.token_rates.rate:g} requests per second", round(wait, 3)
+            )
+    wait = state.rates.take(counted_by)
     if wait:
         raise RateLimitedError(
             f"this key sends more than {state.rates.rate:g} requests per second", round(wait, 3)

@@ -17,12 +17,12 @@ from functools import partial
 
 from hostler.domain.events import Caller
 from hostler.domain.members import session_of_credential
-from hostler.http.auth import ADMIN_KEY_ID, KeyHolder, KeysUntil, caller_of
+from hostler.http.auth import ADMIN_KEY_ID, KeyHolder, KeysUntil, caller_of, is_of, token_caller
 from hostler.http.limits import KEY_CACHE_SECONDS
 from hostler.http.problems import UnauthenticatedError
 from hostler.http.sessions import present_caller
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import api_keys, sessions
+from hostler.storage.stores import api_keys, sessions, tokens
 
 ENDED = "this key or session is no longer valid: it has expired, or was revoked"
 CLOCK_SECONDS = 0.01
@@ -62,6 +62,10 @@ def _has_ended(tx: Tx, caller: Caller, vouches: Callable[[str], bool], keys_unti
         if session is None or not session.is_valid(tx.now) or not vouches(session.issuer):
             return True
         return present_caller(tx, session) != caller
+    if caller.scope is not None:
+        token = tokens.find(tx, caller.workspace_id, caller.credential_id)
+        present = None if token is None else token_caller(tx, token, keys_until)
+        return present is None or present[0] != caller
     key = api_keys.find(tx, caller.workspace_id, caller.credential_id)
     if key is None or key.revoked_at is not None:
         return True
@@ -141,10 +145,10 @@ class OpenKeys:
                 raise UnauthenticatedError(ENDED) from None
 
     def end(self, key_id: str) -> None:
-        """End the connections of a key or session."""
-        found = self._open.get(key_id)
-        for use in list(found.uses) if found is not None else ():
-            use.end()
+        """End the connections of a key, token or session, and of the tokens that a key made."""
+        for found in [one for one in self._open.values() if is_of(one.holder.caller, key_id)]:
+            for use in list(found.uses):
+                use.end()
 
     async def keep(self, succeeded: Callable[[], None]) -> None:
         """End the connections of keys that expire, or are revoked on another host. A worker of the host."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.http.endpoint import Endpoint, Media
+from hostler.http.endpoint import ANY_KEY, Endpoint, Media
 from hostler.http.problems import PROBLEM_TYPE, Problem
 from hostler.http.sessions import COOKIE, cookie_name
 
@@ -82,8 +82,12 @@ def _operation(endpoint: Endpoint, schema_of: dict[str, Any], components: dict[s
         description = f"{description}\n\nFor people who have signed in.".strip()
     elif endpoint.right is None:
         operation["security"] = []
+    elif endpoint.right == ANY_KEY:
+        operation["security"] = [{"key": []}]
     else:
         description = f"{description}\n\nNeeds the right `{endpoint.right}`.".strip()
+    if endpoint.narrow is not None:
+        description = f"{description}\n\nTakes front-end tokens, within their agent and conversation.".strip()
     if description:
         operation["description"] = description
     if endpoint.reads_body:
@@ -116,6 +120,10 @@ def _parameters(endpoint: Endpoint, components: dict[str, Any]) -> list[dict[str
             }
             for name, value in schema["properties"].items()
         ]
+    if endpoint.narrow is not None and endpoint.streams:
+        about = "A front-end token, for an EventSource, which can send no header. Keys are not taken here."
+        name = {"name": "access_token", "in": "query", "required": False, "description": about}
+        found.append({**name, "schema": {"type": "string"}})
     if endpoint.method == "POST" and not endpoint.signed_in:
         found.append(
             {

@@ -85,10 +85,7 @@ class ApiRequest:
     @property
     def address(self) -> str:
         """The address of the client: the peer, unless that is a trusted proxy, which names it."""
-        client = self.scope.get("client")
-        if not client:
-            return "local"
-        return self.state.proxies.client_of(client[0], self.headers.get("x-forwarded-for"))
+        return self.state.address_of(self.scope, self.headers)
 
     def while_key_is_valid(self) -> AbstractAsyncContextManager[None]:
         """Raise UnauthenticatedError in a block that takes long, when the caller's key ends."""

@@ -30,6 +30,7 @@ from hostler.http.routes import (
     sessions,
     sign_in,
     skills,
+    tokens,
     tools,
     usage,
 )
@@ -48,6 +49,7 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     models,
     artifacts,
     keys,
+    tokens,
     secrets,
     members,
     sign_in,

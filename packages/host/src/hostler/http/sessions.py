@@ -118,6 +118,10 @@ class SessionRing:
             raise UnauthenticatedError(_OVER)
         if method not in SAFE_METHODS:
             self._check_source(token, headers)
+        elif "origin" in headers and headers["origin"].lower() not in self._origins():
+            raise UnauthorizedError(
+                "sessions are for pages of this host: pages of other origins send a token"
+            )
         return holder
 
     def forget(self, key_id: str) -> None:
@@ -128,8 +132,7 @@ class SessionRing:
                 del self._known[digest]
 
     def _check_source(self, token: str, headers: Mapping[str, str]) -> None:
-        origins = {entry.origin for entry in self._entries()}
-        if headers.get("origin", "").lower() not in origins:
+        if headers.get("origin", "").lower() not in self._origins():
             raise UnauthorizedError(
                 "this request may come from another site: with a session, writes need the Origin of this host"
             )
@@ -139,6 +142,9 @@ class SessionRing:
                 "this request may come from another site: with a session, writes need the csrf_token of "
                 "/v1/auth/session in the header X-CSRF-Token"
             )
+
+    def _origins(self) -> set[str]:
+        return {entry.origin for entry in self._entries()}
 
     def _vouches(self, issuer: str) -> bool:
         return any(entry.issuer == issuer for entry in self._entries())

@@ -128,6 +128,11 @@ class PauseService:
             raise UnprocessableError(
                 f"Idempotency-Key: expected 1 to {MAX_IDEMPOTENCY_KEY_CHARS} characters", reason="schema"
             )
+        if caller.scope is not None and any(one.similar is not None for one in request.actions):
+            raise UnprocessableError(
+                "a front-end token decides the calls of its conversation alone: leave similar out",
+                reason="schema",
+            )
         body_digest = transitions.digest_of(request)
 
         def rehearse(tx: Tx) -> ActionAnswer | None:
@@ -311,17 +316,22 @@ def _seen(tx: Tx, caller: Caller, pause_id: str) -> tuple[Pause, PauseView]:
 def _check_seen(tx: Tx, caller: Caller, pause_id: str) -> None:
     """Raise NotFoundError if there is no such pause that the caller may see."""
     pause = pauses.find(tx, caller.workspace_id, pause_id)
-    if pause is None or not _may_see(caller, pause, pause_calls.of_pause(tx, pause)):
+    if pause is None or not _may_see(tx, caller, pause, pause_calls.of_pause(tx, pause)):
         raise NotFoundError(f"there is no pause {pause_id!r}")
 
 
-def _may_see(caller: Caller, pause: Pause, calls: list[PausedCall]) -> bool:
+def _may_see(tx: Tx, caller: Caller, pause: Pause, calls: list[PausedCall]) -> bool:
+    if caller.scope is not None:  # no more than the pauses of its own runs, whoever else a rule names
+        run = runs.find(tx, pause.workspace_id, pause.run_id)
+        if run is None or not caller.scope.holds(run.agent_name, run.conversation_id):
+            return False
+        return pause.requester == caller.subject
     return may_see([call.asked.rule for call in calls], caller, pause.requester)
 
 
 def _view(tx: Tx, caller: Caller, pause: Pause) -> PauseView | None:
     calls = pause_calls.of_pause(tx, pause)
-    if not _may_see(caller, pause, calls):
+    if not _may_see(tx, caller, pause, calls):
         return None
     run = runs.find(tx, pause.workspace_id, pause.run_id)
     cast = pause_votes.of_pause(tx, pause)

@@ -33,6 +33,7 @@ from hostler.domain.quotas import (
 from hostler.journal.feed import Feed
 from hostler.runs.admission import Opened, Opening, gathers, open_deferred, open_event
 from hostler.runs.dispatch import Dispatcher, Reservation
+from hostler.runs.narrow_events import check_narrow
 from hostler.runs.projections import LONG_TEXT_CHARS
 from hostler.runs.routing import EventRouter
 from hostler.runs.snapshot import Offer, look_ahead
@@ -175,6 +176,8 @@ class Orchestrator:
         if not self.accepting:
             raise UnavailableError("the host takes no events now: it is starting or stopping; try again")
         event, inline = event_of(envelope, caller, int(time.time() * 1000))
+        if caller.scope is not None:
+            await check_narrow(self._db, event, caller.scope, inline, delayed=bool(delay))
         resolution = await self._event_router.resolve(event)
         if isinstance(resolution, UnknownAgent | DisabledAgent):
             return await self._refused(event, resolution.error())

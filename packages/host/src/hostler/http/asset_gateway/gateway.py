@@ -99,7 +99,8 @@ class AssetGateway:
                 scope, exchange.receive, exchange.send
             )
             return
-        _check_origin(headers)
+        if await self._state.cors.allowed(headers.get("origin"), request.address) is None:
+            _check_origin(headers)
         access = await self._admit(request)
         if request.method == "DELETE":
             self.sessions.end(await self._session(request, access))

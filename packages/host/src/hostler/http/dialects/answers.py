@@ -19,10 +19,10 @@ from hostler.http.auth import require_right
 from hostler.http.dialects.fold import Answer, Fold, Folding
 from hostler.http.event_stream import Batches, EventStream, Translation
 from hostler.http.limits import MAX_WAIT_SECONDS, STREAM_QUIET_SECONDS
+from hostler.http.narrow import check_run, find_run
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers
 from hostler.journal.feed import StoredResult
-from hostler.storage.stores import runs
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import (
@@ -111,8 +111,7 @@ async def send_message(request: ApiRequest, envelope: EventEnvelope) -> Started:
     run_id = accepted.run.run_id
     after = 0
     if accepted.outcome == "steered":
-        run = await host.db.read(lambda tx: runs.get(tx, request.workspace_id, run_id))
-        after = run.sequence
+        after = (await find_run(request, run_id)).sequence
     return Started(Answer(run_id, after), accepted.duplicate, accepted.outcome)
 
 
@@ -179,6 +178,7 @@ async def decide(
 
 async def _asked_until(request: ApiRequest, run_id: str, call_ids: set[str]) -> int:
     """Return the sequence of the last request for one of these calls: the answer after it begins there."""
+    await check_run(request, run_id)
     asked = await request.state.host.runs.requests(request.workspace_id, run_id)
     return max((sequence for sequence, call_id in asked if call_id in call_ids), default=0)
 
@@ -269,10 +269,10 @@ async def whole_answer(request: ApiRequest, answer: Answer, fold: F) -> F:
 async def check_answer(request: ApiRequest, answer: Answer) -> Run:
     """Return the run of an answer.
 
-    NotFoundError unless the caller's workspace has it, and it has a result where the answer begins.
+    NotFoundError unless the caller reaches it, and it has a result where the answer begins.
     """
     require_right(request.caller, "runs:read")
-    run = await request.state.host.db.read(lambda tx: runs.get(tx, request.workspace_id, answer.run_id))
+    run = await find_run(request, answer.run_id)
     if answer.after > run.sequence:
         raise NotFoundError(f"the run {answer.run_id} has no answer after its result {answer.after}")
     return run
@@ -290,12 +290,14 @@ async def decided_calls(request: ApiRequest, run_id: str) -> frozenset[str]:
 
 async def usage_of(request: ApiRequest, run_id: str) -> Usage | None:
     """Return what a run has used so far."""
+    await check_run(request, run_id)
     return (await request.state.host.runs.record(request.workspace_id, run_id)).usage
 
 
 async def cancel_run(request: ApiRequest, run_id: str, reason: str) -> Literal["cancelled", "over"]:
     """Cancel a run in the name of the caller; return whether there was something to cancel."""
     require_right(request.caller, "runs:write")
+    await check_run(request, run_id)
     record = await request.state.host.runs.record(request.workspace_id, run_id)
     if record.status in TERMINAL_STATUSES:
         return "over"

@@ -49,6 +49,7 @@ class UploadQuery(Strict):
     tag="artifacts",
     status=201,
     media=Media("*/*", "The content", schema={}),
+    narrow=("conversation_id",),
 )
 async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[ArtifactMetadata]:
     """Upload a file: the body is its content, the Content-Type its type. At most 1 GiB."""
@@ -90,7 +91,7 @@ async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[Artif
     return await run_once(request, blob.sha256, create)  # type: ignore[return-value]
 
 
-@endpoint("GET", "/v1/artifacts/{artifact_id}", right="artifacts:read", tag="artifacts")
+@endpoint("GET", "/v1/artifacts/{artifact_id}", right="artifacts:read", tag="artifacts", narrow=())
 async def get_artifact(request: ApiRequest) -> ArtifactMetadata:
     """Get the metadata of an artifact."""
     return (await _find(request)).record()
@@ -102,6 +103,7 @@ async def get_artifact(request: ApiRequest) -> ArtifactMetadata:
     right="artifacts:read",
     tag="artifacts",
     answers={200: BYTES, 206: Media("*/*", "The requested range", schema={}), 304: None},
+    narrow=(),
 )
 async def get_artifact_content(request: ApiRequest) -> StreamedBody | Empty:
     """Get an artifact's content, whole or one range of it (Range, If-Range, ETag)."""

@@ -8,6 +8,7 @@ import msgspec
 
 from hostler.calls.cursors import ScopedCursors
 from hostler.calls.history import transcript_page, transcript_record
+from hostler.domain.agents import Agent
 from hostler.domain.same_fields import with_fields_of
 from hostler.host import maintenance
 from hostler.http.endpoint import endpoint
@@ -15,9 +16,9 @@ from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.port import Tx
-from hostler.storage.stores import conversations, search, transcripts
+from hostler.storage.stores import agents, conversations, search, transcripts
 from hostler.storage.stores import waiting_messages as waiting
-from hostler.storage.stores.conversations import ConversationPage, ConversationSummary
+from hostler.storage.stores.conversations import ConversationPage, ConversationSummary, StateEntry
 from hostler.storage.stores.deletion_receipts import DeletionReceipt
 from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler.storage.stores.transcripts import TranscriptPage
@@ -151,7 +152,11 @@ def _conversation(item: ConversationSummary | UnstartedConversation) -> Conversa
 
 
 @endpoint(
-    "GET", "/v1/conversations/{conversation_id}/history", right="conversations:read", tag="conversations"
+    "GET",
+    "/v1/conversations/{conversation_id}/history",
+    right="conversations:read",
+    tag="conversations",
+    narrow=(),
 )
 async def get_history(request: ApiRequest, query: HistoryQuery) -> ConversationHistory:
     """Read a conversation, newest first; with `after` oldest first.
@@ -204,7 +209,11 @@ def _waiting(message: WaitingMessage) -> WaitingRecord:
 
 
 @endpoint(
-    "GET", "/v1/conversations/{conversation_id}/search", right="conversations:read", tag="conversations"
+    "GET",
+    "/v1/conversations/{conversation_id}/search",
+    right="conversations:read",
+    tag="conversations",
+    narrow=(),
 )
 async def search_history(request: ApiRequest, query: SearchQuery) -> HistorySearchResult:
     """Search a conversation in any script, newest first. Wildcards are plain text."""
@@ -231,9 +240,19 @@ async def search_history(request: ApiRequest, query: SearchQuery) -> HistorySear
     )
 
 
-@endpoint("GET", "/v1/conversations/{conversation_id}/state", right="conversations:read", tag="conversations")
+@endpoint(
+    "GET",
+    "/v1/conversations/{conversation_id}/state",
+    right="conversations:read",
+    tag="conversations",
+    narrow=(),
+)
 async def get_state(request: ApiRequest, query: PageQuery) -> Listing[StateRecord]:
-    """Read a conversation's state, of all agents."""
+    """Read a conversation's state, of all agents.
+
+    A front-end token reads that of its agent alone: its pages may be short, or empty, while `has_more` is
+    true.
+    """
     conversation_id = request.parameters["conversation_id"]
     cursors = request.state.host.cursors.scoped("http state", [request.workspace_id, conversation_id])
     after = ("", "")
@@ -243,13 +262,20 @@ async def get_state(request: ApiRequest, query: PageQuery) -> Listing[StateRecor
                 after = (scope_key, key)
             case _:
                 raise InvalidArgumentError("cursor is not a position in this list: start again without it")
-    rows, more = await request.state.host.db.read(
-        lambda tx: conversations.states(
-            tx, request.workspace_id, conversation_id, after=after, limit=query.size
-        )
-    )
+    scope = request.caller.scope
+
+    def read(tx: Tx) -> tuple[list[StateEntry], bool, Agent | None]:
+        own = None if scope is None else agents.find(tx, request.workspace_id, scope.agent)
+        found = conversations.states(tx, request.workspace_id, conversation_id, after=after, limit=query.size)
+        return *found, own
+
+    rows, more, own = await request.state.host.db.read(read)
     return Listing(
-        items=[with_fields_of(row, StateRecord, updated_at=row.updated_at / 1000) for row in rows],
+        items=[
+            with_fields_of(row, StateRecord, updated_at=row.updated_at / 1000)
+            for row in rows
+            if scope is None or (own is not None and row.agent_id == own.agent_id)
+        ],
         next_cursor=cursors.issue([rows[-1].scope_key, rows[-1].key]) if more else None,
         has_more=more,
     )

@@ -115,6 +115,7 @@ class EventRecord(Strict):
         ),
         202: (Accepted, RunRecord),
     },
+    narrow=(),
 )
 async def post_event(
     request: ApiRequest, query: PostEventQuery, body: PostedEvent
@@ -134,6 +135,7 @@ async def post_event(
         require_right(request.caller, "runs:read")
     key = request.idempotency_key()
     if key is not None and body.event_id is None:
+        # the key id of a front-end token is that of its conversation: the next token may repeat the request
         identity = digest([request.workspace_id, request.caller.key_id, key])
         body = msgspec.structs.replace(body, event_id=f"idem-{identity}")
     host = request.state.host

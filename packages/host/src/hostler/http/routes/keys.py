@@ -8,6 +8,7 @@ import msgspec
 
 from hostler.domain.epoch import seconds
 from hostler.domain.members import PERSON_PREFIX
+from hostler.domain.narrow_callers import SUBJECT_PREFIX
 from hostler.domain.same_fields import with_fields_of
 from hostler.http.auth import ADMIN_KEY_ID, Right, has_right, require_right
 from hostler.http.ended_access import end_access
@@ -148,6 +149,10 @@ def _check_grantable(request: ApiRequest, body: NewKey, workspace: str) -> None:
     if (body.subject or body.name).startswith(PERSON_PREFIX):
         raise InvalidArgumentError(
             f"subjects that begin with {PERSON_PREFIX} are those of people who sign in: use another"
+        )
+    if (body.subject or body.name).startswith(SUBJECT_PREFIX):
+        raise InvalidArgumentError(
+            f"subjects that begin with {SUBJECT_PREFIX} are those of front-end tokens: use another"
         )
     for right in body.rights:
         if not has_right(request.caller, right):

@@ -41,7 +41,7 @@ class CancelPause(Strict):
     reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_CHARS)] | None = None
 
 
-@endpoint("GET", "/v1/pauses", right="pauses:read", tag="pauses")
+@endpoint("GET", "/v1/pauses", right="pauses:read", tag="pauses", narrow=("conversation_id",))
 async def list_pauses(request: ApiRequest, query: PausesQuery) -> Listing[PauseView]:
     """List the pauses that the caller may see, newest first."""
     host = request.state.host
@@ -62,7 +62,7 @@ async def list_pauses(request: ApiRequest, query: PausesQuery) -> Listing[PauseV
     )
 
 
-@endpoint("GET", "/v1/pauses/{pause_id}", right="pauses:read", tag="pauses")
+@endpoint("GET", "/v1/pauses/{pause_id}", right="pauses:read", tag="pauses", narrow=())
 async def get_pause(request: ApiRequest) -> PauseView:
     """Get one pause with its calls, as the caller may see and decide them."""
     return await request.state.host.pauses.get(request.caller, request.parameters["pause_id"])
@@ -75,6 +75,7 @@ async def get_pause(request: ApiRequest) -> PauseView:
     tag="pauses",
     status=202,
     handles_idempotency=True,
+    narrow=(),
 )
 async def act_on_pause(request: ApiRequest, body: ActRequest) -> Json[ActionAnswer]:
     """Decide calls of a pause: all that are named, or none.
@@ -91,7 +92,13 @@ async def act_on_pause(request: ApiRequest, body: ActRequest) -> Json[ActionAnsw
 
 
 @endpoint(
-    "POST", "/v1/pauses/actions", right="pauses:write", tag="pauses", status=202, handles_idempotency=True
+    "POST",
+    "/v1/pauses/actions",
+    right="pauses:write",
+    tag="pauses",
+    status=202,
+    handles_idempotency=True,
+    narrow=(),
 )
 async def act_on_conversation(request: ApiRequest, body: OlderActions) -> Json[ActionAnswer]:
     """Decide calls by their conversation, in the form of older clients.
@@ -121,7 +128,7 @@ async def act_on_conversation(request: ApiRequest, body: OlderActions) -> Json[A
     return await _act(request, pause.id, actions)
 
 
-@endpoint("POST", "/v1/pauses/{pause_id}/cancel", right="pauses:write", tag="pauses")
+@endpoint("POST", "/v1/pauses/{pause_id}/cancel", right="pauses:write", tag="pauses", narrow=())
 async def cancel_pause(request: ApiRequest, body: CancelPause) -> PauseView:
     """Cancel a pause, and its run with it."""
     return await request.state.host.pauses.cancel(

@@ -15,6 +15,7 @@ from hostler.domain.steering import SteerStatus
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import Batches, EventStream
 from hostler.http.journal_page import journal_page
+from hostler.http.narrow import find_run
 from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Listing
@@ -109,7 +110,7 @@ class CancelRun(Strict):
     grace: Annotated[float, msgspec.Meta(ge=0, le=MAX_GRACE_SECONDS)] | None = None
 
 
-@endpoint("GET", "/v1/runs", right="runs:read", tag="runs")
+@endpoint("GET", "/v1/runs", right="runs:read", tag="runs", narrow=("agent", "conversation_id"))
 async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]:
     """List runs, newest first, without their output.
 
@@ -150,13 +151,13 @@ async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]
     return listing(rows, query.size, record_of, lambda run: [run.created_at, run.run_id], cursors)
 
 
-@endpoint("GET", "/v1/runs/{run_id}", right="runs:read", tag="runs")
+@endpoint("GET", "/v1/runs/{run_id}", right="runs:read", tag="runs", narrow=())
 async def get_run(request: ApiRequest) -> RunRecord:
     """Get one run with its output: the completed messages of the assistant."""
     return await request.state.host.runs.record(request.workspace_id, request.parameters["run_id"])
 
 
-@endpoint("GET", "/v1/runs/{run_id}/journal", right="runs:read", tag="runs")
+@endpoint("GET", "/v1/runs/{run_id}/journal", right="runs:read", tag="runs", narrow=())
 async def get_journal(request: ApiRequest, query: JournalQuery) -> Listing[JournalEntry]:
     """Read a run's journal, oldest first: everything it did, in order.
 
@@ -203,7 +204,7 @@ async def explain_call(request: ApiRequest) -> Explanation:
     )
 
 
-@endpoint("GET", "/v1/runs/{run_id}/stream", right="runs:read", tag="runs", answers={200: STREAM})
+@endpoint("GET", "/v1/runs/{run_id}/stream", right="runs:read", tag="runs", answers={200: STREAM}, narrow=())
 async def stream_run(request: ApiRequest, query: StreamQuery) -> EventStream:
     """Follow a run's results, from the first or from after `Last-Event-ID`, without a gap or a repeat.
 
@@ -213,7 +214,7 @@ async def stream_run(request: ApiRequest, query: StreamQuery) -> EventStream:
     return await open_stream(request, request.parameters["run_id"], query.last_event_id, [])
 
 
-@endpoint("POST", "/v1/runs/{run_id}/cancel", right="runs:write", tag="runs")
+@endpoint("POST", "/v1/runs/{run_id}/cancel", right="runs:write", tag="runs", narrow=())
 async def cancel_run(request: ApiRequest, body: CancelRun) -> RunRecord:
     """Cancel a run and its children.
 
@@ -230,7 +231,7 @@ async def cancel_run(request: ApiRequest, body: CancelRun) -> RunRecord:
     )
 
 
-@endpoint("GET", "/v1/runs/{run_id}/steering", right="runs:read", tag="runs")
+@endpoint("GET", "/v1/runs/{run_id}/steering", right="runs:read", tag="runs", narrow=())
 async def list_steering(request: ApiRequest, query: PageQuery) -> Listing[SteerRecord]:
     """List the messages that a run absorbed, in order, with their outcomes."""
     run_id = request.parameters["run_id"]
@@ -261,7 +262,7 @@ async def open_stream(
     """
     host = request.state.host
     after = last_event_id(request.headers.get("last-event-id"), query_id)
-    run = await host.db.read(lambda tx: runs.get(tx, request.workspace_id, run_id))
+    run = await find_run(request, run_id)
     if after > run.sequence:
         raise InvalidArgumentError(
             f"Last-Event-ID {after} is not the id of an event of this stream: its last is {run.sequence}"

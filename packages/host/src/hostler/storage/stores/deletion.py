@@ -28,6 +28,7 @@ from hostler.storage.stores import (
     pause_retention,
     search_index,
     state_values,
+    tokens,
     transcripts,
 )
 from hostler.storage.stores import erasure as erasing
@@ -81,6 +82,7 @@ async def delete_conversation(
         "states",
         lambda tx: state_values.drop(tx, ws, _q.drop_state_of_conversation, conversation_id=conversation_id),
     )
+    await erasure.step("tokens", lambda tx: tokens.drop_conversation(tx, ws, conversation_id))
     await erasure.event_files(conversation_id)
     await elsewhere()
     await erasure.later_journals([conversation_id])

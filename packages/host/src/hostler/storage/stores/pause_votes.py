@@ -10,6 +10,7 @@ import msgspec
 from hostler.domain.approvers import Vote, VoteKind, tally
 from hostler.domain.events import Caller
 from hostler.domain.members import member_of_key
+from hostler.domain.narrow_callers import maker_and_subject
 from hostler.domain.pause_values import CastVote, Pause, PausedCall, VoteWord
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
@@ -107,10 +108,23 @@ def key_holders(tx: Tx, workspace_id: str, key_ids: Iterable[str]) -> dict[str, 
             if member is not None and member.removed_at is None:
                 holders[key_id] = member.caller(credential=key_id)
             continue
-        key = keys.find(tx, workspace_id, key_id)
-        if key is not None and key.revoked_at is None and key.plugin is None:
+        narrow = maker_and_subject(key_id)
+        if narrow is not None and narrow[0] == INSTALLATION_KEY_ID:
+            holders[key_id] = _narrow_holder(workspace_id, key_id, narrow[1])
+            continue
+        key = keys.find(tx, workspace_id, key_id if narrow is None else narrow[0])
+        if key is None or key.revoked_at is not None or key.plugin is not None:
+            continue
+        if narrow is not None:
+            holders[key_id] = _narrow_holder(workspace_id, key_id, narrow[1])
+        else:
             holders[key_id] = Caller(workspace_id, key.subject, key_id, key.roles, key.rights)
     return holders
+
+
+def _narrow_holder(workspace_id: str, key_id: str, subject: str) -> Caller:
+    """Return who voted with a front-end token: its key is still valid, and tokens end after minutes."""
+    return Caller(workspace_id, subject, key_id, rights=frozenset({"pauses:write"}))
 
 
 def still_approved(tx: Tx, pause: Pause, call: PausedCall) -> bool:

@@ -24,6 +24,7 @@ from hostler.storage.stores import (
     pause_retention,
     sessions,
     state_values,
+    tokens,
     transcripts,
     uploads,
 )
@@ -78,6 +79,7 @@ async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy
             lambda tx: tx.run(_q.drop_old_answers, ws=ws, before=tx.now - ANSWERS_KEPT_MS)
         ),
         "sessions": await until_nothing(database, lambda tx: sessions.drop_ended(tx, ws)),
+        "tokens": await until_nothing(database, lambda tx: tokens.drop_ended(tx, ws)),
         "pause_states": await until_nothing(database, lambda tx: pause_retention.drop_states(tx, ws)),
         "pauses": await until_nothing(database, lambda tx: pause_retention.drop_old(tx, ws)),
     }

@@ -1,0 +1,200 @@
+"""Every route by a front-end token: refused unless it says so, and then nothing of a neighbour is there."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import pytest
+
+from hostler.http.app import ENDPOINTS
+from hostler.http.endpoint import Endpoint, endpoint
+from hostler.http.responses import Empty
+from hostler.storage.port import Tx
+from support.front_ends import FrontEnd, front_end
+from support.http_host import OTHER, WORKSPACE, Served, serving
+from support.pauses import call, open_pause, open_run, park, rule
+from support.route_walk import NARROW, path_of
+
+pytestmark = pytest.mark.gate("front-end-tokens")
+
+MESSAGE = {"event_type": "message.received", "input": {"text": "say 0"}}
+BODIES: dict[str, dict[str, Any]] = {
+    "post_event": MESSAGE,
+    "act_on_pause": {"revision": 0, "actions": [{"call_id": "k1", "type": "deny", "args_hash": "x"}]},
+    "act_on_conversation": {
+        "conversation_id": "any",
+        "tool_actions": [{"call_id": "k1", "decision": "denied", "args_hash": "x"}],
+    },
+}
+KINDS = {
+    "run_id": "run",
+    "artifact_id": "artifact",
+    "conversation_id": "conversation",
+    "pause_id": "pause",
+    "agent": "agent",
+}
+IN_BODIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "post_event": [
+        ("agent", {"agent": "<it>"}),
+        ("conversation", {"conversation_id": "<it>"}),
+        ("artifact", {"input": {"text": "x", "attachments": [{"artifact_id": "<it>"}]}}),
+        ("artifact", {"input": {"contents": [{"type": "artifact", "artifact_id": "<it>"}]}}),
+    ],
+    "act_on_pause": [],
+    "act_on_conversation": [("conversation", {"conversation_id": "<it>"})],
+    "cancel_run": [],
+    "cancel_pause": [],
+    "upload_artifact": [],
+}
+"""Places of bodies that name something; by hand for each route that has a body."""
+
+
+def test_what_takes_front_end_tokens_is_decided() -> None:
+    assert {one.name for one in ENDPOINTS if one.narrow is not None} == set(NARROW)
+    with_body = {one.name for one in ENDPOINTS if one.narrow is not None and one.method != "GET"}
+    assert with_body == set(IN_BODIES)
+
+
+def test_a_path_that_cannot_be_checked_is_refused_when_it_is_declared() -> None:
+    async def route(request: Any) -> Empty:
+        return Empty()
+
+    for path, narrow in (("/v1/threads/{thread_id}", ()), ("/v1/runs", ("workspace_id",))):
+        with pytest.raises(ValueError, match="cannot be checked"):
+            endpoint("GET", path, right="runs:read", tag="x", narrow=narrow)(route)
+
+
+async def ask(client: httpx.AsyncClient, one: Endpoint, path: str, **more: Any) -> httpx.Response:
+    if one.reads_body:
+        more.setdefault("json", BODIES.get(one.name, {}))
+    return await client.request(one.method, path, **more)
+
+
+async def test_every_other_route_refuses_a_front_end_token(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served, front_end(served) as page:
+        asked = 0
+        for one in ENDPOINTS:
+            if one.right is None and not one.signed_in:
+                continue
+            served.server.app.state.token_rates.burst = 10_000.0
+            answer = await ask(page.client, one, path_of(one))
+            if one.narrow is not None:
+                assert answer.status_code not in (401, 403), (one.name, answer.text)
+                continue
+            assert answer.status_code in (401, 403), (one.name, answer.text)
+            assert one.signed_in or "front-end tokens reach" in answer.text, one.name
+            asked += 1
+        assert asked > 60
+        mcp = await page.client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        assert mcp.status_code == 401
+
+
+async def things_of(page: FrontEnd, served: Served, name: str, workspace: str = WORKSPACE) -> dict[str, str]:
+    """One of everything in the conversation of a page, made by the page where it can."""
+    run = (await page.send("remember k v")).json()
+    stored = (await page.client.post("/v1/artifacts", content=name.encode())).json()
+
+    def work(tx: Tx) -> None:
+        open_run(tx, f"run of {name}", workspace, conversation_id=page.conversation, requester=name)
+        open_pause(tx, call(rule=rule("*")), run_id=f"run of {name}", pause_id=f"pause of {name}")
+        park(tx, f"run of {name}")
+
+    await served.host.db.write(work)
+    return {
+        "run": run["run_id"],
+        "artifact": stored["artifact_id"],
+        "conversation": page.conversation,
+        "pause": f"pause of {name}",
+        "agent": page.made["agent"],
+    }
+
+
+def requests(
+    one: Endpoint, kind: str, value: str, own: dict[str, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Paths and further arguments of requests that name something of a kind, at each place."""
+    plain = {name: own[KINDS[name]] for name in one.parameters}
+
+    def path(parameters: dict[str, str]) -> str:
+        return one.path.format(**{name: quote(text, safe="") for name, text in parameters.items()})
+
+    for name in one.parameters:
+        if KINDS[name] == kind:
+            yield path({**plain, name: value}), {}
+    fields = [] if one.query is None else [field.encode_name for field in msgspec.structs.fields(one.query)]
+    for name in fields:
+        if KINDS.get(name) == kind:
+            yield path(plain), {"params": {name: value, "q": "say"} if "q" in fields else {name: value}}
+    for of, body in IN_BODIES.get(one.name, []):
+        if of == kind:
+            text = msgspec.json.encode({**BODIES[one.name], **body}).decode()
+            yield path(plain), {"json": msgspec.json.decode(text.replace("<it>", value))}
+
+
+def shown(answer: httpx.Response, value: str) -> tuple[int, str]:
+    """Status and content of an answer, with `<it>` in place of what was named."""
+    text = answer.text
+    for one in (value, quote(value, safe="")):
+        text = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", "<it>", text)
+    return answer.status_code, text
+
+
+async def test_what_neighbours_have_is_answered_like_what_nobody_has(tmp_path: Path) -> None:
+    """The neighbours: a conversation of the same agent, one of another agent, one of another workspace."""
+    async with asyncio.timeout(200), serving(tmp_path) as served:
+        state = served.server.app.state
+        state.token_rates.burst = 100_000.0
+        await served.agent("another")
+        await served.agent("puppet", OTHER)
+        other = await served.key(OTHER, "admin")
+        async with (
+            front_end(served) as page,
+            front_end(served) as near,
+            front_end(served, agent="another", conversation_id=page.conversation) as beside,
+            front_end(served, other, conversation_id=page.conversation) as far,
+        ):
+            own = await things_of(page, served, "own")
+            neighbours = {
+                "near": await things_of(near, served, "near"),
+                "beside": await things_of(beside, served, "beside"),
+                "far": await things_of(far, served, "far", OTHER),
+            }
+            tried: set[tuple[str, str]] = set()
+            for one in ENDPOINTS:
+                if one.narrow is None:
+                    continue
+                for who, things in neighbours.items():
+                    for kind, value in things.items():
+                        if value == own[kind] or (who, kind) == ("beside", "artifact"):
+                            continue  # files are of a conversation, whoever talks there
+                        for (path, more), (absent_path, absent_more) in zip(
+                            requests(one, kind, value, own),
+                            requests(one, kind, "absent-from-everywhere", own),
+                            strict=True,
+                        ):
+                            answer = await ask(page.client, one, path, **more)
+                            absent = await ask(page.client, one, absent_path, **absent_more)
+                            found = shown(answer, value), shown(absent, "absent-from-everywhere")
+                            assert found[0] == found[1], (one.name, who, kind)
+                            assert answer.status_code == 404 or '"items":[]' in answer.text, (
+                                one.name,
+                                who,
+                                kind,
+                            )
+                            tried.add((one.name, kind))
+            assert {name for name, _ in tried} == set(NARROW)
+            for path in ("/v1/runs", "/v1/pauses"):
+                ids = {item.get("run_id") for item in (await page.client.get(path)).json()["items"]}
+                assert ids <= {own["run"]}, path
+            text = (await page.client.get(f"/v1/conversations/{page.conversation}/state")).text
+            assert text.count('"key":"k"') == 1
+            assert (await near.client.get(f"/v1/runs/{neighbours['near']['run']}")).json()[
+                "status"
+            ] == "completed"
