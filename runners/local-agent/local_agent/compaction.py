@@ -26,6 +26,8 @@ MAX_SUMMARY_CHARS = 50_000
 """A state value holds 256 KiB of JSON, a character takes up to four bytes, and files need room too."""
 MAX_TOLD_CHARS = 6_000
 """Length of one message in the request for a summary."""
+MAX_TOLD_ARGUMENT_CHARS = 500
+"""Arguments of one call in that request."""
 CHARACTERS_PER_TOKEN = 4
 _ORDER = (
     "You keep the notes of a conversation between a user and an assistant, for an assistant who goes on "
@@ -47,6 +49,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: str | None
     files: list[ContentElement] = []
     """References to pictures and files of the summarised part. An addition to the convention's fields."""
+    instructions: list[str] = []
+    """Instructions of the client in the conversation so far. Another addition."""
 
 
 async def load(ctx: RunContext) -> tuple[Checkpoint | None, bool]:
@@ -66,7 +70,13 @@ async def load(ctx: RunContext) -> tuple[Checkpoint | None, bool]:
 
 
 async def save(
-    ctx: RunContext, summary: str, files: list[ContentElement], last: Turn, tokens_before: int
+    ctx: RunContext,
+    summary: str,
+    files: list[ContentElement],
+    last: Turn,
+    tokens_before: int,
+    *,
+    instructions: Sequence[str] = (),
 ) -> None:
     """Store a summary of the messages up to `last`. Its time is the event's: the same in every attempt."""
     at = ctx.trigger.timestamp
@@ -77,6 +87,7 @@ async def save(
         created_at=last.created_at if at is None else at,
         conversation_id=ctx.context.conversation_id,
         files=files,
+        instructions=list(instructions),
     )
     try:
         await ctx.states.set("conversation", KEY, msgspec.to_builtins(checkpoint))
@@ -103,5 +114,10 @@ async def summarised(models: Models, notes: str, turns: Sequence[Turn], *, most:
 
 def _rendered(message: ModelMessage) -> str:
     names = [f"[{name_of(element)}]" for element in files_of(message)]
-    parts = [f"{message.role.capitalize()}:", shortened(text_of(message.content), MAX_TOLD_CHARS), *names]
+    calls = [
+        f"[calls {call.function.name} with {shortened(call.function.arguments, MAX_TOLD_ARGUMENT_CHARS)}]"
+        for call in message.tool_calls
+    ]
+    told = shortened(text_of(message.content), MAX_TOLD_CHARS)
+    parts = [f"{message.role.capitalize()}:", told, *calls, *names]
     return " ".join(part for part in parts if part)

@@ -4,32 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from hostler_sdk.types import (
     ArtifactElement,
     ArtifactRef,
     Content,
     ContentElement,
+    FunctionCall,
     Input,
     ModelMessage,
     Role,
     TextElement,
+    ToolCall,
     TranscriptItem,
     text_of,
 )
+from local_agent.toolbox import allowed_name
 
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "tool"}
+_INSTRUCTING = frozenset({"system", "developer"})
+_EMPTY_RESULT = "(empty)"
 
 
 def message_of(item: TranscriptItem) -> ModelMessage | None:
-    """Convert a message of the history. Return None for other roles and empty messages.
+    """Convert a message of the history. Return None for instructions, other roles and empty messages.
 
-    Pictures and files stay references: the host adds their bytes to the request.
+    Pictures and files stay references: the host adds their bytes to the request. Calls of tools and their
+    results are in a history that its client kept.
     """
     role = _ROLES.get(item.role)
     if role is None:
         return None
-    content = _joined(item.message.content, item.artifact_refs)
-    return None if not content else ModelMessage(role=role, content=content)
+    message = item.message
+    content = _joined(message.content, item.artifact_refs)
+    if role == "tool":
+        return ModelMessage(role=role, content=content or _EMPTY_RESULT, tool_call_id=message.tool_call_id)
+    calls = [_sendable(call) for call in message.tool_calls] if role == "assistant" else []
+    if not content and not calls:
+        return None
+    return ModelMessage(role=role, content=content or None, tool_calls=calls)
+
+
+def instruction_of(item: TranscriptItem) -> str | None:
+    """Return the text of an instruction in a history that its client kept, or None for any other message."""
+    return text_of(item.message.content).strip() or None if item.role in _INSTRUCTING else None
+
+
+def _sendable(call: ToolCall) -> ToolCall:
+    """Return a call as services accept it: with an allowed name, and an object of JSON as its arguments."""
+    arguments = call.function.arguments
+    try:
+        is_object = isinstance(msgspec.json.decode(arguments), dict)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        is_object = False
+    name = allowed_name(call.function.name) or "unknown"
+    function = FunctionCall(name=name, arguments=arguments if is_object else "{}")
+    return msgspec.structs.replace(call, function=function)
 
 
 def content_of(given: Input) -> Content:

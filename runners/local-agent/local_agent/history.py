@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hostler_sdk import RunContext
 from hostler_sdk.errors import Expired, InvalidArgument, NotFound
 from hostler_sdk.types import MAX_PAGE_ITEMS, TranscriptItem
-from local_agent.conversation import message_of
+from local_agent.conversation import instruction_of, message_of
 from local_agent.prompt import Prompt, Turn, oldest
 from local_agent.token_counts import Counter
 
@@ -20,15 +22,21 @@ async def read_history(
 ) -> bool:
     """Put the messages before the event into the draft, oldest first; with `after`, those after this cursor.
 
-    Stops when the draft has more than `limit` tokens. Return whether everything was read. Raises one of
-    DEAD_CURSOR if the cursor is no longer valid.
+    Instructions among them go to the draft's own, after those that it has. Stops when the draft has more than
+    `limit` tokens. Return whether everything was read. Raises one of DEAD_CURSOR if the cursor is no longer
+    valid.
     """
     most = min(at_a_time, MAX_PAGE_ITEMS)
     page = await ctx.history.page(after_cursor=after, limit=most, include_artifacts=True)
     draft.past = []
+    known, found = list(draft.instructions), list[str]()
     floor: int | None = None
     while True:
         new = [item for item in page.items[::-1] if floor is None or item.seq >= floor]
+        if instructions := instructions_of(new):
+            found[:0] = instructions
+            draft.instructions = [*known, *found]
+            await counter.fixed(draft)
         draft.past[:0] = await counter.turns(_turns(new))
         await counter.settle(draft, limit)
         if len(new) < len(page.items) or not page.has_more or page.next_cursor is None:
@@ -39,6 +47,17 @@ async def read_history(
             begin = await ctx.history.page(after_cursor=after, limit=1, direction="forward")
             floor = begin.items[0].seq if begin.items else None
         page = await ctx.history.page(before_cursor=page.next_cursor, limit=most, include_artifacts=True)
+
+
+async def read_first_instructions(ctx: RunContext, *, at_a_time: int) -> list[str]:
+    """Return the instructions at the beginning of the conversation."""
+    page = await ctx.history.page(limit=min(at_a_time, MAX_PAGE_ITEMS), direction="forward")
+    return instructions_of(page.items)
+
+
+def instructions_of(items: Sequence[TranscriptItem]) -> list[str]:
+    """Return the instructions among messages, in their order."""
+    return [text for item in items if (text := instruction_of(item)) is not None]
 
 
 async def read_oldest(

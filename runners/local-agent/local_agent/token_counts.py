@@ -34,7 +34,7 @@ class Counter:
 
     async def fixed(self, draft: Prompt) -> None:
         """Measure the parts of every request: prompt, tools, event, notes and their files."""
-        own = [*draft.prompt, draft.current]
+        own = [*with_notes(draft.prompt, "", instructions=draft.instructions), draft.current]
         notes = with_notes([], draft.summary)
         if draft.files:
             notes.append(ModelMessage(role="user", content=list(draft.files)))

@@ -12,7 +12,7 @@ from local_agent.budget import Budget
 from local_agent.compaction import load, save, summarised
 from local_agent.conversation import content_of
 from local_agent.files import lasting
-from local_agent.history import DEAD_CURSOR, read_history, read_oldest
+from local_agent.history import DEAD_CURSOR, read_first_instructions, read_history, read_oldest
 from local_agent.knowledge import passages, with_passages
 from local_agent.models import Models
 from local_agent.prompt import Prompt, Turn, oldest, split
@@ -71,12 +71,14 @@ class WorkingContext:
         draft, budget = self._draft, self._models.budget
         checkpoint, self._keeps_notes = await load(self._ctx)
         if checkpoint is not None:
+            draft.instructions = checkpoint.instructions
             await self._set_notes(checkpoint.summary, checkpoint.files, checkpoint.covers_until)
             try:
                 await self._read(budget)
             except DEAD_CURSOR as error:
                 note = f"the notes on this conversation are of no use any more: {error.message}"
                 await self._ctx.emit(log(note, "warning"))
+                draft.instructions = []
                 await self._set_notes("", [], None)
                 await self._read(budget)
         else:
@@ -93,6 +95,14 @@ class WorkingContext:
             at_a_time=self._at_a_time,
             limit=budget.request,
         )
+
+        if not self._whole and self._covered is None:
+            # what stands at the beginning was not read, and holds for the whole conversation
+            missed = await read_first_instructions(self._ctx, at_a_time=self._at_a_time)
+            known = list(self._draft.instructions)
+            if added := [text for text in missed if text not in known]:
+                self._draft.instructions = [*added, *known]
+                await self._counter.fixed(self._draft)
 
     async def _set_notes(self, notes: str, files: list[ContentElement], covered: str | None) -> None:
         self._draft.summary, self._draft.files, self._covered = notes, files, covered
@@ -119,7 +129,7 @@ class WorkingContext:
         if notes is None:
             return
         files = await self._lasting(covered, budget.files)
-        await save(self._ctx, notes, files, covered[-1], before)
+        await save(self._ctx, notes, files, covered[-1], before, instructions=draft.instructions)
         draft.past = [turn for turn in draft.past if turn.seq > covered[-1].seq]
         await self._set_notes(notes, files, covered[-1].cursor)
 

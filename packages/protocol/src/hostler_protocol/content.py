@@ -122,6 +122,17 @@ class ToolCall(Sparse):
     provider_data: ProviderData | None = None
 
 
+class HistoryMessage(Message):
+    """A message of a conversation's history. Calls of tools are there if the conversation's client kept them.
+
+    `tool_calls` are an assistant's; `tool_call_id` is the call that a message of role `tool` answers.
+    """
+
+    name: str | None = None
+    tool_calls: list[ToolCall] = []
+    tool_call_id: str | None = None
+
+
 class FunctionSpec(Sparse):
     """Description of a tool for a model; `parameters` is JSON Schema.
 

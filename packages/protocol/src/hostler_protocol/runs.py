@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 import msgspec
 
 from hostler_protocol._base import Lenient, Strict
-from hostler_protocol.content import ArtifactRef, Message, Role, Usage
+from hostler_protocol.content import ArtifactRef, HistoryMessage, Message, Role, Usage
 from hostler_protocol.events import Actor, Conversation, EventRef, Input, Subject
 
 RunStatus = Literal["queued", "claimed", "running", "paused", "completed", "failed", "cancelled", "timeout"]
@@ -45,12 +45,12 @@ class TranscriptItem(Strict):
     metadata: dict[str, Any] = {}
 
     @property
-    def message(self) -> Message:
+    def message(self) -> HistoryMessage:
         """The whole message, from `content_json`; only its text if that has an unknown form."""
         try:
-            return msgspec.convert(self.content_json, Message)
+            return msgspec.convert(self.content_json, HistoryMessage)
         except msgspec.ValidationError:
-            return Message(role=cast(Role, self.role), content=self.content)
+            return HistoryMessage(role=cast(Role, self.role), content=self.content)
 
 
 class HistorySearchResult(Strict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,7 +88,7 @@ def event_of(envelope: EventEnvelope, caller: Caller, now: int) -> tuple[Event, 
     _check_sizes(envelope)
     request_digest = digest(msgspec.to_builtins(envelope))
     event_id = envelope.event_id or _derived_id(envelope, workspace)
-    contents, inline = _extract(envelope.input.contents)
+    contents, inline = extract_inline(envelope.input.contents, "input.contents")
     text = envelope.input.text
     if text is None:
         text = text_of(contents) or None
@@ -211,7 +212,13 @@ def _base64_of(element: ImageBase64Element | FileBase64Element) -> tuple[str, st
     return element.file_base64, "file_base64"
 
 
-def _extract(contents: list[ContentElement]) -> tuple[list[ContentElement], list[InlineContent]]:
+def extract_inline(
+    contents: Sequence[ContentElement], place: str
+) -> tuple[list[ContentElement], list[InlineContent]]:
+    """Return the elements with inline files replaced by references, and these files.
+
+    InvalidArgumentError for one that is not base64; `place` names the list in it.
+    """
     kept: list[ContentElement] = []
     inline: list[InlineContent] = []
     for index, element in enumerate(contents):
@@ -226,7 +233,7 @@ def _extract(contents: list[ContentElement]) -> tuple[list[ContentElement], list
         try:
             data = base64.b64decode("".join(text.split()), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise InvalidArgumentError(f"input.contents[{index}].{kind} is not base64: {error}") from None
+            raise InvalidArgumentError(f"{place}[{index}].{kind} is not base64: {error}") from None
         name = element.file_name if isinstance(element, FileBase64Element) else None
         content = InlineContent(new_id(), kind, data, mime_type, name)
         inline.append(content)
@@ -240,8 +247,13 @@ def _extract(contents: list[ContentElement]) -> tuple[list[ContentElement], list
 
 def artifact_refs_of(envelope: EventEnvelope) -> list[ArtifactRef]:
     """Return the artifacts of an event: its attachments and the artifact elements of its contents."""
-    found = {ref.artifact_id: ref for ref in envelope.input.attachments}
-    for element in envelope.input.contents:
+    return refs_in(envelope.input.contents, envelope.input.attachments)
+
+
+def refs_in(contents: Iterable[ContentElement], known: Iterable[ArtifactRef]) -> list[ArtifactRef]:
+    """Return the known references, and one for each other artifact element."""
+    found = {ref.artifact_id: ref for ref in known}
+    for element in contents:
         if isinstance(element, ArtifactElement):
             found.setdefault(
                 element.artifact_id,

@@ -5,7 +5,7 @@ It reads the state of the lane, so that an event and the end of a run never miss
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from hostler.runs.turn_tools import tools_ahead
 from hostler.storage.port import Tx
 from hostler.storage.stores import (
     artifacts,
+    conversations,
     deferred,
     events,
     quotas,
@@ -43,7 +44,7 @@ from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
 from hostler.storage.stores.run_rows import NewRun, Run
 from hostler.storage.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Lenient
-from hostler_protocol.errors import HostlerError, UnavailableError
+from hostler_protocol.errors import ConflictError, HostlerError, UnavailableError
 from hostler_protocol.events import CallerTool
 
 INTERRUPTED = "interrupted by a newer message; the messages it had completed are kept"
@@ -61,6 +62,8 @@ class Opening(msgspec.Struct, frozen=True):
     not_before: int | None = None
     """When its run may begin, in UTC epoch milliseconds."""
     message: NewTranscriptItem | None = None
+    history: Sequence[NewTranscriptItem] = ()
+    """The messages that its sender kept, which go before it."""
     full: HostlerError | None = None
     """The error if the queue is full: an event whose run would have to wait is then not stored."""
     bounds: Quotas = UNBOUNDED
@@ -119,8 +122,11 @@ def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
     _store_inline(tx, event, opening)
     opened = _routed(tx, opening, claim, first)
     if opening.message is not None and (opened.run is not None or opened.outcome == "deferred"):
-        takes_it = transcripts.append if opened.begins == "now" else waiting.put
-        takes_it(tx, event.workspace_id, opening.message)
+        if opened.begins == "now":
+            for item in (*opening.history, opening.message):
+                transcripts.append(tx, event.workspace_id, item)
+        else:
+            waiting.put(tx, event.workspace_id, opening.message, opening.history)
     own = None if run is None else run.run_id
     if opened.outcome != first or (opened.run is not None and opened.run.run_id != own):
         _note(tx, opening, opened, routing)
@@ -143,7 +149,8 @@ def open_deferred(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
     if opened.run is None and opened.outcome != "deferred":
         waiting.discard(tx, ws, [event_id])
     elif opening.message is not None:  # stored as waiting already, unless the event had failed
-        waiting.put(tx, ws, msgspec.structs.replace(opening.message, created_at=event.created_at))
+        message = msgspec.structs.replace(opening.message, created_at=event.created_at)
+        waiting.put(tx, ws, message, opening.history)
         if opened.begins == "now":
             waiting.place(tx, ws, [event_id])
     _note(tx, opening, opened, _routing(opening.resolution))
@@ -189,6 +196,11 @@ def _refused(tx: Tx, opening: Opening, claim: Membership | None) -> HostlerError
     if opening.full is not None and _would_wait(tx, opening, claim):
         return opening.full
     ws = opening.event.workspace_id
+    if opening.history and _is_late(tx, opening.event):
+        return ConflictError(
+            f"history: conversation {opening.event.envelope.conversation_id!r} has begun already; give a new "
+            "conversation_id, or send the new message alone"
+        )
     if isinstance(opening.resolution, Undecided) and deferred.count(tx, MAX_DEFERRED, ws) >= MAX_DEFERRED:
         return UnavailableError("too many events wait for their filters; send it again shortly")
     if opening.inline:
@@ -196,6 +208,13 @@ def _refused(tx: Tx, opening: Opening, claim: Membership | None) -> HostlerError
         if exceeded is not None and events.find(tx, ws, opening.event.event_id) is None:
             return exceeded.error
     return None
+
+
+def _is_late(tx: Tx, event: Event) -> bool:
+    """Whether a new event is not the first of its conversation."""
+    ws, place = event.workspace_id, event.envelope.conversation_id
+    is_new = events.find(tx, ws, event.event_id) is None
+    return is_new and place is not None and conversations.begun(tx, ws, place)
 
 
 def _routed(tx: Tx, opening: Opening, claim: Membership | None, first: events.Outcome) -> Opened:

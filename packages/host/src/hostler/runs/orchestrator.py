@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from hostler.domain.agents import Agent
 from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, Resolution, Undecided, UnknownAgent
+from hostler.domain.caller_history import with_history
 from hostler.domain.caller_tools import refusal
 from hostler.domain.events import Caller, Event
 from hostler.domain.grants import own_tools
-from hostler.domain.ingest import InlineContent, artifact_refs_of, event_of
+from hostler.domain.ingest import InlineContent, event_of
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
 from hostler.domain.quotas import (
@@ -33,12 +34,16 @@ from hostler.domain.quotas import (
 from hostler.journal.feed import Feed
 from hostler.runs.admission import Opened, Opening, gathers, open_deferred, open_event
 from hostler.runs.dispatch import Dispatcher, Reservation
+<<<<<<< HEAD
 from hostler.runs.narrow_events import check_narrow
 from hostler.runs.projections import LONG_TEXT_CHARS
+=======
+from hostler.runs.event_messages import history_items, message_item
+>>>>>>> 2eb572fa6 (History of the caller: messages that a client kept stand before its event in a new conversation)
 from hostler.runs.routing import EventRouter
 from hostler.runs.snapshot import Offer, look_ahead
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import blobs, events, quotas, runs, transcripts
+from hostler.storage.stores import blobs, events, quotas, runs
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
@@ -46,7 +51,7 @@ from hostler.storage.stores.run_rows import NewRun
 from hostler.storage.stores.transcripts import NewTranscriptItem
 from hostler.tools.caller_tools import check_schemas
 from hostler_protocol._base import Strict
-from hostler_protocol.content import Message, text_of
+from hostler_protocol.content import HistoryMessage
 from hostler_protocol.errors import CallerError, ConflictError, HostlerError, UnavailableError
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import new_id
@@ -123,14 +128,22 @@ class Orchestrator:
     # -- accept -----------------------------------------------------------------------------------
 
     async def accept(
-        self, envelope: EventEnvelope, caller: Caller, *, delay: float | None = None
+        self,
+        envelope: EventEnvelope,
+        caller: Caller,
+        *,
+        delay: float | None = None,
+        history: Sequence[HistoryMessage] = (),
     ) -> Accepted:
         """Store an event and open its run; a repeated event gets the answer of the first.
 
-        `delay`: seconds before the run may begin. Raises CallerError if the event is wrong, ConflictError if
-        another body has this id or two agents match equally, UnavailableError while the host stops.
+        `delay`: seconds before the run may begin. `history`: messages that the sender kept itself; they go
+        before the event's in its conversation, which must be a new one. With an event that is known they are
+        not stored again; others than the first time are a conflict. Raises CallerError if the event is wrong,
+        ConflictError if another body has this id or two agents match equally, UnavailableError while the host
+        stops.
         """
-        pending = await self.prepare(envelope, caller, delay=delay)
+        pending = await self.prepare(envelope, caller, delay=delay, history=history)
         return await pending.answer(await self._store(pending))
 
     async def _store(self, pending: Pending) -> Any:
@@ -171,13 +184,18 @@ class Orchestrator:
         parent_run_id: str | None = None,
         deadline_at: int | None = None,
         delay: float | None = None,
+        history: Sequence[HistoryMessage] = (),
     ) -> Pending:
         """Do everything before the transaction: run `work` in one, then call `started` or `give_up`."""
         if not self.accepting:
             raise UnavailableError("the host takes no events now: it is starting or stopping; try again")
         event, inline = event_of(envelope, caller, int(time.time() * 1000))
+<<<<<<< HEAD
         if caller.scope is not None:
             await check_narrow(self._db, event, caller.scope, inline, delayed=bool(delay))
+=======
+        event, inline, earlier = with_history(event, inline, history)
+>>>>>>> 2eb572fa6 (History of the caller: messages that a client kept stand before its event in a new conversation)
         resolution = await self._event_router.resolve(event)
         if isinstance(resolution, UnknownAgent | DisabledAgent):
             return await self._refused(event, resolution.error())
@@ -193,7 +211,16 @@ class Orchestrator:
         if inline:
             await self._check_inline(event, inline, bounds)
         stored = [(content, await self._blobs.put(content.data)) for content in inline]
-        opening = Opening(event, resolution, run, stored, self._can_steer, not_before, bounds=bounds)
+        opening = Opening(
+            event,
+            resolution,
+            run,
+            stored,
+            self._can_steer,
+            not_before,
+            history=await history_items(event, earlier),
+            bounds=bounds,
+        )
         return await self._pending(open_event, opening)
 
     def _tools_refused(self, event: Event, agent: Agent, run: NewRun) -> CallerError | None:
@@ -208,7 +235,13 @@ class Orchestrator:
         offer = self._offer(run)
         return refusal(agent, tools, () if offer is None else own_tools(agent, *offer))
 
-    async def route(self, event: Event, resolution: Resolution, not_before: int | None) -> Opened:
+    async def route(
+        self,
+        event: Event,
+        resolution: Resolution,
+        not_before: int | None,
+        history: Sequence[NewTranscriptItem] = (),
+    ) -> Opened:
         """Open the run of a stored event that is `deferred` or `failed`, and whose agent is now known.
 
         `Opened.refused` says why that is not possible now. If another caller was faster, `duplicate` is the
@@ -217,7 +250,7 @@ class Orchestrator:
         run = None
         if isinstance(resolution, Binding):
             run = _new_run(event, resolution, None, None, not_before)
-        opening = Opening(event, resolution, run, [], self._can_steer, not_before)
+        opening = Opening(event, resolution, run, [], self._can_steer, not_before, history=history)
         pending = await self._pending(open_deferred, opening)
         opened: Opened = await self._store(pending)
         return opened
@@ -226,9 +259,8 @@ class Orchestrator:
         self, store: Callable[[Tx, Opening, Membership | None], Opened], opening: Opening
     ) -> Pending:
         event, run, agent = opening.event, opening.run, opening.agent
-        # splitting a long text into words takes a while; neither the loop nor the writer waits for it
         waits = isinstance(opening.resolution, Undecided)
-        message = None if run is None and not waits else await _aside(event)
+        message = None if run is None and not waits else await message_item(event)
         delayed = opening.not_before is not None
         begins = agent is not None and not delayed and not gathers(event, agent)
         reserved = None if agent is None else self._dispatcher.reserve(agent, begins=begins)
@@ -275,7 +307,9 @@ class Orchestrator:
         known = opened.duplicate
         if known is not None and known.outcome == "failed" and opened.same_body:
             # nothing was stored: the caller may send it again
-            opened = await self.route(known.event() or event, opening.resolution, opening.not_before)
+            opened = await self.route(
+                known.event() or event, opening.resolution, opening.not_before, opening.history
+            )
         if opened.duplicate is not None:
             return await self._answer_duplicate(opened.duplicate, opened.same_body)
         if opened.refused is not None:
@@ -421,27 +455,3 @@ def _noted(task: asyncio.Task[Any]) -> None:
     """Log the error of work that no caller waits for any more."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("it was not done, and nobody waits for it any more: %s", error)
-
-
-async def _aside(event: Event) -> NewTranscriptItem | None:
-    if len(event.envelope.input.text or "") > LONG_TEXT_CHARS:
-        return await asyncio.to_thread(_message_of, event)
-    return _message_of(event)
-
-
-def _message_of(event: Event) -> NewTranscriptItem | None:
-    """Return the transcript item of a person's message, or None for any other event."""
-    envelope = event.envelope
-    if envelope.event_type != "message.received":
-        return None
-    given = envelope.input
-    content = given.contents if _is_rich(envelope) else given.text or text_of(given.contents)
-    return transcripts.item_of(
-        Message(role="user", content=content, artifact_refs=artifact_refs_of(envelope)),
-        Place.of(envelope),
-        event_id=event.event_id,
-    )
-
-
-def _is_rich(envelope: EventEnvelope) -> bool:
-    return any(element.__struct_config__.tag != "text" for element in envelope.input.contents)

@@ -79,6 +79,11 @@ def known(tx: Tx, workspace_id: str, conversation_id: str) -> bool:
     return row is not None
 
 
+def begun(tx: Tx, workspace_id: str, conversation_id: str) -> bool:
+    """Whether anything was said in this conversation, or happened in it."""
+    return tx.one(_q.begun, workspace_id=workspace_id, conversation_id=conversation_id) is not None
+
+
 def states(
     tx: Tx, workspace_id: str, conversation_id: str, *, after: tuple[str, str], limit: int
 ) -> tuple[list[StateEntry], bool]:

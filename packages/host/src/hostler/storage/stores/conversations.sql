@@ -39,3 +39,9 @@ SELECT 1 AS found WHERE
  OR EXISTS (SELECT 1 FROM states WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
  OR EXISTS (SELECT 1 FROM artifacts WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
  OR EXISTS (SELECT 1 FROM runs WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
+
+-- name: begun
+-- Whether anything was said in a conversation, or happened in it.
+SELECT 1 AS found WHERE
+    EXISTS (SELECT 1 FROM events WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
+ OR EXISTS (SELECT 1 FROM transcripts WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)

@@ -118,7 +118,7 @@ def item_of(
     """
     encoded = msgspec.json.encode(message).decode()
     if "\\u0000" in encoded:
-        message = msgspec.convert(without_nul(msgspec.to_builtins(message)), Message)
+        message = msgspec.convert(without_nul(msgspec.to_builtins(message)), type(message))
         encoded = msgspec.json.encode(message).decode()
     text = text_of(message.content)
     folded = fold(text)
@@ -264,7 +264,7 @@ def latest_seq(
 
 
 def of_event(tx: Tx, ws: str, event_id: str) -> int | None:
-    """Return the sequence of the item of an event, or None."""
+    """Return the sequence of the message of an event, or None; its history stands before it."""
     row = tx.one(_q.of_event, ws=ws, event_id=event_id)
     return None if row is None else int(row["seq"])
 
@@ -288,7 +288,7 @@ def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
 
 
 def withdraw(tx: Tx, ws: str, event_id: str) -> NewTranscriptItem | None:
-    """Delete the item of an event and return it as it was passed to `append`, with its time.
+    """Delete the message of an event, not its history. Return it as it was passed to `append`, with its time.
 
     None if there is none. An item of the same transaction is not found: it is written at the end.
     """

@@ -79,13 +79,13 @@ WHERE workspace_id = :ws AND seq = :seq
 DELETE FROM transcripts WHERE workspace_id = :ws AND seq = :seq
 
 -- name: of_event
--- The item of an event. The plus keeps SQLite from walking the whole transcript in the order of seq.
-SELECT seq FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq LIMIT 1
+-- The message of an event, which is the last of its items: its history stands before it. The plus keeps SQLite from walking the whole transcript in the order of seq.
+SELECT seq FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq DESC LIMIT 1
 
 -- name: whole_of_event
 SELECT seq, transcript_id, role, content, content_json, search_text, artifact_refs, metadata, event_id, run_id, bot_id,
        conversation_id, thread_id, message_id, created_at
-FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq LIMIT 1
+FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq DESC LIMIT 1
 
 -- name: of_run
 -- Messages of a run, in order.

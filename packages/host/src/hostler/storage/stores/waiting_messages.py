@@ -70,11 +70,22 @@ class UnstartedConversation:
     created_at: int
 
 
-def put(tx: Tx, ws: str, item: NewTranscriptItem) -> None:
-    """Store the message of an event as waiting."""
+class _WithHistory(NewTranscriptItem, frozen=True):
+    """A message with the history that its event brought, which is placed before it."""
+
+    history: list[NewTranscriptItem] = []
+
+
+_with_history = msgspec.json.Decoder(_WithHistory)
+
+
+def put(tx: Tx, ws: str, item: NewTranscriptItem, history: Sequence[NewTranscriptItem] = ()) -> None:
+    """Store the message of an event as waiting, with the history that goes before it."""
     received_at = (tx.now if item.created_at is None else item.created_at) / 1000
     metadata = {RECEIVED_AT: received_at, **_objects.decode(item.metadata)}
     waiting = msgspec.structs.replace(item, metadata=msgspec.json.encode(metadata).decode(), created_at=None)
+    if history:
+        waiting = _WithHistory(**msgspec.structs.asdict(waiting), history=list(history))
     tx.run(
         _q.insert,
         ws=ws,
@@ -92,8 +103,11 @@ def place(tx: Tx, ws: str, event_ids: Sequence[str]) -> None:
     """Append the messages of these events to the transcript, in this order, unless they are in it already."""
     taken = {row["event_id"]: row["item"] for row in _take(tx, ws, event_ids)}
     for event_id in event_ids:
-        if event_id in taken:
-            transcripts.append(tx, ws, _items.decode(taken[event_id]))
+        if event_id not in taken:
+            continue
+        message = _with_history.decode(taken[event_id])
+        for item in (*message.history, message):
+            transcripts.append(tx, ws, item)
 
 
 def take_up(tx: Tx, run: Run) -> None:
