@@ -34,12 +34,8 @@ from hostler.domain.quotas import (
 from hostler.journal.feed import Feed
 from hostler.runs.admission import Opened, Opening, gathers, open_deferred, open_event
 from hostler.runs.dispatch import Dispatcher, Reservation
-<<<<<<< HEAD
-from hostler.runs.narrow_events import check_narrow
-from hostler.runs.projections import LONG_TEXT_CHARS
-=======
 from hostler.runs.event_messages import history_items, message_item
->>>>>>> 2eb572fa6 (History of the caller: messages that a client kept stand before its event in a new conversation)
+from hostler.runs.narrow_events import check_narrow
 from hostler.runs.routing import EventRouter
 from hostler.runs.snapshot import Offer, look_ahead
 from hostler.storage.port import Database, Tx
@@ -190,12 +186,10 @@ class Orchestrator:
         if not self.accepting:
             raise UnavailableError("the host takes no events now: it is starting or stopping; try again")
         event, inline = event_of(envelope, caller, int(time.time() * 1000))
-<<<<<<< HEAD
-        if caller.scope is not None:
-            await check_narrow(self._db, event, caller.scope, inline, delayed=bool(delay))
-=======
         event, inline, earlier = with_history(event, inline, history)
->>>>>>> 2eb572fa6 (History of the caller: messages that a client kept stand before its event in a new conversation)
+        if caller.scope is not None:
+            refs = [ref for message in earlier for ref in message.artifact_refs]
+            await check_narrow(self._db, event, caller.scope, inline, refs, delayed=bool(delay))
         resolution = await self._event_router.resolve(event)
         if isinstance(resolution, UnknownAgent | DisabledAgent):
             return await self._refused(event, resolution.error())
