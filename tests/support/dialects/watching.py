@@ -1,0 +1,133 @@
+"""Watchers of a run: each follows it in one dialect, with random disconnects, over kills of the host.
+
+A watcher is a coroutine function `(watched, dice) -> the complete texts of the assistant, in order`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from openai.types.chat import ChatCompletionChunk
+
+from support.databases import TEST_SECONDS
+from support.dialects.openai_chat import Told
+from support.loopback import NO_CERTIFICATES
+
+LOST = (httpx.TransportError, OSError)
+"""What a client sees of a host that was killed."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A run of a host that may be killed and started again at the same address."""
+
+    url: str
+    key: str
+    run_id: str
+
+
+Watcher = Callable[[Watched, random.Random], Coroutine[Any, Any, list[str]]]
+
+
+class CutError(OSError):
+    """The watcher breaks its connection off."""
+
+
+async def lines(
+    watched: Watched, path: str, dice: random.Random, headers: dict[str, str] | None = None
+) -> AsyncIterator[str]:
+    """Yield the lines of one stream. Raises one of LOST where it breaks, or the watcher has had enough."""
+    given = {"authorization": f"Bearer {watched.key}", "accept": "text/event-stream", **(headers or {})}
+    left = dice.randrange(1, 60) if dice.random() < 0.8 else 10**9
+    client = httpx.AsyncClient(base_url=watched.url, verify=NO_CERTIFICATES, timeout=TEST_SECONDS)
+    async with client, client.stream("GET", path, headers=given) as answer:
+        if answer.status_code >= 500:
+            raise CutError
+        assert answer.status_code == 200, await answer.aread()
+        async for line in answer.aiter_lines():
+            yield line
+            left -= 1
+            if left <= 0:
+                raise CutError
+
+
+async def events(watched: Watched, path: str, dice: random.Random) -> AsyncIterator[dict[str, Any]]:
+    """Yield the JSON of the events of a stream that goes on by Last-Event-ID, each once, to its end."""
+    last: str | None = None
+    while True:
+        seen, data = None, ""
+        try:
+            async for line in lines(watched, path, dice, {} if last is None else {"last-event-id": last}):
+                if line.startswith("id: "):
+                    seen = line.removeprefix("id: ")
+                elif line.startswith("data: "):
+                    data = line.removeprefix("data: ")
+                elif not line and data:
+                    last = seen or last
+                    if data != "[DONE]":
+                        yield json.loads(data)
+                    data = ""
+        except LOST:
+            await asyncio.sleep(0.02)
+        else:
+            return
+
+
+async def native(watched: Watched, dice: random.Random) -> list[str]:
+    """The run's own stream."""
+    complete: dict[str, str] = {}
+    async for result in events(watched, f"/v1/runs/{watched.run_id}/stream", dice):
+        if result["type"] == "message.completed":
+            message = result["data"]["message"]
+            complete[message["message_id"]] = message["content"]
+    return list(complete.values())
+
+
+async def chat_completions(watched: Watched, dice: random.Random) -> list[str]:
+    """OpenAI Chat Completions."""
+    told = Told()
+    async for chunk in events(watched, f"/v1/chat/completions/chatcmpl_{watched.run_id}?stream=true", dice):
+        told.take(ChatCompletionChunk.model_validate(chunk))
+    return told.messages
+
+
+async def ai_sdk(watched: Watched, dice: random.Random) -> list[str]:
+    """AI SDK: a message is replayed from its start, however often."""
+    path = f"/ai-sdk/player/any/stream?message_id=msg_{watched.run_id}"
+    while True:
+        texts: dict[str, str] = {}
+        step: list[str] = []
+        try:
+            async for line in lines(watched, path, dice):
+                data = line.removeprefix("data: ")
+                if not line.startswith("data: ") or data == "[DONE]":
+                    continue
+                chunk = json.loads(data)
+                match chunk["type"]:
+                    case "start-step":
+                        step = []
+                    case "reset-step":
+                        for text_id in step:
+                            texts.pop(text_id, None)
+                    case "text-start":
+                        step.append(chunk["id"])
+                        texts[chunk["id"]] = ""
+                    case "text-delta":
+                        texts[chunk["id"]] += chunk["delta"]
+                    case "finish" | "error" | "abort":
+                        return list(texts.values())
+        except LOST:
+            await asyncio.sleep(0.02)
+
+
+WATCHERS: dict[str, Watcher] = {
+    "native": native,
+    "chat-completions": chat_completions,
+    "ai-sdk": ai_sdk,
+}
