@@ -172,6 +172,21 @@ CASES: dict[str, tuple[Case, int | str]] = {
         ),
         404,
     ),
+    "create_response": (
+        send("POST", "/v1/responses", json={"model": "only-theirs", "input": "x"}),
+        404,
+    ),
+    "get_response": (get("/v1/responses/resp_{run_id}"), 404),
+    "cancel_response": (send("POST", "/v1/responses/resp_{run_id}/cancel"), 404),
+    "delete_response": (send("DELETE", "/v1/responses/resp_{run_id}"), 404),
+    "list_input_items": (get("/v1/responses/resp_{run_id}/input_items"), 404),
+    "create_conversation": (send("POST", "/v1/conversations", json={}), 200),
+    "get_conversation": (get("/v1/conversations/theirs"), 404),
+    "update_conversation": (send("POST", "/v1/conversations/theirs", json={"metadata": {}}), 400),
+    "list_items": (get("/v1/conversations/same/items"), OWN),
+    "get_item": (get("/v1/conversations/theirs/items/item_1"), 404),
+    "create_items": (send("POST", "/v1/conversations/theirs/items", json={"items": []}), 400),
+    "delete_item": (send("DELETE", "/v1/conversations/theirs/items/item_1"), 400),
     "get_chat_completion": (get("/v1/chat/completions/chatcmpl_{run_id}"), 404),
     "send_to_chat": (
         send(

@@ -10,7 +10,7 @@ from typing import Any
 
 from hostler.host.config import ConfigFile
 from support.http_host import Served, serving
-from support.trust import plugin_entry
+from support.trust import trusted
 
 PLAYER = Path(__file__).parents[1] / "plugins" / "player"
 RUNNER = "plugin:test/player/default"
@@ -27,7 +27,7 @@ def script(*steps: list[Any]) -> str:
 async def playing(data_dir: Path, **settings: Any) -> AsyncIterator[Served]:
     """A host with the agent `player`."""
     async with serving(data_dir, agent=False, **settings) as served:
-        await served.host.apply(ConfigFile(plugins=[plugin_entry(PLAYER)]), actor="test")
+        await served.host.apply(ConfigFile(plugins=[trusted(PLAYER)]), actor="test")
         await player(served)
         yield served
 

@@ -6,7 +6,8 @@ from types import ModuleType
 
 from hostler.http.ag_ui import routes as ag_ui
 from hostler.http.ai_sdk import routes as ai_sdk
-from hostler.http.openai import chat
+from hostler.http.openai import chat, responses
+from hostler.http.openai import conversations as openai_conversations
 from hostler.http.routes import (
     agents,
     artifacts,
@@ -64,5 +65,7 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     chat,
     ai_sdk,
     ag_ui,
+    responses,
+    openai_conversations,
 )
 """In the order of the documentation."""

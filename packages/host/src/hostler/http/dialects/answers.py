@@ -243,17 +243,22 @@ async def _prepared(
         await batches.aclose()  # type: ignore[attr-defined]
 
 
-async def whole_answer(request: ApiRequest, answer: Answer, fold: F) -> F:
+async def whole_answer(request: ApiRequest, answer: Answer, fold: F, *, seconds: float | None = None) -> F:
     """Read an answer to its end, and return its fold. Raises as `stream_answer`.
 
-    CancelledCallError if the client disconnects meanwhile.
+    `seconds`: return the fold after this time at the latest, as it is then. CancelledCallError if the client
+    disconnects meanwhile.
     """
     await check_answer(request, answer)
     reading = asyncio.create_task(_read(request, answer, fold))
     gone = asyncio.create_task(_disconnected(request))
     try:
         async with request.while_key_is_valid():
-            await asyncio.wait({reading, gone}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                {reading, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        if not done:
+            return fold
         if not reading.done():
             if (cancel := _when_gone(request, answer.run_id)) is not None:
                 await cancel()
@@ -263,6 +268,17 @@ async def whole_answer(request: ApiRequest, answer: Answer, fold: F) -> F:
         for task in (reading, gone):
             task.cancel()
         await asyncio.gather(reading, gone, return_exceptions=True)
+    return fold
+
+
+async def answer_so_far(request: ApiRequest, answer: Answer, fold: F) -> F:
+    """Read what there is of an answer without waiting for more; return its fold. Raises as `stream_answer`.
+
+    Where the run waits for its client it takes as long as a stream to see that no other call follows.
+    """
+    run = await check_answer(request, answer)
+    if run.sequence:
+        await _read(request, answer, fold, until=run.sequence)
     return fold
 
 
@@ -305,7 +321,8 @@ async def cancel_run(request: ApiRequest, run_id: str, reason: str) -> Literal["
     return "cancelled"
 
 
-async def _read(request: ApiRequest, answer: Answer, fold: Fold) -> None:
+async def _read(request: ApiRequest, answer: Answer, fold: Fold, *, until: int | None = None) -> None:
+    """Fold an answer: to its end, or up to the result `until` unless the run waits for its client there."""
     folding = Folding(fold, answer)
     folding.begin()
     batches: Batches = request.state.host.runs.feed.watch(answer.run_id)
@@ -321,6 +338,8 @@ async def _read(request: ApiRequest, answer: Answer, fold: Fold) -> None:
                 break
             for result in batch:
                 folding.take(result)
+            if until is not None and batch[-1].sequence >= until and not folding.waits:
+                break
     finally:
         await batches.aclose()  # type: ignore[attr-defined]
     folding.finish(await usage_of(request, answer.run_id))

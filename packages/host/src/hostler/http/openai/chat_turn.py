@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import msgspec
 
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
-from hostler.http.dialects.answers import check_answer, decide, keyed_event_id, send_message
+from hostler.http.dialects.answers import check_answer, decide, send_message
 from hostler.http.dialects.fold import Answer
 from hostler.http.openai import chat_types as types
 from hostler.http.openai.chat_request import ToolResult, Turn, params_of, tools_of
+from hostler.http.openai.retries import event_id_of
 from hostler.http.request import ApiRequest
-from hostler.storage.stores import events
 from hostler_protocol.errors import ConflictError, ExpiredError, NotFoundError
 from hostler_protocol.events import Actor, CallerTool, Delivery, EventEnvelope, Input
-from hostler_protocol.ids import digest, new_id
-
-RETRY_HEADER = "x-stainless-retry-count"
-"""OpenAI's clients say by it that they send the same request again, without a key for it."""
-RETRY_SECONDS = 1800.0
-"""How long after the first request: the clients give up an attempt after 10 minutes, and repeat it twice."""
+from hostler_protocol.ids import digest
 
 
 async def take_turn(
@@ -44,7 +38,7 @@ async def take_turn(
         if resumed is not None and not turn.contents:
             return resumed
     goes_on = None if resumed is None else await check_answer(request, resumed)
-    event_id = keyed_event_id(request) or await _unkeyed_event_id(request, conversation)
+    event_id = await event_id_of(request, "chat", conversation)
     if conversation is None and goes_on is not None:
         conversation = goes_on.conversation_id
     started = await send_message(
@@ -94,26 +88,6 @@ def _value(text: str, schema: dict[str, Any] | None) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         return text
-
-
-async def _unkeyed_event_id(request: ApiRequest, conversation: str | None) -> str:
-    """Return the event id of a request without Idempotency-Key.
-
-    It begins with the digest of caller and body. When a client says that it repeats a request, because it has
-    lost the connection, the first one is found by that, and both are one run.
-    """
-    caller = request.caller
-    identity = digest([caller.key_id, caller.subject, conversation, request.body.decode("utf-8", "replace")])
-    beginning = f"chat-{identity[:32]}-"
-    retries = request.headers.get(RETRY_HEADER, "0")
-    if retries.isdecimal() and retries.strip("0"):
-        since = int((time.time() - RETRY_SECONDS) * 1000)
-        first = await request.state.host.db.read(
-            lambda tx: events.latest_beginning(tx, request.workspace_id, beginning, since=since)
-        )
-        if first is not None:
-            return first.event_id
-    return beginning + new_id()
 
 
 def _caller_tool(tool: types.ToolFunction) -> CallerTool:

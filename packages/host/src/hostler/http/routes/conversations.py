@@ -108,6 +108,13 @@ class StateRecord(Strict):
     updated_at: float
 
 
+class DeletedConversation(DeletionReceipt, kw_only=True):
+    """The receipt of a deletion; `id` and `object` as clients of OpenAI's interface expect them."""
+
+    id: str
+    object: Literal["conversation.deleted"] = "conversation.deleted"
+
+
 class ActorQuery(Strict):
     """`actor_type`: only this type of actor; default: every type with this id."""
 
@@ -282,7 +289,7 @@ async def get_state(request: ApiRequest, query: PageQuery) -> Listing[StateRecor
 
 
 @endpoint("DELETE", "/v1/conversations/{conversation_id}", right="conversations:write", tag="conversations")
-async def delete_conversation(request: ApiRequest) -> DeletionReceipt:
+async def delete_conversation(request: ApiRequest) -> DeletedConversation:
     """Delete all data of a conversation; return a receipt.
 
     Its rows of the event log stay, emptied, with their digests, so that the hash chain still verifies. 409
@@ -291,9 +298,10 @@ async def delete_conversation(request: ApiRequest) -> DeletionReceipt:
     conversation_id, data = request.parameters["conversation_id"], request.state.host.data
     if not await data.db.read(lambda tx: conversations.known(tx, request.workspace_id, conversation_id)):
         raise NotFoundError(f"there is no conversation {conversation_id!r}")
-    return await maintenance.delete_conversation(
+    receipt = await maintenance.delete_conversation(
         data, request.workspace_id, conversation_id, by=request.caller.subject
     )
+    return with_fields_of(receipt, DeletedConversation, id=conversation_id, object="conversation.deleted")
 
 
 @endpoint("DELETE", "/v1/actors/{actor_id}", right="conversations:write", tag="conversations")
