@@ -188,6 +188,35 @@ async def test_the_same_message_twice_is_one_run_and_an_edited_one_another(front
     assert len(await front.runs()) == 2
 
 
+async def test_a_chat_that_the_host_does_not_know_brings_its_history(front: Front) -> None:
+    tool = {
+        "type": "tool-scan",
+        "toolCallId": "x",
+        "state": "output-available",
+        "input": {"n": 1},
+        "output": "4711",
+    }
+    earlier = [
+        {"id": "a", "role": "user", "parts": [{"type": "text", "text": "who are you?"}]},
+        {"id": "b", "role": "assistant", "parts": [{"type": "text", "text": "a player"}, tool]},
+    ]
+    seen = await front.chat({"send": "hello"}, messages=earlier)
+    assert seen["errors"] == []
+    page = (await front.served.client.get("/v1/conversations/chat/history")).json()
+    said = [(item["role"], item["content"]) for item in reversed(page["items"])]
+    assert said == [
+        ("user", "who are you?"),
+        ("assistant", "a player"),
+        ("tool", "4711"),
+        ("user", "hello"),
+        ("assistant", "you said: hello"),
+    ]
+    again = await front.chat({"send": "once more"}, messages=seen["messages"])
+    assert again["errors"] == []
+    page = (await front.served.client.get("/v1/conversations/chat/history")).json()
+    assert len(page["items"]) == 7
+
+
 async def test_an_answer_is_regenerated_by_a_retry(front: Front) -> None:
     seen = await front.chat({"send": "hello"}, {"regenerate": True})
     assert seen["errors"] == []

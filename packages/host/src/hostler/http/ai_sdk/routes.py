@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from hostler.http.ai_sdk.chat_request import ChatRequest, Decided, decisions_in, last_said
 from hostler.http.ai_sdk.dialect import AI_SDK, DONE, STREAM_HEADERS, chunk
+from hostler.http.ai_sdk.earlier import earlier_messages
 from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
 from hostler.http.auth import require_right
 from hostler.http.dialects.answers import (
@@ -28,7 +29,8 @@ from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, RawBody
 from hostler.http.sse import EVENT_STREAM
 from hostler.storage.port import Tx
-from hostler.storage.stores import events, runs
+from hostler.storage.stores import conversations, events, runs
+from hostler.storage.stores.events import StoredEvent
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
@@ -71,9 +73,8 @@ async def send_to_chat(request: ApiRequest, body: ChatRequest) -> EventStream | 
         input=said.input,
         data=body.data,
     )
-    started = await send_message(request, envelope)
-    message_id = answer_id(PREFIX, started.answer)
-    return await _message(request, started.answer, message_id, goes_on=False)
+    answer = await _answer_to(request, envelope, body)
+    return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False)
 
 
 @endpoint("GET", "/ai-sdk/{agent}/{chat}/stream", right="runs:read", tag=TAG, dialect=AI_SDK)
@@ -100,6 +101,25 @@ async def stop_chat(request: ApiRequest) -> Empty:
     for run in await _active(request):
         await cancel_run(request, run.run_id, "stopped in the chat")
     return Empty(204)
+
+
+async def _answer_to(request: ApiRequest, envelope: EventEnvelope, body: ChatRequest) -> Answer:
+    """Send a message, and return its answer. The first of a conversation brings the messages before it.
+
+    The id of the event is of the message and its content: what was sent before is not sent again, whatever
+    the rest of the chat is by now.
+    """
+
+    def read(tx: Tx) -> tuple[StoredEvent | None, bool]:
+        known = events.find(tx, request.workspace_id, envelope.event_id or "")
+        return known, conversations.begun(tx, request.workspace_id, body.id)
+
+    known, begun = await request.state.host.db.read(read)
+    if known is not None and known.run_id is not None:
+        await _run_of(request, known.run_id)
+        return Answer(known.run_id)
+    started = await send_message(request, envelope, history=() if begun else earlier_messages(body))
+    return started.answer
 
 
 async def _message(

@@ -24,7 +24,7 @@ from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers
 from hostler.journal.feed import StoredResult
 from hostler.storage.stores.run_rows import Run
-from hostler_protocol.content import Usage
+from hostler_protocol.content import HistoryMessage, Usage
 from hostler_protocol.errors import (
     CancelledCallError,
     DeniedError,
@@ -89,8 +89,10 @@ def _is_sequence(text: str) -> bool:
 # -- messages ----------------------------------------------------------------------------------------------
 
 
-async def send_message(request: ApiRequest, envelope: EventEnvelope) -> Started:
-    """Send a message, and return where its answer begins.
+async def send_message(
+    request: ApiRequest, envelope: EventEnvelope, *, history: Sequence[HistoryMessage] = ()
+) -> Started:
+    """Send a message, and return where its answer begins. `history` goes before it, in a new conversation.
 
     An event id makes a repeated request the same run; without one the request's Idempotency-Key does. Raises
     NotFoundError if no agent takes the message, DeniedError if its agent is busy and takes no other,
@@ -101,7 +103,7 @@ async def send_message(request: ApiRequest, envelope: EventEnvelope) -> Started:
     if envelope.event_id is None:
         envelope = msgspec.structs.replace(envelope, event_id=keyed_event_id(request))
     host = request.state.host
-    accepted = await host.orchestrator.accept(envelope, request.caller)
+    accepted = await host.orchestrator.accept(envelope, request.caller, history=history)
     request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
     if accepted.outcome == "deferred":
         async with request.while_key_is_valid():
