@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import openai
+from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionChunk
 
 from support.databases import TEST_SECONDS
 from support.dialects.openai_chat import Told
+from support.dialects.openai_responses import Reading
 from support.loopback import NO_CERTIFICATES
 
 LOST = (httpx.TransportError, OSError)
@@ -126,8 +129,46 @@ async def ai_sdk(watched: Watched, dice: random.Random) -> list[str]:
             await asyncio.sleep(0.02)
 
 
+async def responses(watched: Watched, dice: random.Random) -> list[str]:
+    """OpenAI Responses, with the official client."""
+    client = AsyncOpenAI(
+        base_url=f"{watched.url}/v1", api_key=watched.key, max_retries=0, timeout=TEST_SECONDS
+    )
+    reading = Reading()
+    while reading.final is None:
+        left = dice.randrange(1, 40)
+        after: dict[str, Any] = {} if reading.last < 0 else {"starting_after": reading.last}
+        try:
+            stream = await client.responses.retrieve(f"resp_{watched.run_id}", stream=True, **after)
+            async for event in stream:
+                reading.take(event)
+                if (left := left - 1) <= 0:
+                    break
+            await stream.close()
+        except (openai.APIConnectionError, openai.InternalServerError, *LOST):
+            await asyncio.sleep(0.02)
+    return reading.texts
+
+
+async def ag_ui(watched: Watched, dice: random.Random) -> list[str]:
+    """AG-UI: a thread is connected to, and connected to again."""
+    texts: dict[str, str] = {}
+    complete: list[str] = []
+    async for event in events(watched, "/ag-ui/player/c/connect", dice):
+        match event["type"]:
+            case "TEXT_MESSAGE_START":
+                texts[event["messageId"]] = ""
+            case "TEXT_MESSAGE_CONTENT":
+                texts[event["messageId"]] += event["delta"]
+            case "TEXT_MESSAGE_END":
+                complete.append(texts[event["messageId"]])
+    return complete
+
+
 WATCHERS: dict[str, Watcher] = {
     "native": native,
     "chat-completions": chat_completions,
     "ai-sdk": ai_sdk,
+    "responses": responses,
+    "ag-ui": ag_ui,
 }
