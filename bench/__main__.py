@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import calls, durable, facts, histories, memory, sealed, sse, starting, whole_runs
+from bench import calls, dialects, durable, facts, histories, memory, sealed, sse, starting, whole_runs
 from bench.table import Part, page_of, text_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
@@ -21,6 +21,7 @@ PARTS = [
     Part("calls", "Host calls", calls.rows),
     Part("durable", "Durable runs", durable.rows),
     Part("sse", "Event streams", sse.rows),
+    Part("dialects", "Streams in dialects", dialects.rows),
     Part("starting", "Start-up", starting.rows),
     Part("memory", "Memory", memory.rows),
     Part("histories", "A long past", histories.rows),

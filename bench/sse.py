@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import multiprocessing
@@ -19,6 +20,7 @@ import resource
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from bench.table import Row, middle
@@ -53,10 +55,19 @@ async def _emit(tokens: int, per_second: float, publish: Callable[[int], None]) 
 Control = multiprocessing.connection.Connection
 
 
-async def _ours(control: Control, tokens: int, per_second: float) -> None:
+Translate = Callable[[int], Any]
+"""Number of a stream -> its translation into a dialect; None: the results as they are."""
+
+
+async def ours(
+    control: Control, tokens: int, per_second: float, translate: Translate = lambda _: None
+) -> None:
+    """Serve the tokens by this host's streams."""
     from hostler.http.event_stream import EventStream  # noqa: PLC0415
     from hostler.http.streams import Streams  # noqa: PLC0415
     from hostler.journal.feed import Feed, Seen, StoredResult  # noqa: PLC0415
+
+    numbers = itertools.count()
 
     async def nothing_read(run_id: str, after: int, limit: int) -> Seen:
         return Seen([], is_over=False)
@@ -64,9 +75,9 @@ async def _ours(control: Control, tokens: int, per_second: float) -> None:
     feed, streams = Feed(nothing_read), Streams(pace=PACE_SECONDS)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await EventStream(streams.serve, "run", lambda after: feed.watch("run", after)).send(
-            scope, receive, send
-        )
+        watch = partial(feed.watch, "run")
+        stream = EventStream(streams.serve, "run", watch, translation=translate(next(numbers)))
+        await stream.send(scope, receive, send)
 
     def publish(sequence: int) -> None:
         feed.publish("run", [StoredResult(sequence, "message.delta", _token(sequence))])
@@ -181,18 +192,19 @@ def _peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-SERVERS: dict[str, Callable[[Control, int, float], Awaitable[None]]] = {
-    "ours": _ours,
+Serve = Callable[[Control, int, float], Awaitable[None]]
+SERVERS: dict[str, Serve] = {
+    "ours": ours,
     "bare ASGI": _bare_asgi,
     "bare asyncio": _bare_asyncio,
 }
 
 
-def _child(name: str, control: Control, tokens: int, per_second: float) -> None:
+def _child(serve: Serve, control: Control, tokens: int, per_second: float) -> None:
     logging.disable()  # at the end all streams are cut off, which uvicorn would have much to say about
 
     async def run() -> None:
-        await SERVERS[name](control, tokens, per_second)
+        await serve(control, tokens, per_second)
 
     asyncio.run(run())
 
@@ -209,7 +221,7 @@ async def _read_all(port: int, subscribers: int, control: Control, tokens: int) 
     for reader in readers:
         await reader.readuntil(b"\r\n\r\n")
     control.send("begin")
-    last = b"token %d " % tokens
+    last = b"token %d" % tokens
 
     async def read(reader: asyncio.StreamReader) -> None:
         tail = b""
@@ -228,11 +240,11 @@ async def _read_all(port: int, subscribers: int, control: Control, tokens: int) 
     return measured
 
 
-def measure(name: str, subscribers: int, tokens: int, per_second: float) -> tuple[float, float]:
+def measure(serve: Serve, subscribers: int, tokens: int, per_second: float) -> tuple[float, float]:
     """(CPU microseconds per subscriber and token, peak memory of the process in MiB)."""
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
-    process = spawn.Process(target=_child, args=(name, there, tokens, per_second), daemon=True)
+    process = spawn.Process(target=_child, args=(serve, there, tokens, per_second), daemon=True)
     process.start()
     cpu, peak = asyncio.run(_read_all(here.recv(), subscribers, here, tokens))
     process.join(10)
@@ -248,7 +260,7 @@ def rows(quick: bool) -> list[Row]:
     found: dict[str, list[float]] = {name: [] for name in SERVERS}
     for _ in range(rounds):
         for name in SERVERS:
-            found[name].append(measure(name, subscribers, tokens, 40.0)[0])
+            found[name].append(measure(SERVERS[name], subscribers, tokens, 40.0)[0])
     us = {name: middle(values) for name, values in found.items()}
     name = f"fan-out to {subscribers:,} event streams, CPU of a subscriber and token"
     return [
@@ -287,7 +299,10 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     allow_sockets(options.subscribers)
-    found = {name: measure(name, options.subscribers, options.tokens, options.per_second) for name in SERVERS}
+    found = {
+        name: measure(serve, options.subscribers, options.tokens, options.per_second)
+        for name, serve in SERVERS.items()
+    }
     ours, asgi, bare = (found[name][0] for name in SERVERS)
     if options.json:
         values = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ["runs", "facts", "calls", "durable", "sse", "starting", "memory", "histories", "sealed"]
+PARTS = ["runs", "facts", "calls", "durable", "sse", "dialects", "starting", "memory", "histories", "sealed"]
 TITLES = [
     *("Whole runs", "Facts", "Host calls", "Durable runs"),
-    *("Event streams", "Start-up", "Memory", "A long past", "Encryption at rest"),
+    *("Event streams", "Streams in dialects", "Start-up", "Memory", "A long past", "Encryption at rest"),
 ]
 SECONDS = 300
 

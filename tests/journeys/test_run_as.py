@@ -36,6 +36,9 @@ def test_a_run_is_shown_in_each_interface(recorded: tuple[CommandLine, str]) -> 
     message = chunks(line("runs", "show", run_id, "--as", "ai-sdk").out)
     assert message[0]["messageId"] == f"msg_{run_id}"
     assert "".join(str(one["delta"]) for one in message if one["type"] == "text-delta") == TEXT
+    for dialect, kind in (("responses", "response.output_text.delta"), ("ag-ui", "TEXT_MESSAGE_CONTENT")):
+        events = chunks(line("runs", "show", run_id, "--as", dialect).out)
+        assert "".join(str(one["delta"]) for one in events if one["type"] == kind) == TEXT
     completion = chunks(line("runs", "show", run_id, "--as", "chat-completions").out)
     pieces = [choice["delta"].get("content", "") for one in completion for choice in one["choices"]]  # type: ignore[attr-defined]
     assert "".join(piece or "" for piece in pieces) == TEXT

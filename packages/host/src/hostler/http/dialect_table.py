@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from hostler.http.ag_ui.fold import AgUiFold
+from hostler.http.ag_ui.fold import Facts as AgUiFacts
 from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
 from hostler.http.ai_sdk.routes import PREFIX as MESSAGE
 from hostler.http.dialects.answers import answer_id
 from hostler.http.dialects.fold import Answer, Fold, Folding
 from hostler.http.openai.chat_fold import ChatFacts, ChatStream
+from hostler.http.openai.responses_fold import ResponseFacts, ResponseFold
+from hostler.http.openai.responses_types import ConversationRef, Response
 from hostler.journal.feed import StoredResult
 from hostler_protocol.runs import RunRecord
 
@@ -37,9 +41,23 @@ def _chat_completions(shown: ShownRun) -> Fold:
     return ChatStream(ChatFacts(shown.answer, run.agent, int(run.created_at), shown.base), usage=True)
 
 
+def _responses(shown: ShownRun) -> Fold:
+    run = shown.run
+    place = None if run.conversation_id is None else ConversationRef(run.conversation_id)
+    response = Response(id="", created_at=int(run.created_at), model=run.agent, conversation=place)
+    return ResponseFold(ResponseFacts(shown.answer, response, shown.client_tools))
+
+
+def _ag_ui(shown: ShownRun) -> Fold:
+    run = shown.run
+    return AgUiFold(shown.answer, AgUiFacts(run.conversation_id or "", run.run_id))
+
+
 FOLDS: Mapping[str, Callable[[ShownRun], Fold]] = {
+    "ag-ui": _ag_ui,
     "ai-sdk": _ai_sdk,
     "chat-completions": _chat_completions,
+    "responses": _responses,
 }
 """Name of a dialect -> how it writes a run."""
 
