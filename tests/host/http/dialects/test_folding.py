@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,6 +79,17 @@ def test_a_call_is_said_once_however_often_it_is_repeated() -> None:
         repr(ToolReturned("c", "scan", 1, None)),
         repr(ToolCalled("c.2", "scan", {"a": 1})),  # the model used its id again
     ]
+
+
+def test_calls_at_once_that_a_model_gave_one_id_are_told_apart_by_their_arguments() -> None:
+    starts = [ToolCallStarted(tool_call_id="c", tool_name="scan", parameters={"a": n}) for n in (1, 2)]
+    requests = [
+        msgspec.structs.replace(asked(name, tool_call_id="c"), tool_name="scan", arguments={"a": n})
+        for name, n in (("second", 2), ("first", 1))
+    ]
+    fold, _ = folded(*starts, *requests)
+    assert isinstance(fold.ending, Waiting)
+    assert [(one.request.call_id, one.key) for one in fold.ending.asked] == [("second", "c.2"), ("first", "c")]
 
 
 def test_a_call_that_no_attempt_makes_again_is_dropped() -> None:

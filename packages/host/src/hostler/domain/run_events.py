@@ -292,9 +292,8 @@ class RunEvents:
         self._keys = 0
         self._open: dict[str | None, _OpenMessage] = {}
         self._complete: set[str] = set()
-        self._calls: dict[str, _Call] = {}
-        """Model's id -> the latest call with it."""
-        self._uses: dict[str, int] = {}
+        self._calls: dict[str, list[_Call]] = {}
+        """Model's id -> the calls with it, in order."""
         self._asked: dict[str, str | None] = {}
         """Call id of the host -> key of the call."""
 
@@ -332,7 +331,7 @@ class RunEvents:
             yield from self._completed(data.message)
         for message in list(self._open.values()):
             yield self._abandon(message)
-        for call in self._calls.values():
+        for call in self._all_calls():
             if call.lost:
                 yield ToolDropped(call.key, call.name)
         if isinstance(data, RunCompleted):
@@ -399,21 +398,27 @@ class RunEvents:
 
     def _called(self, sequence: int, data: ToolCallStarted) -> Iterator[RunEvent]:
         model_id = data.tool_call_id or f"call{sequence}"
-        call = self._calls.get(model_id)
-        if call is not None and not call.returned and call.is_same(data.tool_name, data.parameters):
-            call.lost, call.since = False, sequence  # a new attempt repeats it
-            return
+        for call in self._under_way(model_id):
+            if call.is_same(data.tool_name, data.parameters):
+                call.lost, call.since = False, sequence  # a new attempt repeats it
+                return
         yield self._new_call(sequence, model_id, data.tool_name, data.parameters)
 
+    def _all_calls(self) -> list[_Call]:
+        return [call for calls in self._calls.values() for call in calls]
+
+    def _under_way(self, model_id: str) -> list[_Call]:
+        return [call for call in self._calls.get(model_id, ()) if not call.returned]
+
     def _new_call(self, sequence: int, model_id: str, name: str, arguments: Any) -> ToolCalled:
-        self._uses[model_id] = uses = self._uses.get(model_id, 0) + 1
-        key = model_id if uses == 1 else f"{model_id}.{uses}"
-        self._calls[model_id] = _Call(key, name, arguments, sequence)
+        calls = self._calls.setdefault(model_id, [])
+        key = f"{model_id}.{len(calls) + 1}" if calls else model_id
+        calls.append(_Call(key, name, arguments, sequence))
         return ToolCalled(key, name, arguments)
 
     def _returned(self, data: ToolCallCompleted) -> Iterator[RunEvent]:
-        call = self._calls.get(data.tool_call_id or "")
-        if call is None or call.returned:
+        call = next(iter(self._under_way(data.tool_call_id or "")), None)
+        if call is None:
             return  # it was never announced, or a new attempt repeats what is known
         call.returned, call.lost = True, False
         yield ToolReturned(call.key, call.name, data.result, data.error)
@@ -425,12 +430,20 @@ class RunEvents:
         key: str | None = None
         if data.tool_name is not None:
             model_id = data.tool_call_id or data.call_id
-            call = self._calls.get(model_id)
-            if call is None or call.returned:
-                yield self._new_call(sequence, model_id, data.tool_name, data.arguments)
-            key = self._calls[model_id].key
+            key = self._not_asked(model_id, data)
+            if key is None:
+                called = self._new_call(sequence, model_id, data.tool_name, data.arguments)
+                yield called
+                key = called.key
         self._asked[data.call_id] = key
         yield Asked(key, data)
+
+    def _not_asked(self, model_id: str, data: InteractionRequested) -> str | None:
+        """Return the key of the call that a request is about, by its arguments if several have its id."""
+        asked = set(self._asked.values())
+        open_ = [call for call in self._under_way(model_id) if call.key not in asked]
+        exact = [call for call in open_ if call.is_same(data.tool_name or "", data.arguments)]
+        return next((call.key for call in exact + open_), None)
 
     # -- attempts and the end ----------------------------------------------------------------------------
 
@@ -439,7 +452,7 @@ class RunEvents:
             message.supersede(data.discard_after)
             if self._retracts and message.retract():
                 yield MessageRetracted(message.key, message.shown)
-        for call in self._calls.values():
+        for call in self._all_calls():
             if not call.returned and call.since > data.discard_after and call.key not in self._asked.values():
                 call.lost = True
         yield AttemptBegan(data.attempt, data.cause)
