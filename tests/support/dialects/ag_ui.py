@@ -177,3 +177,19 @@ def texts_of(messages: Sequence[dict[str, Any]]) -> list[str]:
 def some_cuts(random_: random.Random, *, at_most: int = 2_000, number: int = 4) -> list[int]:
     """Where a connection breaks: after so many bytes of each response."""
     return [random_.randrange(1, at_most) for _ in range(number)]
+
+
+async def transcript(
+    url: str, key: str, agent: str, thread: str, run_id: str, random_: random.Random
+) -> list[str]:
+    """The texts of the complete messages of a run, as the official client folds them over broken connections.
+
+    `run_id`: the host's. Messages of the thread before the run are left out.
+    """
+    async with ag_ui_client(
+        url, key, agent=agent, thread=thread, cuts=some_cuts(random_), resuming=True
+    ) as client:
+        done = await client.command(connect=True)
+    assert "failed" not in done, done
+    own = f"msg_{run_id}_"
+    return texts_of([message for message in done["messages"] if message["id"].startswith(own)])

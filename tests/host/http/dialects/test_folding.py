@@ -89,7 +89,10 @@ def test_calls_at_once_that_a_model_gave_one_id_are_told_apart_by_their_argument
     ]
     fold, _ = folded(*starts, *requests)
     assert isinstance(fold.ending, Waiting)
-    assert [(one.request.call_id, one.key) for one in fold.ending.asked] == [("second", "c.2"), ("first", "c")]
+    assert [(one.request.call_id, one.key) for one in fold.ending.asked] == [
+        ("second", "c.2"),
+        ("first", "c"),
+    ]
 
 
 def test_a_call_that_no_attempt_makes_again_is_dropped() -> None:

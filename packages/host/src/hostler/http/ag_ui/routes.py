@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
+from hostler.domain.narrow_callers import check_conversation
 from hostler.http.ag_ui.decisions import take_decisions
 from hostler.http.ag_ui.dialect import AG_UI, run_error
 from hostler.http.ag_ui.fold import AgUiFold, Facts
@@ -83,6 +84,7 @@ class Stopped(Strict):
     tag="ag-ui",
     dialect=AG_UI,
     answers={200: STREAM},
+    narrow=(),
 )
 async def run_agent(request: ApiRequest, body: RunAgentInput) -> EventStream | RawBody:
     """Run an agent, or let a run go on that waits, and stream what it does as events of AG-UI.
@@ -91,6 +93,7 @@ async def run_agent(request: ApiRequest, body: RunAgentInput) -> EventStream | R
     a new run. The same request again is the same run: what follows `Last-Event-ID`, or all of it.
     """
     check(body)
+    check_conversation(request.caller, body.thread_id)
     cursor = _cursor(request.headers.get("last-event-id"))
     results = newest(body.messages, "tool")
     said = newest(body.messages, "user")
@@ -113,13 +116,15 @@ async def run_agent(request: ApiRequest, body: RunAgentInput) -> EventStream | R
     tag="ag-ui",
     dialect=AG_UI,
     answers={200: STREAM},
+    narrow=(),
+    checks=("thread",),
 )
 async def connect_agent(request: ApiRequest, query: ConnectQuery) -> EventStream:
     """Stream a thread to a client that has nothing of it: its messages, then its newest run from its start.
 
     The stream ends where the run waits or has ended; `Last-Event-ID` continues it.
     """
-    agent, thread_id = request.parameters["agent"], request.parameters["thread"]
+    agent, thread_id = _thread_of(request)
     if query.run_id is None:
         run_id = (await latest_run(request, agent, thread_id)).run_id
     else:
@@ -128,10 +133,18 @@ async def connect_agent(request: ApiRequest, query: ConnectQuery) -> EventStream
     return await _connected(request, run_id, Facts(thread_id, query.run_id or ""), cursor)
 
 
-@endpoint("POST", "/ag-ui/{agent}/{thread}/stop", right="runs:write", tag="ag-ui", dialect=AG_UI)
+@endpoint(
+    "POST",
+    "/ag-ui/{agent}/{thread}/stop",
+    right="runs:write",
+    tag="ag-ui",
+    dialect=AG_UI,
+    narrow=(),
+    checks=("thread",),
+)
 async def stop_thread(request: ApiRequest, body: StopThread) -> Stopped:
     """Stop an agent in a thread: what runs, what waits for its turn, and what waits for people."""
-    agent, thread_id = request.parameters["agent"], request.parameters["thread"]
+    agent, thread_id = _thread_of(request)
     wanted = [run.run_id for run in await active_runs(request, agent, thread_id)]
     if body.run_id is not None:
         wanted = [await _run_named(request, agent, thread_id, body.run_id)]
@@ -240,6 +253,13 @@ def _stream_of(frames: list[bytes]) -> RawBody:
 
 
 # -- ids and facts -----------------------------------------------------------------------------------------
+
+
+def _thread_of(request: ApiRequest) -> tuple[str, str]:
+    """Return agent and thread of a path. NotFoundError for a thread that the caller does not reach."""
+    agent, thread_id = request.parameters["agent"], request.parameters["thread"]
+    check_conversation(request.caller, thread_id)
+    return agent, thread_id
 
 
 async def _run_named(request: ApiRequest, agent: str, thread_id: str, name: str) -> str:

@@ -143,8 +143,6 @@ def envelope_of(agent: str, given: RunAgentInput, said: Sequence[Message]) -> Ev
         input=message,
         event_id=event_id_of(agent, given.thread_id, given.run_id),
         agent=agent,
-        source_event_type="RunAgentInput",
-        source_event_id=given.run_id,
         conversation_id=given.thread_id,
         delivery=Delivery(surface="ag-ui"),
         data=_data_of(given, said),

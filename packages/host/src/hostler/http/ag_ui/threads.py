@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.narrow_callers import within_scope
 from hostler.http.ag_ui.fold import STATE_SCOPE, Facts
 from hostler.http.ag_ui.run_input import DATA_KEY, Message, event_id_of
 from hostler.http.auth import require_right
@@ -18,6 +19,7 @@ from hostler.storage.stores.run_rows import Run
 from hostler.storage.stores.transcripts import StoredItem
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import NotFoundError
+from hostler_protocol.events import EventEnvelope, Input
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 from hostler_protocol.runs import RunStatus
 
@@ -46,7 +48,14 @@ _contexts = msgspec.json.Decoder(_Context)
 
 async def find_event(request: ApiRequest, agent: str, thread_id: str, run_id: str) -> StoredEvent | None:
     """Return the event that a client's request has sent, by its id of the run; None if there is none."""
-    event_id = event_id_of(agent, thread_id, run_id)
+    sent = EventEnvelope(
+        event_type="message.received",
+        input=Input(),
+        event_id=event_id_of(agent, thread_id, run_id),
+        agent=agent,
+        conversation_id=thread_id,
+    )
+    event_id = within_scope(sent, request.caller).event_id or ""
     return await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, event_id))
 
 
