@@ -88,7 +88,7 @@ class AgUiFold(Fold):
     # -- the frames ---------------------------------------------------------------------------------------
 
     def begin(self) -> list[bytes]:
-        """Open the run. Where messages are told, they are in the same frame, for equal numbers."""
+        """Open the run, with the messages of its thread where the client is told them."""
         facts = self._facts
         started = wire.RunStarted(
             thread_id=facts.thread_id,
@@ -98,8 +98,7 @@ class AgUiFold(Fold):
         )
         if facts.messages is None:
             return self._frames(started)
-        (snapshot,) = self._frames(wire.MessagesSnapshot(messages=facts.messages))
-        return [wire.frame(started) + snapshot]
+        return self._frames(started, wire.MessagesSnapshot(messages=facts.messages))
 
     def before(self, sequence: int, event: RunEvent) -> None:
         """Note what an earlier answer of the run has shown."""

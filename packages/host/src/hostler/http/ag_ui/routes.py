@@ -14,9 +14,10 @@ from hostler.http.ag_ui.decisions import take_decisions
 from hostler.http.ag_ui.dialect import AG_UI, run_error
 from hostler.http.ag_ui.fold import AgUiFold, Facts
 from hostler.http.ag_ui.pending import check_nothing_waits
-from hostler.http.ag_ui.run_input import Message, RunAgentInput, check, envelope_of, newest
+from hostler.http.ag_ui.run_input import Message, RunAgentInput, check, envelope_of, history_of, newest
 from hostler.http.ag_ui.threads import (
     active_runs,
+    brings_history,
     facts_of_run,
     find_event,
     get_run,
@@ -178,7 +179,11 @@ async def _run(
         except CallerError as error:
             return _refused(body, error)
     fresh = await unsent(request, body.thread_id, said, known)
-    started = await send_message(request, envelope_of(agent, body, fresh))
+    history = []
+    if await brings_history(request, body.thread_id, known):
+        history = history_of(body.messages, fresh, instructions=request.caller.scope is None)
+    envelope = envelope_of(agent, body, fresh, history=len(history))
+    started = await send_message(request, envelope, history=history)
     if started.duplicate or started.answer.after:
         return await _again(request, body, started.answer, cursor)
     return await _answer(request, body, started.answer, cursor)

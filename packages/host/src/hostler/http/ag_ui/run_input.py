@@ -6,7 +6,7 @@ Unknown members are ignored, as AG-UI asks for. Parts of messages that cannot be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -17,10 +17,14 @@ from hostler_protocol.content import (
     ContentElement,
     FileBase64Element,
     FileUrlElement,
+    FunctionCall,
+    HistoryMessage,
     ImageBase64Element,
     ImageUrl,
     ImageUrlElement,
+    Role,
     TextElement,
+    ToolCall,
 )
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import CallerTool, Delivery, EventEnvelope, Input
@@ -30,7 +34,23 @@ DATA_KEY = "ag_ui"
 """Where `state`, `context`, `forwardedProps` and the ids of messages are in the event's data."""
 OWN_FILES = "hostler"
 """`provider` of a file source whose `value` is the id of an artifact of this host."""
+_INSTRUCTIONS = frozenset({"system", "developer"})
+_HISTORY = frozenset({"user", "assistant", "tool"}) | _INSTRUCTIONS
 _MEDIA = frozenset({"image", "audio", "video", "document"})
+
+
+class Function(Lenient):
+    """What an earlier call called."""
+
+    name: str
+    arguments: str = ""
+
+
+class Call(Lenient):
+    """A call that the agent made in an earlier message."""
+
+    id: str
+    function: Function
 
 
 class Message(Lenient, rename="camel"):
@@ -41,6 +61,7 @@ class Message(Lenient, rename="camel"):
     content: Any = None
     tool_call_id: str | None = None
     error: str | None = None
+    tool_calls: list[Call] | None = None
 
 
 class Tool(Lenient):
@@ -126,8 +147,47 @@ def newest(messages: Sequence[Message], role: str) -> list[Message]:
     return found[::-1]
 
 
-def envelope_of(agent: str, given: RunAgentInput, said: Sequence[Message]) -> EventEnvelope:
-    """Return the event that a run of the agent answers: the newest messages of the user, as one input."""
+def history_of(
+    messages: Sequence[Message], said: Sequence[Message], *, instructions: bool
+) -> list[HistoryMessage]:
+    """Return the messages before those that are answered, for a thread that the host does not have.
+
+    `instructions`: with those of the system, which pages of unknown people do not give.
+    """
+    roles = _HISTORY if instructions else _HISTORY - _INSTRUCTIONS
+    first = next(place for place, message in enumerate(messages) if message is said[0])
+    found = []
+    for message in messages[:first]:
+        if message.role not in roles or (message.role == "tool") != (message.tool_call_id is not None):
+            continue
+        contents = contents_of(message.content, message.id)
+        whole = contents[0].text if len(contents) == 1 and isinstance(contents[0], TextElement) else contents
+        made = [
+            ToolCall(
+                id=call.id, function=FunctionCall(name=call.function.name, arguments=call.function.arguments)
+            )
+            for call in message.tool_calls or []
+        ]
+        if not contents and not made:
+            continue
+        found.append(
+            HistoryMessage(
+                role=cast(Role, message.role),
+                content=whole or "",
+                tool_calls=made,
+                tool_call_id=message.tool_call_id,
+            )
+        )
+    return found
+
+
+def envelope_of(
+    agent: str, given: RunAgentInput, said: Sequence[Message], *, history: int = 0
+) -> EventEnvelope:
+    """Return the event that a run of the agent answers: the newest messages of the user, as one input.
+
+    `history`: the number of messages that it brings.
+    """
     contents = [element for message in said for element in contents_of(message.content, message.id)]
     only = contents[0] if len(contents) == 1 else None
     tools = [
@@ -145,12 +205,14 @@ def envelope_of(agent: str, given: RunAgentInput, said: Sequence[Message]) -> Ev
         agent=agent,
         conversation_id=given.thread_id,
         delivery=Delivery(surface="ag-ui"),
-        data=_data_of(given, said),
+        data=_data_of(given, said, history),
     )
 
 
-def _data_of(given: RunAgentInput, said: Sequence[Message]) -> dict[str, Any]:
+def _data_of(given: RunAgentInput, said: Sequence[Message], history: int) -> dict[str, Any]:
     own: dict[str, Any] = {"run_id": given.run_id, "message_ids": [message.id for message in said]}
+    if history:
+        own["history"] = history
     if given.state:
         own["state"] = given.state
     if given.context:

@@ -81,6 +81,16 @@ async def unsent(
     return [message for message in said[:-1] if message.id not in known] + [said[-1]]
 
 
+async def brings_history(request: ApiRequest, thread_id: str, event: StoredEvent | None) -> bool:
+    """Whether a request brings the history of its thread, which is new, or was when it was first sent."""
+    if event is not None:
+        return _own_data(event).history > 0
+    newest = await request.state.host.db.read(
+        lambda tx: transcripts.latest_seq(tx, request.workspace_id, conversation_id=thread_id)
+    )
+    return newest == 0
+
+
 async def latest_run(request: ApiRequest, agent: str, thread_id: str) -> Run:
     """Return the newest run of an agent in a thread. NotFoundError if there is none, or no such agent."""
 
@@ -156,6 +166,7 @@ class _OwnData(Lenient):
     run_id: str | None = None
     message_ids: list[str] = []
     state: dict[str, Any] = {}
+    history: int = 0
 
 
 def _own_data(event: StoredEvent | None) -> _OwnData:
