@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from hostler.domain.caller_history import MAX_MESSAGES
+from hostler.domain.events import Caller, CallerScope
 from hostler.host import maintenance
 from hostler.runs.orchestrator import Accepted
 from hostler.storage.stores import quotas, transcripts
@@ -23,6 +24,7 @@ from hostler_protocol.errors import (
     ConflictError,
     HostlerError,
     InvalidArgumentError,
+    NotFoundError,
     PayloadTooLargeError,
 )
 from hostler_protocol.events import EventEnvelope
@@ -170,6 +172,23 @@ async def test_inline_files_are_artifacts(tmp_path: Path, database_url: str) -> 
         assert answer["content_base64"] == data
         used = (await host.host.db.read(quotas.of_workspaces))[WORKSPACE]
         assert (used.artifacts, used.artifact_bytes) == (1, len(base64.b64decode(data)))
+
+
+async def test_a_narrow_caller_brings_no_files_of_others(tmp_path: Path) -> None:
+    """The holder of a front-end token reads one conversation, also through what it says was said there."""
+    data = base64.b64encode(b"a secret").decode()
+    file = {"type": "file_base64", "file_base64": data}
+    narrow = Caller(WORKSPACE, "page", "key", scope=CallerScope("main", "d", "key", "key"))
+    async with hosted(tmp_path) as host:
+        await over(host, await send(host, [["say", "x"]], {"role": "user", "content": [file]}))
+        (ref,) = (await stored(host))[0].artifact_refs
+        element = {"type": "artifact", "artifact_id": ref.artifact_id}
+        body = {"event_type": "message.received", "agent": "main", "conversation_id": "d"}
+        envelope = msgspec.convert({**body, "input": {"text": "[]"}}, EventEnvelope)
+        history = messages({"role": "user", "content": [element]})
+        with pytest.raises(NotFoundError, match="there is no artifact"):
+            await host.host.orchestrator.accept(envelope, narrow, history=history)
+        assert await stored(host, "d") == []
 
 
 async def test_they_are_deleted_with_their_conversation(tmp_path: Path, database_url: str) -> None:

@@ -146,6 +146,7 @@ async def test_a_service_of_the_run_is_shown_them(tmp_path: Path) -> None:
             )
             assert (await call).structured_content == {"width": 7}
         lent.end()
+        await made.over(lent.run_id)
 
 
 async def test_over_http_a_refusal_is_a_problem_document(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ class _Work:
             self._round += 1
             answer = await self._context.ask(self._extra())
             if answer.text.strip():
-                await self._ctx.emit(message(answer.text))
+                await self._ctx.emit(message(answer.text, reasoning=answer.shown_reasoning))
                 self._said = True
             if answer.tool_calls:
                 if self._refused:

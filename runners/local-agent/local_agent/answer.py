@@ -13,18 +13,26 @@ from hostler_sdk.services.think_tags import BlankFilter, ThinkFilter
 from hostler_sdk.types import FunctionSpec, ModelMessage, ModelReply, ProviderData, ToolCall, Usage, text_of
 from local_agent.fallback import Candidate, ModelsFailed
 from local_agent.requested_calls import CallAssembly
+from local_agent.truncation import shortened
 
 CUT_REASONS: Final = frozenset({"length", "content_filter"})
 """Finish reasons of answers that the service ended before the model did."""
 
 MAX_ANSWER_BYTES = 768 * 1024
 """Text of one answer as JSON: the host accepts a message of 1 MiB, and no person reads as much."""
+MAX_SHOWN_REASONING_CHARS = 32 * 1024
+"""Thinking sent with one message or piece: with the longest answer it fits into one result, in any script."""
+MAX_STREAMED_REASONING_CHARS = 512 * 1024
+"""Thinking of one answer that is sent while it comes. More is no reading for a person."""
 
 
 class Answer:
     """An answer. `generate` asks the model; the attributes hold the outcome."""
 
-    def __init__(self, remove_think: bool) -> None:
+    def __init__(self, remove_think: bool, *, show_reasoning: bool = False) -> None:
+        self._shows_reasoning = show_reasoning
+        self._reasoning_shown = 0
+        """Characters of thinking that were sent."""
         self._filter = ThinkFilter() if remove_think else BlankFilter()
         self._parts: list[str] = []
         self._calls = CallAssembly()
@@ -58,6 +66,13 @@ class Answer:
         """Whether the service ended it before the model did: its last tool call may be incomplete."""
         return self.finish_reason in CUT_REASONS
 
+    @property
+    def shown_reasoning(self) -> str | None:
+        """The thinking to send with the complete message; beginning and end of a long one."""
+        if not self._shows_reasoning or not self.reasoning:
+            return None
+        return shortened(self.reasoning, MAX_SHOWN_REASONING_CHARS)
+
     def as_message(self, calls: Sequence[ToolCall] = ()) -> ModelMessage:
         """Return the answer as a message for the next request, with the checked tool calls."""
         return ModelMessage(
@@ -85,6 +100,8 @@ class Answer:
         async with aclosing(aiter(stream)) as chunks:
             async for chunk in chunks:
                 self._calls.add(chunk.delta.tool_calls)
+                if thought := self._shown_piece(chunk.delta.reasoning):
+                    await ctx.emit(delta(reasoning=thought))
                 if text := self._take(text_of(chunk.delta.content)):
                     await ctx.emit(delta(text))
         if text := self._finish(stream.reply):
@@ -100,6 +117,15 @@ class Answer:
                 text = self._take(text_of(reply.message.content))
         self.tool_calls = (reply.message.tool_calls if reply is not None else []) or self._calls.whole()
         return text + self._take_rest()
+
+    def _shown_piece(self, thought: str | None) -> str:
+        """Return what is sent of a piece of thinking; of a long one its beginning."""
+        if not self._shows_reasoning or not thought:
+            return ""
+        room = MAX_STREAMED_REASONING_CHARS - self._reasoning_shown
+        piece = thought[: max(0, min(room, MAX_SHOWN_REASONING_CHARS))]
+        self._reasoning_shown += len(piece)
+        return piece
 
     def _take(self, piece: str) -> str:
         self._bytes += len(msgspec.json.encode(piece))

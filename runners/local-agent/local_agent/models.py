@@ -64,7 +64,7 @@ class Models:
         attempts: list[Attempt] = []
         while self._candidates:
             candidate = self._candidates[0]
-            answer = Answer(self._settings.remove_think)
+            answer = Answer(self._settings.remove_think, show_reasoning=self._settings.show_reasoning)
             limit = self._budget_of(candidate).request
             await counter.settle(draft, limit)
             messages = draft.within(limit)

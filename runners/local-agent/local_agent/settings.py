@@ -29,6 +29,8 @@ class Settings:
     models: tuple[str, ...]
     prompt: tuple[ModelMessage, ...]
     remove_think: bool
+    show_reasoning: bool
+    """Whether a model's thinking is sent to who watches the run."""
     knowledge_bases: tuple[str, ...]
     retrieval_top_k: int
     rerank_model: str | None
@@ -50,6 +52,7 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
         models=_models(config.get("model")),
         prompt=_prompt(config.get("prompt")),
         remove_think=bool(config.get("remove-think", False)),
+        show_reasoning=bool(config.get("show-reasoning", False)),
         knowledge_bases=_names(config, "knowledge-bases"),
         retrieval_top_k=_whole(config, "retrieval-top-k", 5, least=1, most=MAX_PASSAGES),
         rerank_model=_chosen(config.get("rerank-model")),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from hostler_protocol._base import Sparse, always
-from hostler_protocol.limits import Count
+from hostler_protocol.limits import MAX_REASONING_CHARS, Count
 
 
 class TextElement(Sparse, tag="text", tag_field="type"):
@@ -76,21 +78,30 @@ class ArtifactRef(Sparse):
     size_bytes: Count | None = None
 
 
+Reasoning = Annotated[str, msgspec.Meta(max_length=MAX_REASONING_CHARS)]
+
+
 class Message(Sparse):
-    """A complete message, as runners send it and transcripts store it."""
+    """A complete message, as runners send it and, without its reasoning, transcripts store it.
+
+    `reasoning`: how the model came to it, for who watches the run; never part of the answer. Only hosts take
+    it that say so in `initialize`.
+    """
 
     role: Role
     content: Content
     artifact_refs: list[ArtifactRef] = []
     message_id: str | None = None
+    reasoning: Reasoning | None = None
 
 
 class MessageChunk(Sparse):
-    """One piece of a message that is being streamed."""
+    """One piece of a message that is being streamed: more text, more `reasoning`, or both."""
 
     role: Role
     content: Content
     message_id: str | None = None
+    reasoning: Reasoning | None = None
 
 
 class FunctionCall(Sparse):

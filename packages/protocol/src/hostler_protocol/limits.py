@@ -61,6 +61,9 @@ MAX_ANSWERS_AHEAD = 1024
 host's checks."""
 MAX_ANSWERS_AHEAD_BYTES = 256 * KIB
 """The bytes of these answers, as JSON. A larger answer is not sent ahead."""
+MAX_REASONING_CHARS = 64 * KIB
+"""`reasoning` of one message or piece: what a person would read of a model's thinking. With a long answer it
+still fits into one result."""
 MAX_LOG_CHARS = 64 * KIB
 """Text of one `log` result."""
 MAX_PAGE_ITEMS = 100

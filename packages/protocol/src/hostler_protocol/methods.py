@@ -56,11 +56,12 @@ class HostIdentity(Lenient):
 
 
 class InitializeParams(Lenient):
-    """`initialize`."""
+    """`initialize`. `reasoning`: whether the host takes `reasoning` of messages; others refuse the field."""
 
     protocol: VersionRange
     host: HostIdentity
     limits: Limits = Limits()
+    reasoning: bool = False
 
 
 class InitializeReply(Lenient):

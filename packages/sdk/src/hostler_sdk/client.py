@@ -76,6 +76,8 @@ class HostConnection:
         self.plugin = plugin
         self.closed = asyncio.Event()
         """Set when the host has shut the plugin down, or the connection is lost."""
+        self.takes_reasoning = False
+        """Whether the host takes `reasoning` of messages; an older one drops what has it."""
         self.reason = ""
         """Why the connection was lost; empty after an orderly shutdown."""
         self._transport = transport
@@ -214,6 +216,7 @@ class HostConnection:
             match request.params:
                 case InitializeParams():
                     # the link has refused other versions
+                    self.takes_reasoning = request.params.reasoning
                     self.write(self._link.reply(request.id, self._offer()))
                 case RunStartParams():
                     self._start(request.params)

@@ -15,7 +15,7 @@ from hostler_sdk.context import RunContext
 from hostler_sdk.errors import Cancelled, HostError, InvalidArgument, writable
 from hostler_sdk.host_calls import CallInFlight, CallTable, RunCalls
 from hostler_sdk.outflow import Outflow, Wire
-from hostler_sdk.results import Result, failed, log, message
+from hostler_sdk.results import Result, failed, log, message, without_reasoning
 from hostler_sdk.runner import Runner
 
 if TYPE_CHECKING:  # few runs ask for it
@@ -38,6 +38,11 @@ class Connection(Wire, Protocol):
 
     async def turn(self) -> None:
         """Let other tasks run, and wait while the host does not read."""
+        ...
+
+    @property
+    def takes_reasoning(self) -> bool:
+        """Whether the host takes `reasoning` of messages."""
         ...
 
     @property
@@ -128,7 +133,9 @@ class RunExecution:
         """Send or queue a result without waiting."""
         if not isinstance(result, Result):
             raise TypeError(_not_a_result("was given", result))
-        self._outflow.post(result)
+        sent = result if self._connection.takes_reasoning else without_reasoning(result)
+        if sent is not None:
+            self._outflow.post(sent)
         return _Sent(self._outflow)
 
     async def call(self, method: str, params: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ import msgspec
 
 from hostler_protocol.content import ArtifactRef, Content, ContentElement, Message, MessageChunk, Usage
 from hostler_protocol.json_values import fields_problem, is_text, json_problem
+from hostler_protocol.limits import MAX_REASONING_CHARS
 from hostler_protocol.pausing import PendingCall, expiry_misfit
 from hostler_protocol.results import (
     TERMINAL_RESULTS,
@@ -57,8 +58,10 @@ class Result(msgspec.Struct, frozen=True):
     def problem(self) -> str | None:
         """Return a sentence on a value of the payload that JSON cannot carry, or None."""
         data = self.data
-        if type(data) is MessageDelta and type(data.chunk.content) is str and is_text(data.chunk.content):
-            return None  # nearly every result
+        if type(data) is MessageDelta and data.chunk.reasoning is None:
+            content = data.chunk.content
+            if type(content) is str and is_text(content):
+                return None  # nearly every result
         named = msgspec.structs.asdict(data) if isinstance(data, msgspec.Struct) else {"data": data}
         problem = fields_problem(named)
         return problem and f"{self.type}: {problem}"
@@ -99,9 +102,44 @@ def utf8(content: str, what: str) -> bytes:
     return content.encode()
 
 
-def delta(text: ContentLike, message_id: str | None = None) -> Result:
-    """Send a piece of a message for live display. Send the complete text with `message` afterwards."""
-    chunk = MessageChunk(role="assistant", content=content_of(text, "delta()"), message_id=message_id)
+def _checked_reasoning(text: str | None, what: str) -> str | None:
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"{what}: reasoning is text, not {type(text).__name__} {text!r:.80}")
+    if text is not None and len(text) > MAX_REASONING_CHARS:
+        raise TypeError(
+            f"{what}: reasoning has {len(text):,} characters; at most {MAX_REASONING_CHARS:,}: shorten it"
+        )
+    return text or None
+
+
+def without_reasoning(result: Result) -> Result | None:
+    """Return a result for a host that takes no reasoning; None for a piece that has nothing else."""
+    match result.data:
+        case MessageDelta(chunk=chunk) if chunk.reasoning is not None:
+            if not chunk.content:
+                return None
+            data: ResultData = MessageDelta(chunk=msgspec.structs.replace(chunk, reasoning=None))
+        case MessageCompleted(message=said) if said.reasoning is not None:
+            data = MessageCompleted(message=msgspec.structs.replace(said, reasoning=None))
+        case RunCompleted(message=last) if last is not None and last.reasoning is not None:
+            data = msgspec.structs.replace(result.data, message=msgspec.structs.replace(last, reasoning=None))
+        case _:
+            return result
+    return Result(result.type, data, result.usage)
+
+
+def delta(text: ContentLike = "", message_id: str | None = None, *, reasoning: str | None = None) -> Result:
+    """Send a piece of a message for live display. Send the complete text with `message` afterwards.
+
+    `reasoning`: a piece of the model's thinking, for who watches the run. A host that takes none is not sent
+    it.
+    """
+    chunk = MessageChunk(
+        role="assistant",
+        content=content_of(text, "delta()"),
+        message_id=message_id,
+        reasoning=_checked_reasoning(reasoning, "delta()"),
+    )
     return _result(MessageDelta(chunk=chunk))
 
 
@@ -111,8 +149,12 @@ def message(
     *,
     message_id: str | None = None,
     usage: Usage | Mapping[str, int] | None = None,
+    reasoning: str | None = None,
 ) -> Result:
     """Send a complete message of the assistant; any number per run.
+
+    `reasoning` is how the model came to it, at most 65,536 characters, for who watches the run: it is in no
+    history. A host that takes none is not sent it.
 
     `artifact_refs` are ids or references of artifacts. `usage` is the number of tokens used, as in a model's
     reply. Raises TypeError for content of another type.
@@ -122,7 +164,11 @@ def message(
         for ref in artifact_refs
     ]
     whole = Message(
-        role="assistant", content=content_of(content, "message()"), artifact_refs=refs, message_id=message_id
+        role="assistant",
+        content=content_of(content, "message()"),
+        artifact_refs=refs,
+        message_id=message_id,
+        reasoning=_checked_reasoning(reasoning, "message()"),
     )
     return _result(MessageCompleted(message=whole), _usage(usage))
 

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from hostler.cli.output import INTERRUPTED, note, show_error, write_line
+from hostler.cli.terminal import paint
 from hostler.cli.terminal_text import harmless
 from hostler.journal.feed import StoredResult
-from hostler_protocol.content import text_of
+from hostler_protocol.content import MessageChunk, text_of
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.results import (
     ArtifactCreated,
@@ -49,6 +50,8 @@ class Show:
         """The sequence of the last piece shown."""
         self._blanks = ""
         self._open_line = False
+        self._thinks = False
+        """Whether the last thing shown is a piece of thinking."""
 
     def result(self, result: StoredResult) -> None:
         """Show one result."""
@@ -67,7 +70,7 @@ class Show:
     def _data(self, data: object) -> None:
         match data:
             case MessageDelta(chunk=chunk):
-                self._piece(text_of(chunk.content))
+                self._delta(chunk)
             case MessageCompleted(message=message):
                 self._whole(text_of(message.content))
             case RunCompleted(message=message) if message is not None:
@@ -91,6 +94,26 @@ class Show:
                 show_error(error)
             case _:
                 pass
+
+    def _delta(self, chunk: MessageChunk) -> None:
+        if chunk.reasoning and sys.stderr.isatty():
+            self._think(chunk.reasoning)
+        if text := text_of(chunk.content):
+            self._piece(text)
+
+    def _think(self, text: str) -> None:
+        """Write a piece of the model's thinking, dimmed, on lines of its own."""
+        if not self._thinks:
+            self.end()
+        self._thinks = True
+        sys.stderr.write(paint(text, "dim", sys.stderr))
+        sys.stderr.flush()
+
+    def _end_thinking(self) -> None:
+        if self._thinks:
+            self._thinks = False
+            sys.stderr.write("\n")
+            sys.stderr.flush()
 
     def _piece(self, text: str) -> None:
         """Write a piece of the message. Blanks at its end wait: the whole message may not have them."""
@@ -116,6 +139,7 @@ class Show:
 
     def end(self) -> None:
         """End the current line, if it has text."""
+        self._end_thinking()
         self._streamed += self._blanks
         self._blanks = ""
         if self._before_end is not None:
@@ -126,6 +150,7 @@ class Show:
 
     def _write(self, text: str) -> None:
         if text:
+            self._end_thinking()
             self._write_text(harmless(text) if sys.stdout.isatty() else text)
             self._open_line = not text.endswith("\n")
 

@@ -121,5 +121,9 @@ def _to_store(history: Sequence[HistoryMessage]) -> tuple[list[HistoryMessage], 
             inline += found
         calls = [msgspec.structs.replace(call, provider_data=None) for call in message.tool_calls]
         refs = refs_in([] if isinstance(content, str) else content, message.artifact_refs)
-        kept.append(msgspec.structs.replace(message, content=content, tool_calls=calls, artifact_refs=refs))
+        kept.append(
+            msgspec.structs.replace(
+                message, content=content, tool_calls=calls, artifact_refs=refs, reasoning=None
+            )
+        )
     return kept, inline

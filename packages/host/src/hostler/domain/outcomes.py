@@ -19,9 +19,18 @@ from hostler_protocol.runs import RunStatus
 
 @dataclass(frozen=True, slots=True)
 class TranscriptWrite:
-    """A completed message becomes a transcript item. `message.message_id` is always set."""
+    """A completed message becomes a transcript item. `message.message_id` is always set.
+
+    Reasoning is for who watches the run; it is left out, so that no history, search or later model has it.
+    """
 
     message: Message
+
+    @classmethod
+    def of(cls, message: Message) -> TranscriptWrite:
+        """Return the item of a message, without its reasoning."""
+        said = message if message.reasoning is None else msgspec.structs.replace(message, reasoning=None)
+        return cls(said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,7 +288,7 @@ class ResultStream:
         stored = self._accept(
             result,
             _encoder.encode(MessageCompleted(message=message)),
-            TranscriptWrite(message) if is_new else None,
+            TranscriptWrite.of(message) if is_new else None,
         )
         self.state.kept_sequence = stored.sequence
         if is_new:
@@ -328,7 +328,7 @@ class ResultStream:
         if data.message is not None:
             message, is_new = self._ids.identified(data.message)
             data = msgspec.structs.replace(data, message=message)
-            write = TranscriptWrite(message) if is_new else None
+            write = TranscriptWrite.of(message) if is_new else None
         ending = Ending("completed", finish_reason=data.finish_reason)
         return self._finish(data, ending, result, write)
 

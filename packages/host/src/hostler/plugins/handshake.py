@@ -60,6 +60,7 @@ async def _offer(ask: Ask, expected_key: str, limits: Limits) -> PluginOffer:
         protocol=VersionRange(min=PROTOCOL_VERSION, max=PROTOCOL_VERSION),
         host=HostIdentity(name="hostler", version=version("hostler")),
         limits=limits,
+        reasoning=True,
     )
     reply: InitializeReply = await ask("initialize", params)
     if reply.plugin.key != expected_key:

@@ -104,6 +104,7 @@ class HostSession:
         params = InitializeParams(
             protocol=VersionRange(min=lowest, max=highest),
             host=HostIdentity(name="hostler-scripted", version="0.1.0"),
+            reasoning=True,
         )
         reply: InitializeReply = await self.request("initialize", params)
         self.offers_tools = reply.tools
