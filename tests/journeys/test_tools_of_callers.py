@@ -148,6 +148,15 @@ async def test_a_runner_may_pause_its_run_for_one_itself(tmp_path: Path) -> None
         ended = await host.ended(run_id)
         (told,) = ended.told["continuation"]["decisions"]
         assert (told["call_id"], told["decision"], told["result"]) == ("a", "answered", [1, 2])
+        (shown,) = [one["data"] for one in ended.results if one["type"] == "interaction.requested"]
+        assert {name: shown[name] for name in ("kind", "tool_name", "arguments", "tool_call_id")} == {
+            "kind": "client_tool",
+            "tool_name": "screen_size",
+            "arguments": {"unit": "em"},
+            "tool_call_id": "a",
+        }
+        assert shown["args_hash"] == call.args_hash
+        assert shown["expires_at"] == pause.expires_at
         assert "screen_size" in named(ended)
 
 
