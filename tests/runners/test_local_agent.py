@@ -184,6 +184,7 @@ def test_the_plugin_folder_states_the_whole_form() -> None:
         "prompt": [{"role": "system", "content": "You are a helpful assistant."}],
         "timeout": 300,
         "remove-think": False,
+        "show-reasoning": False,
         "knowledge-bases": [],
         "retrieval-top-k": 5,
         "rerank-top-k": 5,
