@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, AsyncStream
+from openai.types.chat import ChatCompletionChunk
 
 from support.http_host import ADMIN_KEY
 
@@ -48,6 +50,13 @@ class Told:
             self.finish_reason = choice.finish_reason or self.finish_reason
             self._take(choice.delta, getattr(chunk, "hostler", None))
 
+    def add(self, following: Told) -> None:
+        """Add the answer that goes on after this one."""
+        for key, text in following.texts.items():
+            self.texts[key] = self.texts.get(key, "") + text
+        self.incomplete |= following.incomplete
+        self.notes += following.notes
+
     def _take(self, delta: Any, shown: Any) -> None:
         self.content += delta.content or ""
         if shown and shown.get("incomplete"):
@@ -69,3 +78,50 @@ async def told(client: AsyncOpenAI, messages: list[Any], model: str = "player", 
     ):
         found.take(chunk)
     return found
+
+
+async def followed(client: AsyncOpenAI, completion_id: str, dice: random.Random, *, at_most: int = 5) -> Told:
+    """Read the stream of an answer with the client, disconnected at random places.
+
+    The client does not show the ids of events; there is one event to each chunk, so it counts them.
+    """
+    found, seen = Told(), 0
+    while found.finish_reason is None:
+        stream = await client.get(
+            f"/chat/completions/{completion_id}",
+            cast_to=ChatCompletionChunk,
+            stream=True,
+            stream_cls=AsyncStream[ChatCompletionChunk],
+            options={"params": {"stream": True}, "headers": {"Last-Event-ID": str(seen)}},
+        )
+        left = dice.randint(1, at_most)
+        async with stream:
+            async for chunk in stream:
+                found.take(chunk)
+                seen += 1
+                left -= 1
+                if not left and found.finish_reason is None:
+                    break
+    return found
+
+
+async def transcript(url: str, key: str, run_id: str, dice: random.Random) -> list[str]:
+    """Follow a run through all its answers; the complete messages of the agent."""
+    async with client_of(url, key) as client:
+        whole, after = Told(), 0
+        while True:
+            answer = await followed(client, f"chatcmpl_{run_id}" + (f"_{after}" if after else ""), dice)
+            whole.add(answer)
+            if answer.finish_reason != "tool_calls":
+                return whole.messages
+            after = await _asked(client, run_id, {call_id.split("_", 2)[2] for call_id in answer.calls})
+
+
+async def _asked(client: AsyncOpenAI, run_id: str, call_ids: set[str]) -> int:
+    """The sequence of the last request for these calls, after which the next answer begins."""
+    journal: Any = await client.get(f"/runs/{run_id}/journal", cast_to=object)
+    return max(
+        int(entry["sequence"])
+        for entry in journal["items"]
+        if entry["type"] == "interaction.requested" and entry["data"]["call_id"] in call_ids
+    )

@@ -101,7 +101,10 @@ def _conversation(request: ApiRequest, body: types.ChatRequest) -> str | None:
         raise wrong(
             "metadata.conversation_id", f"the header {CONVERSATION_HEADER} names another conversation"
         )
-    return header if header is not None else named
+    conversation = header if header is not None else named
+    if conversation == "":
+        raise wrong("metadata.conversation_id", "the conversation_id is empty: leave it out, or name one")
+    return conversation
 
 
 def _waits(request: ApiRequest, *, default: bool) -> bool:

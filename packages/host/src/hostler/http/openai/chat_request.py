@@ -13,10 +13,14 @@ from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
     FileBase64Element,
+    FunctionCall,
+    HistoryMessage,
     ImageBase64Element,
     ImageUrl,
     ImageUrlElement,
+    Role,
     TextElement,
+    ToolCall,
 )
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 
@@ -48,8 +52,8 @@ class Turn:
     contents: list[ContentElement] = field(default_factory=list)
     """Of the new message; empty: there is none."""
     author: str | None = None
-    before: list[types.ChatMessage] = field(default_factory=list)
-    """The messages before it."""
+    before: list[tuple[int, types.ChatMessage]] = field(default_factory=list)
+    """The messages beside it, which are its history, with their places in the request."""
 
 
 def wrong(place: str, sentence: str) -> InvalidArgumentError:
@@ -115,7 +119,7 @@ def turn_of(messages: list[types.ChatMessage], *, in_conversation: bool) -> Turn
     if not contents:
         raise wrong(f"messages[{said[-1]}].content", "the message is empty")
     author = messages[said[-1]]
-    before = [] if in_conversation else [one for n, one in enumerate(messages) if n != said[-1]]
+    before = [] if in_conversation else [(n, one) for n, one in enumerate(messages) if n != said[-1]]
     return Turn(results, contents, author.name if isinstance(author, types.UserMessage) else None, before)
 
 
@@ -124,6 +128,68 @@ def contents_of(content: types.Content, place: str) -> list[ContentElement]:
     if content is None or isinstance(content, str):
         return [TextElement(text=content)] if content else []
     return [_element(part, f"{place}[{number}]") for number, part in enumerate(content)]
+
+
+def history_of(before: list[tuple[int, types.ChatMessage]]) -> list[HistoryMessage]:
+    """Return messages of a request as the history of a new conversation. InvalidArgumentError as above.
+
+    Messages that say nothing are left out.
+    """
+    found: list[HistoryMessage] = []
+    for number, message in before:
+        content = contents_of(message.content, f"messages[{number}].content")
+        calls: list[ToolCall] = []
+        call_id: str | None = None
+        match message:
+            case types.AssistantMessage(refusal=said, tool_calls=given):
+                if said:
+                    content.append(TextElement(text=said))
+                calls = [
+                    ToolCall(
+                        id=call.id,
+                        function=FunctionCall(name=call.function.name, arguments=call.function.arguments),
+                    )
+                    for call in given or []
+                ]
+            case types.ToolMessage():
+                call_id = message.tool_call_id
+        if not content and not calls and call_id is None:
+            continue
+        name = None if isinstance(message, types.ToolMessage) else message.name
+        found.append(
+            HistoryMessage(
+                role=_role_of(message),
+                content=_plain(content),
+                name=name or None,
+                tool_calls=calls,
+                tool_call_id=call_id,
+            )
+        )
+    return found
+
+
+def _role_of(message: types.ChatMessage) -> Role:
+    match message:
+        case types.SystemMessage():
+            return "system"
+        case types.DeveloperMessage():
+            return "developer"
+        case types.UserMessage():
+            return "user"
+        case types.AssistantMessage():
+            return "assistant"
+        case types.ToolMessage():
+            return "tool"
+
+
+def _plain(content: list[ContentElement]) -> str | list[ContentElement]:
+    """Return content that is only one text, or none, as that."""
+    match content:
+        case []:
+            return ""
+        case [TextElement(text=text)]:
+            return text
+    return content
 
 
 def text_of(content: types.Content) -> str:

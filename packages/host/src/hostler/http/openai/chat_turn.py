@@ -11,7 +11,7 @@ from hostler.domain.pause_views import CallView
 from hostler.http.dialects.answers import check_answer, decide, send_message
 from hostler.http.dialects.fold import Answer
 from hostler.http.openai import chat_types as types
-from hostler.http.openai.chat_request import ToolResult, Turn, params_of, tools_of
+from hostler.http.openai.chat_request import ToolResult, Turn, history_of, params_of, tools_of
 from hostler.http.openai.retries import event_id_of
 from hostler.http.request import ApiRequest
 from hostler_protocol.errors import ConflictError, ExpiredError, NotFoundError
@@ -37,10 +37,10 @@ async def take_turn(
                 raise
         if resumed is not None and not turn.contents:
             return resumed
-    goes_on = None if resumed is None else await check_answer(request, resumed)
     event_id = await event_id_of(request, "chat", conversation)
-    if conversation is None and goes_on is not None:
-        conversation = goes_on.conversation_id
+    history = history_of(turn.before)
+    if resumed is not None and conversation is None:  # the host has what came before
+        conversation, history = (await check_answer(request, resumed)).conversation_id, []
     started = await send_message(
         request,
         EventEnvelope(
@@ -50,9 +50,10 @@ async def take_turn(
             agent=body.model,
             conversation_id=conversation or f"chat-{digest(event_id)[:32]}",
             actor=_actor(body, turn),
-            delivery=Delivery(surface="openai", supports_streaming=bool(body.stream)),
+            delivery=Delivery(surface="openai"),
             data=_data(body),
         ),
+        history=history,
     )
     if resumed is not None and started.answer.run_id == resumed.run_id:
         return resumed
