@@ -42,6 +42,10 @@ def test_a_run_is_shown_in_each_interface(recorded: tuple[CommandLine, str]) -> 
     completion = chunks(line("runs", "show", run_id, "--as", "chat-completions").out)
     pieces = [choice["delta"].get("content", "") for one in completion for choice in one["choices"]]  # type: ignore[attr-defined]
     assert "".join(piece or "" for piece in pieces) == TEXT
+    events = chunks(line("runs", "show", run_id, "--as", "responses").out)
+    assert events[-1]["type"] == "response.completed"
+    said = [one["delta"] for one in events if one["type"] == "response.output_text.delta"]
+    assert "".join(map(str, said)) == TEXT
 
 
 def test_an_unknown_interface_is_answered_with_the_nearest(recorded: tuple[CommandLine, str]) -> None:

@@ -110,15 +110,21 @@ async def read(client: AsyncOpenAI, response_id: str, dice: random.Random | None
     """Read a response from its beginning to its end; with `dice` disconnect every few events."""
     reading = Reading()
     while reading.final is None:
-        room = None if dice is None else dice.randint(1, 7)
-        after: dict[str, Any] = {} if reading.last < 0 else {"starting_after": reading.last}
-        stream = await client.responses.retrieve(response_id, stream=True, **after)
+        await _read_on(client, response_id, reading, None if dice is None else dice.randint(1, 7))
+    return reading
+
+
+async def _read_on(client: AsyncOpenAI, response_id: str, reading: Reading, room: int | None) -> None:
+    """Read at most `room` further events."""
+    after: dict[str, Any] = {} if reading.last < 0 else {"starting_after": reading.last}
+    stream = await client.responses.retrieve(response_id, stream=True, **after)
+    try:
         async for event in stream:
             reading.take(event)
             if room is not None and (room := room - 1) <= 0:
                 break
+    finally:
         await stream.close()
-    return reading
 
 
 async def transcript(client: AsyncOpenAI, response_ids: list[str], dice: random.Random) -> list[str]:

@@ -231,6 +231,52 @@ async def test_a_conversation_goes_on_by_its_id_or_its_latest_response(tmp_path:
         assert alone.conversation is None
         with pytest.raises(openai.BadRequestError):
             await client.responses.create(model="player", input="x", previous_response_id=alone.id)
+        with pytest.raises(openai.BadRequestError) as doubled:
+            await client.responses.create(
+                model="player", input=[{"role": "assistant", "content": "x"}], conversation=place
+            )
+        assert doubled.value.param == "input"
+
+    await with_host(tmp_path, scenario)
+
+
+async def test_a_history_that_the_client_keeps_begins_the_conversation(tmp_path: Path) -> None:
+    async def scenario(served: Served, client: AsyncOpenAI) -> None:
+        kept: list[Any] = [
+            {"role": "developer", "content": "be kind"},
+            {"role": "user", "content": "你好"},
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "function_call", "call_id": "of another service", "name": "look", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "of another service", "output": "nothing"},
+            {
+                "type": "message",
+                "id": "msg_1",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "hello", "annotations": []}],
+            },
+            {"role": "user", "content": script(["seen"])},
+        ]
+        response = await client.responses.create(model="player", input=kept)
+        assert response.conversation is not None
+        assert response.instructions == "be kind"
+        items = await client.conversations.items.list(response.conversation.id, order="asc")
+        said = [(item.role, item.content[0].text) for item in items.data[:4]]  # type: ignore[union-attr, index]
+        assert said[0] == ("user", "你好")
+        assert ("assistant", "hello") in said
+        more = await client.responses.create(model="player", input="and?", previous_response_id=response.id)
+        assert more.conversation == response.conversation
+
+    await with_host(tmp_path, scenario)
+
+
+async def test_a_request_that_the_client_repeats_by_itself_is_one_run(tmp_path: Path) -> None:
+    async def scenario(served: Served, client: AsyncOpenAI) -> None:
+        first = await client.responses.create(model="player", input="x")
+        repeated = {"X-Stainless-Retry-Count": "1"}
+        again = await client.responses.create(model="player", input="x", extra_headers=repeated)
+        assert (again.id, again.conversation) == (first.id, first.conversation)
+        assert (await client.responses.create(model="player", input="x")).id != first.id
 
     await with_host(tmp_path, scenario)
 

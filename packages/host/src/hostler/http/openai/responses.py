@@ -15,7 +15,7 @@ from hostler.http.openai.dialect import OPENAI, ModelNotFoundError
 from hostler.http.openai.items import ItemsQuery, page_of
 from hostler.http.openai.responses_asked import input_items
 from hostler.http.openai.responses_continue import go_on
-from hostler.http.openai.responses_facts import echo_of, facts_of
+from hostler.http.openai.responses_facts import echo_of, facts_of, is_stored
 from hostler.http.openai.responses_fold import PREFIX, ResponseFold
 from hostler.http.openai.responses_input import Turn, read_input
 from hostler.http.openai.responses_request import ConversationParam, CreateResponse, check, refused
@@ -140,6 +140,8 @@ async def _begin(request: ApiRequest, body: CreateResponse, turn: Turn) -> Answe
     """Send a message; return its answer."""
     if not turn.contents:
         raise refused("input", "input has no message of the user, and no result that a run waits for")
+    if turn.history and (body.conversation is not None or body.previous_response_id is not None):
+        raise refused("input", "input has answers of the agent: in a conversation send only what is new")
     tools = read_tools(body.tools, body.tool_choice)
     event_id = await event_id_of(request, "response")
     place = await _place(request, body, event_id)
@@ -156,7 +158,7 @@ async def _begin(request: ApiRequest, body: CreateResponse, turn: Turn) -> Answe
     known = await request.state.host.db.read(lambda tx: agents.find(tx, request.workspace_id, body.model))
     if known is None:
         raise ModelNotFoundError(body.model)
-    return (await answers.send_message(request, envelope)).answer
+    return (await answers.send_message(request, envelope, history=turn.history)).answer
 
 
 async def _place(request: ApiRequest, body: CreateResponse, event_id: str) -> dict[str, Any]:
@@ -166,8 +168,6 @@ async def _place(request: ApiRequest, body: CreateResponse, event_id: str) -> di
         return {"conversation_id": named.id if isinstance(named, ConversationParam) else named}
     if body.previous_response_id is not None:
         return await _after(request, body.previous_response_id, event_id)
-    if body.store is False:
-        return {}
     return {"conversation_id": f"conv_{digest(event_id)[:32]}"}  # the same for a repeated request
 
 
@@ -177,7 +177,7 @@ async def _after(request: ApiRequest, previous: str, event_id: str) -> dict[str,
 
     def read(tx: Tx) -> tuple[runs.Run, str | None]:
         run = runs.get(tx, request.workspace_id, answers.read_answer_id(PREFIX, previous).run_id)
-        if run.conversation_id is None:
+        if run.conversation_id is None or not is_stored(tx, run):
             return run, None
         if events.find(tx, request.workspace_id, event_id) is not None:
             return run, run.run_id  # repeated
@@ -189,7 +189,9 @@ async def _after(request: ApiRequest, previous: str, event_id: str) -> dict[str,
     except NotFoundError:
         raise refused(param, f"{param}: there is no response {previous[:100]!r}") from None
     if latest is None:
-        raise refused(param, f"{param}: {previous[:100]!r} is in no conversation: send the whole history")
+        raise refused(
+            param, f"{param}: {previous[:100]!r} was not stored in a conversation: send the whole history"
+        )
     if latest != run.run_id:
         raise refused(
             param,

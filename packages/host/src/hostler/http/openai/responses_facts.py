@@ -63,24 +63,30 @@ async def facts_of(request: ApiRequest, answer: Answer) -> tuple[Run, ResponseFa
     """Return the run of a response, and its facts. Raises as `check_answer`."""
     run = await check_answer(request, answer)
 
-    def read(tx: Tx) -> EventEnvelope | None:
-        if run.event_id is None:
-            return None
-        found = events.find(tx, request.workspace_id, run.event_id)
-        return None if found is None else found.envelope
+    return run, facts_from(answer, run, await request.state.host.db.read(lambda tx: _envelope(tx, run)))
 
-    return run, facts_from(answer, run, await request.state.host.db.read(read))
+
+def is_stored(tx: Tx, run: Run) -> bool:
+    """Whether the request of a run wanted its response to be stored: only then its conversation goes on."""
+    return _echo(_envelope(tx, run)).store
+
+
+def _envelope(tx: Tx, run: Run) -> EventEnvelope | None:
+    """Return the event of a run; None if it has none, or it was deleted."""
+    found = None if run.event_id is None else events.find(tx, run.workspace_id, run.event_id)
+    return None if found is None else found.envelope
 
 
 def facts_from(answer: Answer, run: Run, envelope: EventEnvelope | None) -> ResponseFacts:
     """Return the facts of a response. `envelope`: its event, None if that has none or was deleted."""
     echo = _echo(envelope)
     tools = [] if envelope is None else envelope.input.tools
+    place = run.conversation_id if echo.store else None
     response = Response(
         id="",
         created_at=run.created_at // 1000,
         background=echo.background,
-        conversation=None if run.conversation_id is None else ConversationRef(run.conversation_id),
+        conversation=None if place is None else ConversationRef(place),
         instructions=echo.instructions,
         metadata=echo.metadata,
         model=run.agent_name,

@@ -19,12 +19,14 @@ from hostler_protocol.content import (
     ContentElement,
     FileBase64Element,
     FileUrlElement,
+    FunctionCall,
+    HistoryMessage,
     ImageBase64Element,
     ImageUrl,
     ImageUrlElement,
-    Message,
     Role,
     TextElement,
+    ToolCall,
     text_of,
 )
 from hostler_protocol.errors import NotFoundError
@@ -73,6 +75,12 @@ class _OutputItem(Lenient):
     status: Literal["in_progress", "completed", "incomplete"] | None = None
 
 
+class _CallItem(Lenient):
+    call_id: str
+    name: str
+    arguments: str = "{}"
+
+
 class _ApprovalItem(Lenient):
     approval_request_id: str
     approve: bool
@@ -109,7 +117,7 @@ class Turn:
     """
 
     contents: list[ContentElement] = field(default_factory=list)
-    history: list[Message] = field(default_factory=list)
+    history: list[HistoryMessage] = field(default_factory=list)
     instructions: list[str] = field(default_factory=list)
     decided: list[Decided] = field(default_factory=list)
 
@@ -145,7 +153,10 @@ class _Reading:
                 self._deciding.append((_read(item, _OutputItem, place), place))
             case "mcp_approval_response":
                 self._deciding.append((_read(item, _ApprovalItem, place), place))
-            case "function_call" | "mcp_call" | "mcp_approval_request":
+            case "function_call":
+                self._end_turn()
+                self._add_call(_read(item, _CallItem, place))
+            case "mcp_call" | "mcp_approval_request":
                 self._end_turn()
             case kind if kind in _ECHOES:
                 pass
@@ -169,7 +180,7 @@ class _Reading:
         contents = _contents(item.content, f"{place}.content")
         match item.role:
             case "user":
-                self._deciding.clear()  # the turn that they were of is over
+                self._retire()  # the turn that they were of is over
                 self._turn.contents += contents
             case "assistant":
                 self._end_turn()
@@ -178,17 +189,38 @@ class _Reading:
                 if text := text_of(contents):
                     self._turn.instructions.append(text)
 
+    def _add_call(self, item: _CallItem) -> None:
+        """Add a call to the history: to its last message, if that has calls, too."""
+        history = self._turn.history
+        call = ToolCall(id=item.call_id, function=FunctionCall(name=item.name, arguments=item.arguments))
+        if history and history[-1].tool_calls:
+            last = history.pop()
+            call_message = msgspec.structs.replace(last, tool_calls=[*last.tool_calls, call])
+        else:
+            call_message = HistoryMessage(role="assistant", content="", tool_calls=[call])
+        history.append(call_message)
+
     def _end_turn(self) -> None:
         """Move what the user said to the history: the agent has answered it."""
-        self._deciding.clear()
+        self._retire()
         if self._turn.contents:
             self._turn.history.append(_message("user", self._turn.contents))
             self._turn.contents = []
 
+    def _retire(self) -> None:
+        """Move results to the history: they are of a turn that is over."""
+        for item, place in self._deciding:
+            if isinstance(item, _OutputItem):
+                output = _output_text(item, place)
+                self._turn.history.append(
+                    HistoryMessage(role="tool", content=output, tool_call_id=item.call_id)
+                )
+        self._deciding.clear()
 
-def _message(role: Role, contents: list[ContentElement]) -> Message:
+
+def _message(role: Role, contents: list[ContentElement]) -> HistoryMessage:
     plain = all(isinstance(element, TextElement) for element in contents)
-    return Message(role=role, content=text_of(contents) if plain else contents)
+    return HistoryMessage(role=role, content=text_of(contents) if plain else contents)
 
 
 def _contents(given: str | list[_Part], place: str) -> list[ContentElement]:
@@ -227,11 +259,7 @@ def _result(item: _OutputItem, place: str) -> Decided:
         run_id, call_id = read_call_id(item.call_id)
     except NotFoundError as error:
         raise refused(param, error.message) from None
-    output = item.output
-    if not isinstance(output, str):
-        contents = [_element(part, f"{place}.output[{number}]") for number, part in enumerate(output)]
-        plain = all(isinstance(element, TextElement) for element in contents)
-        output = text_of(contents) if plain else msgspec.json.encode(contents).decode()
+    output = _output_text(item, place)
 
     def to_action(call: CallView) -> Action:
         if item.status == "incomplete":
@@ -241,6 +269,14 @@ def _result(item: _OutputItem, place: str) -> Decided:
         )
 
     return Decided(param, run_id, call_id, to_action)
+
+
+def _output_text(item: _OutputItem, place: str) -> str:
+    if isinstance(item.output, str):
+        return item.output
+    contents = [_element(part, f"{place}.output[{number}]") for number, part in enumerate(item.output)]
+    plain = all(isinstance(element, TextElement) for element in contents)
+    return text_of(contents) if plain else msgspec.json.encode(contents).decode()
 
 
 def _value(output: str, call: CallView) -> Any:
