@@ -267,6 +267,7 @@ async def test_each_kind_goes_when_it_is_old_and_only_then(world: World) -> None
         "answers": 0,
         "pauses": 0,
         "sessions": 0,
+        "tokens": 0,
         "pause_states": 0,
     }
 
@@ -358,7 +359,7 @@ async def test_expired_artifacts_abandoned_uploads_and_old_answers_go_and_their_
     prepared.clear()
     await world.database.write(lambda tx: idempotency.begin(tx, "w", "caller", "key", "digest"))
     first = await retention.collect_workspace(world.database, "w", RetentionPolicy())
-    none = {"pauses": 0, "pause_states": 0, "sessions": 0}
+    none = {"pauses": 0, "pause_states": 0, "sessions": 0, "tokens": 0}
     assert first == {"artifacts": 1, "uploads": 0, "answers": 0, **none}
 
     def age(tx: Tx) -> None:

@@ -86,6 +86,12 @@ NARROW = {
     "act_on_pause": "`host.pauses` decides those of its own runs",
     "act_on_conversation": "`host.pauses` decides those of its own runs",
     "cancel_pause": "`host.pauses` cancels those of its own runs",
+    "send_to_chat": "the path is checked, the chat is the conversation; runs by `find_run`",
+    "resume_chat": "the path is checked; runs by `find_run`",
+    "stop_chat": "the path is checked",
+    "run_agent": "the path is checked, the thread is the conversation; runs within it",
+    "connect_agent": "the path is checked; runs within it",
+    "stop_thread": "the path is checked; runs within it",
 }
 """Routes that take front-end tokens, and what keeps them within agent and conversation. By hand: a route that
 says `narrow` fails the test until it is decided here."""

@@ -98,7 +98,6 @@ async def test_a_message_says_nothing_that_agents_believe_of_servers(tmp_path: P
             ({"session_id": "s"}, 403),
             ({"launcher_type": "group", "launcher_id": "g"}, 403),
             ({"raw_ref": "r"}, 403),
-            ({"source_event_id": "s"}, 403),
             ({"delivery": {"reply_target": "room"}}, 403),
             ({"metadata": {"parent_run_id": "r"}}, 403),
             ({"delay": 60}, 403),
@@ -134,7 +133,11 @@ async def test_ids_of_events_say_nothing_of_neighbours_and_repeat_with_the_next_
             one = (await page.client.post("/v1/events", json=body, headers=keyed)).json()
             two = (await renewed.client.post("/v1/events", json=body, headers=keyed)).json()
             assert (two["duplicate"], two["event_id"]) == (True, one["event_id"])
+        sourced = {"source_event_id": "s1"}
+        assert (await page.send("say 0", wait=None, **sourced)).json()["duplicate"] is False
+        assert (await page.send("say 0", wait=None, **sourced)).json()["duplicate"] is True
         async with front_end(served) as neighbour:
+            assert (await neighbour.send("say 0", wait=None, **sourced)).json()["duplicate"] is False
             other = (await neighbour.client.post("/v1/events", json=body, headers=keyed)).json()
             assert other["duplicate"] is False
             assert (await neighbour.send("say 0", wait=None, event_id="m1")).json()["duplicate"] is False
@@ -222,6 +225,35 @@ async def test_a_session_makes_no_token_and_a_personal_key_does(
             changed = await made.served.client.put(f"/v1/members/{olga['member_id']}", json=role)
             assert changed.status_code == 200
             assert (await page.client.get("/v1/runs")).status_code == 401
+
+
+async def test_standard_interfaces_take_the_token_of_a_page(tmp_path: Path) -> None:
+    """`useChat` and AG-UI, whose chat or thread is the token's conversation."""
+    async with serving(tmp_path) as served, front_end(served) as page:
+        said = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "say 2"}]}
+        chat: dict[str, Any] = {"id": page.conversation, "messages": [said]}
+        answer = await page.client.post("/ai-sdk/puppet", json=chat)
+        assert (answer.status_code, "done: say 2" in answer.text) == (200, True), answer.text
+        regenerated = await page.client.post("/ai-sdk/puppet", json={**chat, "trigger": "regenerate-message"})
+        assert "done: say 2" in regenerated.text
+        assert (await page.client.get(f"/ai-sdk/puppet/{page.conversation}/stream")).status_code == 204
+        assert (await page.client.post(f"/ai-sdk/puppet/{page.conversation}/stop")).status_code == 204
+        thread = {
+            "threadId": page.conversation,
+            "runId": "r1",
+            "messages": [{"id": "m2", "role": "user", "content": "say 3"}],
+        }
+        first = await page.client.post("/ag-ui/puppet", json=thread)
+        assert (first.status_code, "done: say 3" in first.text) == (200, True), first.text
+        again = await page.client.post("/ag-ui/puppet", json=thread)
+        assert "done: say 3" in again.text
+        path = f"/ag-ui/puppet/{page.conversation}/connect"
+        async with served.as_key(None) as client:  # an EventSource
+            shown = await client.get(path, params={"access_token": page.made["token"]})
+        assert (shown.status_code, "done: say 3" in shown.text) == (200, True), shown.text
+        found = (await page.client.get("/v1/runs")).json()["items"]
+        assert len(found) == 3  # the retry is a run; the repeated request is none
+        assert {run["conversation_id"] for run in found} == {page.conversation}
 
 
 async def test_a_repeated_request_shows_no_token_again(tmp_path: Path) -> None:

@@ -44,8 +44,6 @@ _SAID_BY_SERVERS = (
     "session_id",
     "subject",
     "raw_ref",
-    "source_event_id",
-    "source_event_type",
 )
 
 
@@ -109,7 +107,7 @@ def within_scope(envelope: EventEnvelope, caller: Caller) -> EventEnvelope:
         agent=scope.agent,
         conversation_id=scope.conversation_id,
         actor=_actor(envelope.actor, caller),
-        event_id=None if envelope.event_id is None else _event_id(envelope.event_id, scope),
+        event_id=_event_id(envelope, caller),
     )
 
 
@@ -125,11 +123,21 @@ def _actor(actor: Actor | None, caller: Caller) -> Actor | None:
     return msgspec.structs.replace(own, actor_name=actor.actor_name)
 
 
-def _event_id(event_id: str, scope: CallerScope) -> str:
-    """Return the id under which the event is stored.
+def _event_id(envelope: EventEnvelope, caller: Caller) -> str | None:
+    if envelope.event_id is None and envelope.source_event_id is not None:
+        return stored_event_id(caller, f"source:{envelope.source_event_id}")
+    return None if envelope.event_id is None else stored_event_id(caller, envelope.event_id)
 
-    Ids are unique in a workspace: another one would tell whether an event of a neighbour has it.
+
+def stored_event_id(caller: Caller, event_id: str) -> str:
+    """Return the id under which an event of the caller is stored.
+
+    Ids are unique in a workspace. That of a narrow caller is unique in its conversation: else it would tell
+    whether an event of a neighbour has it.
     """
+    scope = caller.scope
+    if scope is None:
+        return event_id
     return f"front-end-{digest([scope.agent, scope.conversation_id, event_id])}"
 
 

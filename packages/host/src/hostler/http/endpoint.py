@@ -29,7 +29,9 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 AnyKey = Literal["any key"]
 ANY_KEY: AnyKey = "any key"
 """In place of a right: the route itself looks at the rights of the key."""
-NARROW_PARAMETERS = frozenset({"run_id", "conversation_id", "artifact_id", "agent", "pause_id"})
+NARROW_PARAMETERS = frozenset(
+    {"run_id", "conversation_id", "chat", "thread", "artifact_id", "agent", "pause_id"}
+)
 """Parameters of paths that are checked for a narrow caller (http/narrow.py) before its route is called."""
 NARROW_FIELDS = frozenset({"agent", "conversation_id"})
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])

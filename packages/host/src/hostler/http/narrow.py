@@ -10,8 +10,8 @@ A route takes them only if it declares `narrow` at `endpoint`; the middleware th
 
 So a route of a dialect that takes narrow callers declares `narrow=()`, and in `checks` the parameters of its
 path that it reads itself. It finds agent and conversation in `request.caller.scope` (None for other callers),
-which its request may leave out, and uses no id of a run before `find_run`. What is foreign is answered like
-what is not there, in the same words.
+which its request may leave out, uses no id of a run before `find_run`, and looks events up by
+`stored_event_id`. What is foreign is answered like what is not there, in the same words.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ async def check_path(request: ApiRequest) -> None:
                 await check_run(request, value)
             case "artifact_id":
                 await check_artifact(request, value)
-            case "conversation_id":
+            case "conversation_id" | "chat" | "thread":
                 check_conversation(request.caller, value)
             case "agent":
                 check_agent(request.caller, value)

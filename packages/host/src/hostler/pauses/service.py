@@ -41,7 +41,7 @@ from hostler.storage.stores.pauses import Due
 from hostler.storage.stores.run_endings import RequestedEnd
 from hostler.tools.schema import ToolSchema
 from hostler.tools.schema_cost import SchemaError
-from hostler_protocol.errors import InvalidArgumentError, NotFoundError, StorageError
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError, StorageError, UnauthorizedError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 log = logging.getLogger(__name__)
@@ -176,7 +176,12 @@ class PauseService:
         *,
         comment: str | None = None,
     ) -> PauseView:
-        """Say what became of a call that is in doubt: it happened (with its result), or it did not."""
+        """Say what became of a call that is in doubt: it happened (with its result), or it did not.
+
+        UnauthorizedError for a narrow caller: somebody has to have looked.
+        """
+        if caller.scope is not None:
+            raise UnauthorizedError("a front-end token does not say what became of a call: use a key")
         check_size(result, MAX_RESULT_BYTES, "result")
         check_size(comment, MAX_COMMENT_BYTES, "comment")
         if outcome == "not_happened" and result is not None:

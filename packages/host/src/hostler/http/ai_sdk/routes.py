@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hostler.domain.narrow_callers import check_conversation, stored_event_id
 from hostler.http.ai_sdk.chat_request import ChatRequest, Decided, decisions_in, last_said
 from hostler.http.ai_sdk.dialect import AI_SDK, DONE, STREAM_HEADERS, chunk
 from hostler.http.ai_sdk.earlier import earlier_messages
@@ -25,6 +26,7 @@ from hostler.http.dialects.answers import (
 from hostler.http.dialects.fold import Answer
 from hostler.http.endpoint import endpoint
 from hostler.http.event_stream import EventStream
+from hostler.http.narrow import find_run
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, RawBody
 from hostler.http.sse import EVENT_STREAM
@@ -56,9 +58,10 @@ class _Chat(NamedTuple):
     client_tools: frozenset[str]
 
 
-@endpoint("POST", "/ai-sdk/{agent}", right="events:write", tag=TAG, dialect=AI_SDK)
+@endpoint("POST", "/ai-sdk/{agent}", right="events:write", tag=TAG, dialect=AI_SDK, narrow=())
 async def send_to_chat(request: ApiRequest, body: ChatRequest) -> EventStream | RawBody:
     """Answer the last message of a chat, or go on after the decisions in it."""
+    check_conversation(request.caller, body.id)
     decisions = decisions_in(body)
     if decisions:
         return await _go_on(request, body, decisions)
@@ -77,7 +80,7 @@ async def send_to_chat(request: ApiRequest, body: ChatRequest) -> EventStream | 
     return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False)
 
 
-@endpoint("GET", "/ai-sdk/{agent}/{chat}/stream", right="runs:read", tag=TAG, dialect=AI_SDK)
+@endpoint("GET", "/ai-sdk/{agent}/{chat}/stream", right="runs:read", tag=TAG, dialect=AI_SDK, narrow=())
 async def resume_chat(request: ApiRequest, query: ResumeQuery) -> EventStream | Empty:
     """Replay the message that is under way, whole, and follow it; 204 if none is.
 
@@ -93,7 +96,7 @@ async def resume_chat(request: ApiRequest, query: ResumeQuery) -> EventStream | 
     return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False, through=True)
 
 
-@endpoint("POST", "/ai-sdk/{agent}/{chat}/stop", right="runs:write", tag=TAG, dialect=AI_SDK)
+@endpoint("POST", "/ai-sdk/{agent}/{chat}/stop", right="runs:write", tag=TAG, dialect=AI_SDK, narrow=())
 async def stop_chat(request: ApiRequest) -> Empty:
     """Cancel what a chat is doing: `stop()` of the client only disconnects. 204, also if nothing is under
     way.
@@ -175,7 +178,7 @@ async def _run_to_repeat(request: ApiRequest, body: ChatRequest) -> str | None:
         run_id = read_answer_id(PREFIX, body.message_id).run_id
         await _run_of(request, run_id)
         return run_id
-    event_id = last_said(body).event_id
+    event_id = stored_event_id(request.caller, last_said(body).event_id)
     event = await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, event_id))
     return None if event is None else event.run_id
 
@@ -183,9 +186,9 @@ async def _run_to_repeat(request: ApiRequest, body: ChatRequest) -> str | None:
 async def _run_of(request: ApiRequest, run_id: str) -> _Chat:
     """Return a run of the agent in the path. NotFoundError if it is another's."""
     agent = request.parameters["agent"]
+    run = await find_run(request, run_id)
 
     def read(tx: Tx) -> _Chat:
-        run = runs.get(tx, request.workspace_id, run_id)
         if run.agent_name != agent:
             raise NotFoundError(f"agent {agent!r} has no run {run_id!r}")
         event = None if run.event_id is None else events.find(tx, request.workspace_id, run.event_id)

@@ -47,7 +47,8 @@ _RUNS_PER_STEP = 50
 @dataclass(frozen=True, slots=True)
 class Collected:
     """Numbers of deleted rows by kind: events, transcripts, journal_entries, deltas, artifacts, states,
-    uploads, answers, pauses, pause_states, blobs, files. `freed_bytes` in the blob folder."""
+    uploads, answers, sessions, tokens, pauses, pause_states, blobs, files. `freed_bytes` in the blob folder.
+    """
 
     counts: dict[str, int]
     freed_bytes: int = 0
