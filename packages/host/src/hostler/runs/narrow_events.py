@@ -1,4 +1,4 @@
-"""Check the events of narrow callers against the database: what they name beside agent and conversation."""
+"""Check the events of narrow callers: what they bring beside the envelope, and what that names."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from hostler.domain.events import CallerScope, Event
 from hostler.domain.ingest import InlineContent, artifact_refs_of
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import artifacts
-from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import NotFoundError, UnauthorizedError
 
 
-async def check_narrow(
-    db: Database,
-    event: Event,
-    scope: CallerScope,
-    inline: Sequence[InlineContent],
-    refs: Sequence[ArtifactRef] = (),
-    *,
-    delayed: bool,
-) -> None:
-    """Check an event, whose inline content is `inline`: its agent may read whatever is attached to it.
+def check_said(*, delayed: bool, has_history: bool) -> None:
+    """Raise UnauthorizedError for a delay, which would outlast the token, and for messages before the event.
 
-    `refs`: the artifacts of the history that it brings. NotFoundError for a file of another conversation;
-    UnauthorizedError for a delay, which would outlast the token.
+    The host keeps the conversation of a token: its page puts no words into the agent's mouth.
     """
     if delayed:
         raise UnauthorizedError("a front-end token sends messages that start at once: leave delay out")
+    if has_history:
+        raise UnauthorizedError("a front-end token brings no history: the host keeps its conversation")
+
+
+async def check_files(
+    db: Database, event: Event, scope: CallerScope, inline: Sequence[InlineContent]
+) -> None:
+    """Check what is attached to an event, whose inline content is `inline`: its agent may read all of it.
+
+    NotFoundError for a file of another conversation.
+    """
     own = {content.artifact_id for content in inline}
-    attached = [*artifact_refs_of(event.envelope), *refs]
-    named = [ref.artifact_id for ref in attached if ref.artifact_id not in own]
+    named = [ref.artifact_id for ref in artifact_refs_of(event.envelope) if ref.artifact_id not in own]
 
     def look(tx: Tx) -> None:
         for artifact_id in named:

@@ -35,7 +35,7 @@ from hostler.journal.feed import Feed
 from hostler.runs.admission import Opened, Opening, gathers, open_deferred, open_event
 from hostler.runs.dispatch import Dispatcher, Reservation
 from hostler.runs.event_messages import history_items, message_item
-from hostler.runs.narrow_events import check_narrow
+from hostler.runs.narrow_events import check_files, check_said
 from hostler.runs.routing import EventRouter
 from hostler.runs.snapshot import Offer, look_ahead
 from hostler.storage.port import Database, Tx
@@ -188,8 +188,8 @@ class Orchestrator:
         event, inline = event_of(envelope, caller, int(time.time() * 1000))
         event, inline, earlier = with_history(event, inline, history)
         if caller.scope is not None:
-            refs = [ref for message in earlier for ref in message.artifact_refs]
-            await check_narrow(self._db, event, caller.scope, inline, refs, delayed=bool(delay))
+            check_said(delayed=bool(delay), has_history=bool(earlier))
+            await check_files(self._db, event, caller.scope, inline)
         resolution = await self._event_router.resolve(event)
         if isinstance(resolution, UnknownAgent | DisabledAgent):
             return await self._refused(event, resolution.error())

@@ -103,7 +103,9 @@ async def send_message(
     if envelope.event_id is None:
         envelope = msgspec.structs.replace(envelope, event_id=keyed_event_id(request))
     host = request.state.host
-    accepted = await host.orchestrator.accept(envelope, request.caller, history=history)
+    # the host keeps the conversation of a front-end token: its page puts no words into the agent's mouth
+    earlier = history if request.caller.scope is None else ()
+    accepted = await host.orchestrator.accept(envelope, request.caller, history=earlier)
     request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
     if accepted.outcome == "deferred":
         async with request.while_key_is_valid():
