@@ -113,6 +113,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/runners/langgraph.md",
         "docs/runners/a2a.md",
         "docs/runners/acp.md",
+        "docs/clients/zed.md",
         "docs/adapters.md",
         "docs/bring-your-own-agent.md",
         "docs/langbot.md",

@@ -60,6 +60,10 @@ class Node:
             text=True,
         )
 
+    def module(self, name: str) -> Path:
+        """Return the folder of an installed package."""
+        return self._folder / "node_modules" / name
+
     def run(self, script: Path, folder: Path, *arguments: str) -> Any:
         """Run a script to its end, and return its output, which is JSON. AssertionError if it fails."""
         process = self.start(script, folder, *arguments)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 REQUEST_SECONDS = 60.0
 """The most that an answer may take, except streams and long requests."""
+LARGE_SECONDS = 300.0
+"""The most that sending or reading a file may take."""
 RECONNECT_SECONDS = 30.0
 """How long to try to resume a stream that broke: a server that restarts needs a few seconds."""
 RECONNECT_PAUSE_SECONDS = 0.2
@@ -107,6 +109,16 @@ class Api:
         """Send a DELETE request and return the decoded answer, None if it is empty."""
         return await self._json("DELETE", path, query)
 
+    async def upload(self, path: str, content: bytes, media_type: str, **query: Any) -> Any:
+        """Send a POST request with bytes as its body, and return the decoded answer."""
+        headers = {**self._headers, "content-type": media_type}
+        reply = await self._reply("POST", _target(path, query), headers, content, LARGE_SECONDS)
+        return self._decoded(reply)
+
+    async def content(self, path: str) -> bytes:
+        """Send a GET request and return the body of the answer."""
+        return (await self._answer("GET", path, {}, seconds=LARGE_SECONDS)).body
+
     async def text(self, path: str) -> str:
         """Send a GET request and return the answer as text."""
         return (await self._answer("GET", path, {})).body.decode("utf-8", "replace")
@@ -123,12 +135,17 @@ class Api:
         return found[:limit]
 
     async def results(
-        self, run_id: str, after: int = 0, *, on_lost: Callable[[int, str], object] = _ignore
+        self,
+        run_id: str,
+        after: int = 0,
+        *,
+        on_lost: Callable[[int, str], object] = _ignore,
+        patience: float = RECONNECT_SECONDS,
     ) -> AsyncIterator[StoredResult]:
         """Yield the results of a run until the terminal one, each once, also over a restart of the server.
 
         When a connection breaks, `on_lost` is called with the last sequence received and the reason.
-        UnavailableError if it cannot be resumed within 30 s.
+        UnavailableError if it cannot be resumed within `patience` seconds; with 0 it is not tried.
         """
         last, lost_since = after, None
         while True:
@@ -143,10 +160,12 @@ class Api:
                 if lost_since is None:
                     lost_since = now
                     on_lost(last, error.message)
-                if now - lost_since > RECONNECT_SECONDS:
+                if patience == 0.0:
+                    raise
+                if now - lost_since > patience:
                     raise UnavailableError(
                         f"the connection to {self.url} was lost, and could not be restored within "
-                        f"{RECONNECT_SECONDS:.0f} s; run {run_id} may still be active"
+                        f"{patience:.0f} s; run {run_id} may still be active"
                     ) from error
             await asyncio.sleep(RECONNECT_PAUSE_SECONDS)
 
@@ -169,7 +188,9 @@ class Api:
     async def _json(
         self, method: str, path: str, query: Mapping[str, Any], body: Any = None, seconds: float | None = None
     ) -> Any:
-        answer = await self._answer(method, path, query, body, seconds)
+        return self._decoded(await self._answer(method, path, query, body, seconds))
+
+    def _decoded(self, answer: HttpReply) -> Any:
         if not answer.body:
             return None
         try:
@@ -182,15 +203,16 @@ class Api:
     async def _answer(
         self, method: str, path: str, query: Mapping[str, Any], body: Any = None, seconds: float | None = None
     ) -> HttpReply:
-        parameters = {name: _plain(value) for name, value in query.items() if value is not None}
-        target = f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path
         headers, content = self._headers, b""
         if body is not None:
             headers, content = {**headers, "content-type": "application/json"}, msgspec.json.encode(body)
+        return await self._reply(method, _target(path, query), headers, content, seconds or REQUEST_SECONDS)
+
+    async def _reply(
+        self, method: str, target: str, headers: Mapping[str, str], content: bytes, seconds: float
+    ) -> HttpReply:
         try:
-            reply = await self._wire.send(
-                HttpRequest(method, target, headers, content, seconds or REQUEST_SECONDS)
-            )
+            reply = await self._wire.send(HttpRequest(method, target, headers, content, seconds))
         except (NotConnectedError, BrokenError) as error:
             raise self._unreachable(error) from error
         if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -215,16 +237,22 @@ class Api:
             case HTTPStatus.UNAUTHORIZED:
                 return UnauthorizedError(
                     f"{self.url} refused the key: {detail}; give a valid one with --key or HOSTLER_KEY "
-                    "(a server keeps its admin key in admin.key of its data directory)"
+                    "(a server keeps its admin key in admin.key of its data directory)",
+                    status=answer.status,
                 )
             case HTTPStatus.FORBIDDEN:
-                return UnauthorizedError(f"{detail}; use a key that has this right")
+                return UnauthorizedError(f"{detail}; use a key that has this right", status=answer.status)
         if (plain := PLAIN_ERRORS.get(answer.status)) is not None:
             details = problem.get("details") or {}
             mistakes = {name: details[name] for name in ("errors", "warnings") if name in details}
             # on a command line there are only options
             return plain(detail.removeprefix("query: ").removeprefix("body: "), **mistakes)
         return AnswerError(detail, status=answer.status, code=code)
+
+
+def _target(path: str, query: Mapping[str, Any]) -> str:
+    parameters = {name: _plain(value) for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path
 
 
 def _plain(value: Any) -> Any:

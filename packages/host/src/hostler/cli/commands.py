@@ -26,6 +26,12 @@ COMMANDS: Mapping[str, CliCommand] = {
         START,
         "Chat with an agent: answers stream, you can write meanwhile, and you approve or deny its calls.",
     ),
+    "acp": CliCommand(
+        "acp.command",
+        "serve_editor",
+        START,
+        "Offer an agent to an editor that speaks the Agent Client Protocol (Zed, JetBrains, Neovim, acpx).",
+    ),
     "dev": CliCommand(
         "dev", "dev", START, "Serve a plugin to a running host while you work on it; each change restarts it."
     ),

@@ -1,0 +1,671 @@
+"""`hostler acp` with the official Python client: a real command, a real host, a scripted agent."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import acp
+import pytest
+from acp.schema import (
+    BlobResourceContents,
+    ClientCapabilities,
+    EmbeddedResourceContentBlock,
+    HttpMcpServer,
+    ImageContentBlock,
+    ResourceContentBlock,
+    TextResourceContents,
+)
+
+from hostler_protocol.ids import new_id
+from support.command_line import EXAMPLES
+from support.editors import ALL, Editing, Person, delta, editing, result, said, steps
+from support.server_process import KEY, PLUGINS, HostProcess, config_file, serving
+from support.shop import BOOK, SHOP, asking, calling
+
+pytestmark = pytest.mark.timeout(400)
+POLICY = {"allowed_tool_names": ["shop.*"], "tool_approval": {"shop.book": "required"}}
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def agent(name: str = "helper", runner: str = "resumable", **fields: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "runner": f"plugin:test/stepper/{runner}",
+        "resource_policy": POLICY,
+        "concurrency": {"on_busy": "queue"},
+        **fields,
+    }
+
+
+@contextlib.asynccontextmanager
+async def a_host(folder: Path, *agents: dict[str, Any], **fields: Any) -> AsyncIterator[HostProcess]:
+    """A host with the stepper, a shop, and agents."""
+    shop = shutil.copytree(SHOP, folder / "shop", ignore=shutil.ignore_patterns("*.sqlite3*"))
+    listed = list(agents) or [agent()]
+    listed.append({"name": "echo", "runner": "plugin:acme/echo/default"})
+    plugins = [PLUGINS / "stepper", PLUGINS / "listener", shop, EXAMPLES / "echo"]
+    config = config_file(folder / "hostler.yaml", plugins=plugins, agents=listed)
+    async with serving(HostProcess(folder / "data", config, **fields)) as host:
+        yield host
+
+
+@contextlib.asynccontextmanager
+async def at(
+    host: HostProcess, folder: Path, *arguments: str, key: str = KEY, **more: Any
+) -> AsyncIterator[Editing]:
+    """An editor at a host."""
+    target = () if arguments and not arguments[0].startswith("-") else ("helper",)
+    async with editing(*target, *arguments, "--url", host.url, "--key", key, folder=folder, **more) as editor:
+        yield editor
+
+
+async def test_an_answer_streams_and_the_session_is_loaded_as_it_was(tmp_path: Path) -> None:
+    message = steps(
+        delta("Hello 你好"),
+        delta(" 🎉 "),
+        said("Hello 你好 🎉"),
+        result("log", level="info", text="looking"),
+        result("log", level="info", text="plan of the agent:\n[x] look\n[>] think\n[ ] write"),
+        result("log", level="debug", text="thought of the agent: well, 再想想"),
+        result("tool.call.started", tool_call_id="c1", tool_name="files.read", parameters={"path": "a.txt"}),
+        result("tool.call.completed", tool_call_id="c1", tool_name="files.read", result={"text": "Ä"}),
+        result("tool.call.started", tool_call_id="c1", tool_name="files.write", parameters={"path": "b.txt"}),
+        result("tool.call.completed", tool_call_id="c1", tool_name="files.write", error="read only"),
+        ["result", "message.completed", {"message": {"role": "assistant", "content": "Done."}}, {
+            "usage": {"input_tokens": 11, "output_tokens": 7, "cached_tokens": 3, "reasoning_tokens": 2}
+        }],
+    )  # fmt: skip
+    async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
+        session = await editor.new(tmp_path)
+        answer = await editor.say(session, message)
+        assert answer.stop_reason == "end_turn"
+        assert answer.usage is not None
+        assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.total_tokens) == (
+            11,
+            7,
+            18,
+        )
+        assert (answer.usage.cached_read_tokens, answer.usage.thought_tokens) == (3, 2)
+        seen = editor.person.transcript()
+        kinds = [kind for kind, _ in seen]
+        assert kinds == [
+            "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call", "agent_message_chunk",
+        ]  # fmt: skip
+        assert seen[0][1] == "Hello 你好 🎉"
+        assert seen[1][1] == "looking\n\nwell, 再想想"
+        assert seen[2][1]["title"] == "files.read a.txt"
+        assert (seen[2][1]["status"], seen[2][1]["rawOutput"]) == ("completed", {"text": "Ä"})
+        assert (seen[3][1]["status"], seen[3][1]["rawOutput"]) == ("failed", "read only")
+        assert seen[4][1] == "Done."
+        (plan,) = editor.person.of("plan")
+        assert [entry["status"] for entry in plan["entries"]] == ["completed", "in_progress", "pending"]
+        first, second = editor.person.of("tool_call")
+        assert (first["kind"], second["kind"]) == ("read", "edit")
+        assert first["toolCallId"] != second["toolCallId"]
+        (listed,) = (await editor.connection.list_sessions(cwd=str(tmp_path))).sessions
+        assert (listed.session_id, listed.cwd) == (session, str(tmp_path))
+        assert (listed.title or "").startswith('[["result"')
+        assert not (await editor.connection.list_sessions(cwd="/elsewhere")).sessions
+        assert await editor.leave() == 0
+        assert editor.log.read_text() == ""
+        async with at(host, tmp_path) as other:
+            await other.connection.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+            loaded = other.person.transcript()
+            assert loaded == [("user_message_chunk", message), *seen]
+            await other.person.until(lambda: other.person.of("available_commands_update"))
+            other.person.updates.clear()
+            await other.say(session, steps(said("on")))
+            assert other.person.transcript() == [("agent_message_chunk", "on")]
+            async with at(host, tmp_path) as third:
+                await third.connection.resume_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+                await third.say(session, steps(said("further")))
+                assert third.person.transcript() == [("agent_message_chunk", "further")]
+
+
+async def test_approvals_are_permission_requests(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
+        session = await editor.new(tmp_path)
+        person = editor.person
+        person.choose("allow")
+        await editor.say(session, steps(BOOK, ["tell"]))
+        (asked,) = person.asked
+        assert asked["call"]["rawInput"] == {"kind": "double"}
+        assert '"kind": "double"' in asked["call"]["content"][0]["content"]["text"]
+        assert asked["options"] == {
+            "allow": "allow_once",
+            "allow_again": "allow_always",
+            "reject": "reject_once",
+        }
+        assert "B1" in person.text()
+        (call,) = person.tool_calls().values()
+        assert call["status"] == "completed"
+        person.choose("reject")
+        await editor.say(session, steps(BOOK, ["tell"]))
+        assert "denied" in person.text()
+        assert [one["status"] for one in person.tool_calls().values()] == ["completed", "failed"]
+        person.choose("allow_again")
+        await editor.say(session, steps(BOOK, BOOK, ["tell"]))
+        assert len(person.asked) == 3
+        async with host.client() as client:
+            pauses = (await client.get("/v1/pauses", params={"conversation_id": session})).json()["items"]
+        calls = [call for pause in reversed(pauses) for call in pause["calls"]]
+        assert [call["decision"] for call in calls] == ["approved", "denied", "approved"]
+        async with at(host, tmp_path) as other:  # what was decided is not asked again
+            await other.connection.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+            assert other.person.asked == []
+            assert [c["status"] for c in other.person.tool_calls().values()][:2] == ["completed", "failed"]
+
+
+async def test_a_decision_elsewhere_withdraws_the_request(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host, at(host, tmp_path) as editor, host.client() as client:
+        session = await editor.new(tmp_path)
+        prompt = editor.saying(session, steps(BOOK, ["tell"]))
+        await editor.person.until(lambda: editor.person.asked)
+        (pause,) = (await client.get("/v1/pauses", params={"status": "open"})).json()["items"]
+        (call,) = pause["calls"]
+        action = {"call_id": call["call_id"], "type": "approve", "args_hash": call["args_hash"]}
+        body = {"revision": pause["revision"], "actions": [action]}
+        assert (await client.post(f"/v1/pauses/{pause['id']}/actions", json=body)).status_code == 202
+        assert (await prompt).stop_reason == "end_turn"
+        assert "B1" in editor.person.text()
+        editor.person.choose("reject")  # too late, and of no effect
+        await editor.say(session, steps(said("on")))
+        kept = (await client.get(f"/v1/pauses/{pause['id']}")).json()
+        assert kept["calls"][0]["decision"] == "approved"
+
+
+async def test_a_key_that_may_not_decide_says_who_does(tmp_path: Path) -> None:
+    rights = ["events:write", "events:read", "runs:read", "runs:write", "conversations:read", "agents:read"]
+    async with a_host(tmp_path) as host, host.client() as client:
+        made = (await client.post("/v1/keys", json={"name": "editor", "rights": rights})).json()
+        async with at(host, tmp_path, key=made["key"]) as editor:
+            session = await editor.new(tmp_path)
+            prompt = editor.saying(session, steps(BOOK, ["tell"]))
+            await editor.person.until(lambda: "may not decide it" in json.dumps(editor.person.tool_calls()))
+            assert not editor.person.asked
+            await editor.connection.cancel(session_id=session)
+            assert (await prompt).stop_reason == "cancelled"
+
+
+FORM = [
+    {"name": "size", "type": "select", "options": [1, 2], "required": True, "label": "Size"},
+    {"name": "extras", "type": "multiselect", "options": ["tea", "cake"]},
+    {"name": "note", "type": "textarea"},
+    {"name": "sure", "type": "boolean", "default": False},
+    {"name": "seats", "type": "number"},
+]
+
+
+async def test_questions_are_forms(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
+        session, person = await editor.new(tmp_path), editor.person
+        given = {"size": "2", "extras": ["cake"], "note": "嗨", "sure": True, "seats": 4}
+        person.fill_in(given)
+        await editor.say(session, steps(asking(kind="form", title="Which?", fields=FORM), ["tell"]))
+        (asked,) = person.asked
+        assert asked["message"] == "Which?"
+        properties = asked["mode"]["requestedSchema"]["properties"]
+        assert {name: one["type"] for name, one in properties.items()} == {
+            "size": "string", "extras": "array", "note": "string", "sure": "boolean", "seats": "number",
+        }  # fmt: skip
+        assert asked["mode"]["requestedSchema"]["required"] == ["size"]
+        (told,) = json.loads(person.text())
+        assert told["values"] == {**given, "size": 2}
+        person.updates.clear()
+        person.fill_in({"action": "no"})
+        question = asking(kind="choice", title="Go on?", actions=[{"name": "yes"}, {"name": "no"}])
+        await editor.say(session, steps(question, ["tell"]))
+        assert json.loads(person.text())[0]["result"] == "no"
+
+
+async def test_without_forms_buttons_are_options_and_the_rest_is_said(tmp_path: Path) -> None:
+    bare = ClientCapabilities()
+    async with a_host(tmp_path) as host, at(host, tmp_path, capabilities=bare) as editor:
+        session, person = await editor.new(tmp_path), editor.person
+        person.choose("no")
+        question = asking(
+            kind="choice", title="Go on?", actions=[{"name": "yes"}, {"name": "no", "style": "danger"}]
+        )
+        await editor.say(session, steps(question, ["tell"]))
+        assert person.asked[0]["options"] == {"yes": "allow_once", "no": "reject_once"}
+        assert json.loads(person.text())[0]["result"] == "no"
+        prompt = editor.saying(
+            session, steps(asking(kind="form", title="Which size?", fields=FORM), ["tell"])
+        )
+        await person.until(lambda: "hostler pauses answer" in person.text())
+        assert "Which size?" in person.text()
+        shown = await editor.say(session, "/pauses")
+        assert shown.stop_reason == "end_turn"
+        assert "question Which size?" in person.text()
+        await editor.connection.cancel(session_id=session)
+        assert (await prompt).stop_reason == "cancelled"
+
+
+def client_call(name: str, **arguments: Any) -> list[Any]:
+    """A step that pauses the run for a tool of the client."""
+    pending = {"kind": "client_tool", "tool_name": name, "arguments": arguments, "call_id": new_id()}
+    return result("run.paused", pending=[pending], state={"at": 1})
+
+
+async def in_attempts(host: HostProcess, editor: Editing, session: str, call: list[Any]) -> Any:
+    """Let a run pause for a client's tool; what its next attempt is told of the outcome."""
+    text = json.dumps({"1": [call], "else": [["show_context"]]})
+    await editor.say(session, text)
+    said_last = editor.person.text().rpartition("\n\n")[2] or editor.person.text()
+    editor.person.updates.clear()
+    return json.loads(said_last)["continuation"]["decisions"][0]
+
+
+async def test_files_and_terminal_of_the_editor_are_client_tools(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    person = Person(files={str(project / "a.txt"): "one\ntwo 二\nthree\n", "/etc/other": "x"})
+    async with (
+        a_host(tmp_path, agent(runner="keeper")) as host,
+        at(host, tmp_path, person=person) as editor,
+    ):
+        session = await editor.new(project)
+
+        async def call(name: str, **arguments: Any) -> Any:
+            return await in_attempts(host, editor, session, client_call(name, **arguments))
+
+        read = await call("editor_read_file", path="a.txt", line=2, limit=1)
+        assert read["result"] == {"path": str(project / "a.txt"), "content": "two 二\n"}
+        assert not person.asked
+        missing = await call("editor_read_file", path="b.txt")
+        assert "there is no" in json.dumps(missing)
+        person.choose("reject")
+        outside = await call("editor_read_file", path="../../../../etc/other")
+        assert "refused" in json.dumps(outside)
+        assert "not in the project folder" in json.dumps(person.asked)
+        person.choose("allow_again")
+        written = await call("editor_write_file", path="b.txt", content="new\n")
+        assert written["result"]["written"] is True
+        assert person.files[str(project / "b.txt")] == "new\n"
+        assert person.asked[-1]["call"]["content"][0]["type"] == "diff"
+        await call("editor_write_file", path="c.txt", content="")
+        assert len(person.asked) == 2  # allowed for the session
+        person.choose("allow")
+        ran = await call("editor_run_command", command="make", args=["all"])
+        assert ran["result"] == {"output": "ok\n", "truncated": False, "exit_code": 0, "signal": None}
+        assert person.commands[-1]["command"] == "make"
+        assert person.commands[-1]["cwd"] == str(project)
+        assert person.released == ["t1"]
+        person.hangs = True
+        person.choose("allow")
+        hung = await call("editor_run_command", command="sleep", timeout=0.2)
+        assert hung["result"]["timed_out"] is True
+        assert (person.killed, person.released) == (["t2"], ["t1", "t2"])
+        wrong = await call("editor_run_command", command="")
+        assert "command: expected a text" in json.dumps(wrong)
+
+
+async def test_the_tools_of_the_editor_join_those_of_the_run(tmp_path: Path) -> None:
+    """Runs call them like any tool, where the agent takes tools of its callers."""
+    person = Person(files={str(tmp_path / "a.txt"): "内容\n"})
+    closed = agent("closed", resource_policy={**POLICY, "allow_client_tools": False})
+    call = steps(calling("editor_read_file", path="a.txt"), ["tell"])
+    async with a_host(tmp_path, agent(), closed) as host, at(host, tmp_path, person=person) as editor:
+        session = await editor.new(tmp_path)
+        await editor.say(session, call)
+        assert json.loads(person.text()) == [
+            {"result": {"path": str(tmp_path / "a.txt"), "content": "内容\n"}}
+        ]
+        (shown,) = person.tool_calls().values()
+        assert (shown["kind"], shown["title"], shown["status"]) == (
+            "read",
+            "editor_read_file a.txt",
+            "completed",
+        )
+        person.updates.clear()
+        await editor.say(session, json.dumps({"else": [["show_context"]]}))
+        tools = json.loads(person.text())["resources"]["tools"]
+        assert {one["tool_name"] for one in tools if one["tool_name"].startswith("editor_")} == {
+            "editor_read_file", "editor_write_file", "editor_run_command",
+        }  # fmt: skip
+        person.updates.clear()
+        await editor.connection.set_config_option("agent", session, "closed")
+        await editor.say(session, call)
+        assert "error" in json.loads(person.text())[0]
+
+
+async def test_an_editor_without_a_tool_says_so(tmp_path: Path) -> None:
+    async with (
+        a_host(tmp_path, agent(runner="keeper")) as host,
+        at(host, tmp_path, capabilities=ClientCapabilities()) as editor,
+    ):
+        session = await editor.new(tmp_path)
+        prompt = editor.saying(session, steps(client_call("editor_read_file", path="a.txt")))
+        await editor.person.until(lambda: "does not offer the tool" in json.dumps(editor.person.tool_calls()))
+        await editor.connection.cancel(session_id=session)
+        assert (await prompt).stop_reason == "cancelled"
+
+
+async def test_files_go_in_and_out(tmp_path: Path) -> None:
+    big = bytes(range(256)) * 4096
+    blocks = [
+        ImageContentBlock(type="image", data=base64.b64encode(PIXEL).decode(), mime_type="image/png"),
+        ResourceContentBlock(type="resource_link", name="a.py", uri="file:///p/a.py"),
+        EmbeddedResourceContentBlock(
+            type="resource", resource=TextResourceContents(uri="file:///p/文.txt", text="内容")
+        ),
+        EmbeddedResourceContentBlock(
+            type="resource",
+            resource=BlobResourceContents(
+                uri="file:///p/big.bin",
+                blob=base64.b64encode(big).decode(),
+                mime_type="application/octet-stream",
+            ),
+        ),
+    ]
+    out = [
+        result("artifact.created", artifact_type="file", name="r.txt", mime_type="text/plain",
+               content_base64=base64.b64encode("报告".encode()).decode()),
+        result("artifact.created", artifact_type="image", name="p.png", mime_type="image/png",
+               content_base64=base64.b64encode(PIXEL).decode()),
+        result("artifact.created", artifact_type="file", name="z.bin", mime_type="application/zip",
+               content_base64=base64.b64encode(b"zip").decode()),
+        said("made"),
+    ]  # fmt: skip
+    async with a_host(tmp_path) as host, at(host, tmp_path) as editor, host.client() as client:
+        session = await editor.new(tmp_path)
+        text = json.dumps({"else": out})
+        await editor.say(session, text)
+        shown = [one["content"] for one in editor.person.of("agent_message_chunk")]
+        assert [one["type"] for one in shown] == ["resource", "image", "resource_link", "text"]
+        assert shown[0]["resource"]["text"] == "报告"
+        assert base64.b64decode(shown[1]["data"]) == PIXEL
+        assert (shown[2]["name"], shown[2]["size"]) == ("z.bin", 3)
+        got = await client.get(shown[2]["uri"].removeprefix(host.url))
+        assert got.content == b"zip"
+        await _send_files(editor, client, session, blocks, big)
+        with pytest.raises(acp.RequestError, match="not valid base64") as caught:
+            await editor.say(session, ImageContentBlock(type="image", data="%%", mime_type="image/png"))
+        assert caught.value.code == -32602
+        editor.person.updates.clear()
+        await editor.connection.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+        loaded = [one["content"] for one in editor.person.of("user_message_chunk")]
+        assert [one["type"] for one in loaded] == ["text", "image", "text", "text", "resource_link"]
+        again = [one["content"]["type"] for one in editor.person.of("agent_message_chunk")]
+        assert again[:4] == ["resource", "image", "resource_link", "text"]
+
+
+async def _send_files(editor: Editing, client: Any, session: str, blocks: list[Any], big: bytes) -> None:
+    """Send files to an agent that takes any text, and look at its event."""
+    await editor.connection.set_config_option("agent", session, "echo")
+    await editor.say(session, *blocks)
+    listed = (await client.get("/v1/events", params={"conversation_id": session})).json()["items"]
+    event = (await client.get(f"/v1/events/{listed[0]['event_id']}")).json()["envelope"]
+    image, link, embedded, file = event["input"]["contents"]
+    assert link["text"] == "[a.py](file:///p/a.py)"
+    assert embedded["text"] == '<context ref="file:///p/文.txt">\n内容\n</context>'
+    assert file["file_name"] == "big.bin"
+    for found, content in ((image, PIXEL), (file, big)):
+        if "artifact_id" in found:
+            got = (await client.get(f"/v1/artifacts/{found['artifact_id']}/content")).content
+        else:
+            got = base64.b64decode(found["image_base64"])
+        assert got == content
+
+
+async def test_cancel_and_errors(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
+        session, person = await editor.new(tmp_path), editor.person
+        prompt = editor.saying(session, steps(delta("begun"), ["until_cancelled"]))
+        await person.until(lambda: "begun" in person.text())
+        await editor.connection.cancel(session_id=session)
+        assert (await prompt).stop_reason == "cancelled"
+        prompt = editor.saying(session, steps(BOOK))
+        await person.until(lambda: person.asked)
+        await editor.connection.cancel(session_id=session)
+        assert (await prompt).stop_reason == "cancelled"
+        prompt = editor.saying(session, steps(["hold"]))
+        await asyncio.sleep(0)
+        await editor.connection.cancel(session_id=session)  # while its event is being sent
+        assert (await prompt).stop_reason == "cancelled"
+        failing = steps(result("run.failed", code="shop.closed", error="今天关门"))
+        with pytest.raises(acp.RequestError, match="今天关门") as caught:
+            await editor.say(session, failing)
+        assert caught.value.code == -32603
+        assert (caught.value.data or {})["code"] == "shop.closed"
+        for reason, stop in (("stop", "end_turn"), ("length", "max_tokens"), ("content_filter", "refusal")):
+            answer = await editor.say(
+                session, steps(said("x"), result("run.completed", finish_reason=reason))
+            )
+            assert answer.stop_reason == stop
+        with pytest.raises(acp.RequestError, match="is not open") as caught:
+            await editor.say("nowhere", "x")
+        assert caught.value.code == -32002
+        with pytest.raises(acp.RequestError, match="there is no session") as caught:
+            await editor.connection.load_session(cwd="/", session_id="nowhere", mcp_servers=[])
+        assert caught.value.code == -32002
+        with pytest.raises(acp.RequestError, match="expected an absolute path") as caught:
+            await editor.new("relative")
+        assert caught.value.code == -32602
+        with pytest.raises(acp.RequestError, match="input is empty") as caught:
+            await editor.say(session)
+        assert caught.value.code == -32602
+        with pytest.raises(acp.RequestError, match=r"at most 1,048,576") as caught:
+            await editor.say(session, "x" * 1_100_000)
+        assert caught.value.code == -32602
+        await editor.say(session, steps(said("still here")))
+        assert "still here" in person.text()
+
+
+async def test_a_second_prompt_waits_where_runs_follow_each_other(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
+        session, person = await editor.new(tmp_path), editor.person
+        first = editor.saying(session, steps(delta("one "), ["until_cancelled"]))
+        await person.until(lambda: "one" in person.text())
+        second = editor.saying(session, steps(said("two")))
+        async with host.client() as client:
+            runs = await _runs_of(client, session, 2)
+            (run,) = [one for one in runs if one["status"] == "running"]
+            await client.post(f"/v1/runs/{run['run_id']}/cancel", json={})
+        assert (await first).stop_reason == "cancelled"
+        assert (await second).stop_reason == "end_turn"
+        assert "two" in person.text()
+
+
+async def _runs_of(client: Any, session: str, count: int) -> list[dict[str, Any]]:
+    async with asyncio.timeout(60):
+        while True:
+            found = (await client.get("/v1/runs", params={"conversation_id": session})).json()["items"]
+            if len(found) >= count:
+                return list(found)
+            await asyncio.sleep(0.02)
+
+
+async def test_a_second_prompt_steers_where_the_agent_listens(tmp_path: Path) -> None:
+    """Both prompts are answered by the one run; a load shows the second where it was taken up."""
+    listening = {"name": "helper", "runner": "plugin:test/listener/default"}
+    go = tmp_path / "go"
+    async with a_host(tmp_path, listening) as host, at(host, tmp_path) as editor, host.client() as client:
+        session, person = await editor.new(tmp_path), editor.person
+        first = editor.saying(session, f"wait {go}")
+        await _runs_of(client, session, 1)
+        second = editor.saying(session, "and 加糖")
+        async with asyncio.timeout(60):
+            while True:
+                events = (await client.get("/v1/events", params={"conversation_id": session})).json()["items"]
+                if [one["outcome"] for one in events] == ["steered", "started"]:
+                    break
+                await asyncio.sleep(0.02)
+        go.touch()
+        assert [(await one).stop_reason for one in (first, second)] == ["end_turn", "end_turn"]
+        heard = json.dumps([f"wait {go}", "and 加糖"])
+        assert person.transcript() == [("agent_message_chunk", heard)]
+        await editor.connection.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+        assert [text for _, text in person.transcript()[1:]] == [f"wait {go}and 加糖", heard]
+
+
+async def test_a_session_that_is_loaded_anew_gives_up_its_prompt_and_goes_on(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
+        session, person = await editor.new(tmp_path), editor.person
+        prompt = editor.saying(session, steps(delta("begun"), BOOK, said("begun and done")))
+        await person.until(lambda: person.asked)
+        await editor.connection.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+        assert (await prompt).stop_reason == "cancelled"
+        person.updates.clear()
+        await person.until(lambda: len(person.asked) == 2)
+        person.choose("allow", "allow")  # the first request was withdrawn
+        await person.until(lambda: person.text().endswith("and done"))
+
+
+async def test_keys_agents_and_versions(tmp_path: Path) -> None:
+    async with a_host(tmp_path, agent(), agent("second")) as host:
+        async with at(host, tmp_path, key="wrong") as editor:
+            for ask in (
+                lambda: editor.new(tmp_path),
+                lambda: editor.connection.authenticate(method_id="hostler-key"),
+                editor.connection.list_sessions,
+            ):
+                with pytest.raises(acp.RequestError, match="Authentication required") as caught:
+                    await ask()
+                assert caught.value.code == -32000
+        async with editing("helper", "--url", host.url, folder=tmp_path) as editor:
+            assert [method.id for method in editor.about.auth_methods or []] == ["hostler-key"]
+            with pytest.raises(acp.RequestError, match="needs a key") as caught:
+                await editor.new(tmp_path)
+            assert caught.value.code == -32000
+        async with editing("helper", "--url", host.url, folder=tmp_path, HOSTLER_KEY=KEY) as editor:
+            await editor.connection.authenticate(method_id="hostler-key")
+            with pytest.raises(acp.RequestError, match="the only method"):
+                await editor.connection.authenticate(method_id="other")
+        async with at(host, tmp_path, "helpr") as editor:
+            with pytest.raises(acp.RequestError, match=r"there is no agent 'helpr'.*helper") as caught:
+                await editor.new(tmp_path)
+            assert caught.value.code == -32002
+        async with editing("helper", "--url", "http://127.0.0.1:9", "--key", "k", folder=tmp_path) as editor:
+            with pytest.raises(acp.RequestError, match="no server answers") as caught:
+                await editor.new(tmp_path)
+            assert caught.value.code == -32603
+        async with at(host, tmp_path) as editor:
+            answered = await editor.connection.initialize(protocol_version=7)
+            assert answered.protocol_version == 1
+            await _choose_agents(editor, tmp_path)
+
+
+async def _choose_agents(editor: Editing, folder: Path) -> None:
+    made = await editor.connection.new_session(cwd=str(folder), mcp_servers=[])
+    (option,) = made.config_options or []
+    assert (option.id, option.current_value) == ("agent", "helper")
+    assert [one.value for one in option.options] == ["helper", "echo", "second"]
+    changed = await editor.connection.set_config_option("agent", made.session_id, "second")
+    assert changed is not None
+    assert changed.config_options[0].current_value == "second"
+    answer = await editor.say(made.session_id, steps(said("2")))
+    assert answer.stop_reason == "end_turn"
+    with pytest.raises(acp.RequestError, match="there is no agent 'third'"):
+        await editor.connection.set_config_option("agent", made.session_id, "third")
+    loaded = await editor.connection.load_session(cwd=str(folder), session_id=made.session_id, mcp_servers=[])
+    assert loaded is not None
+    assert (loaded.config_options or [])[0].current_value == "second"
+
+
+async def test_sessions_close_and_are_deleted_and_mcp_servers_are_not_used(tmp_path: Path) -> None:
+    server = HttpMcpServer(type="http", name="docs", url="https://example.com/mcp", headers=[])
+    async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
+        session = await editor.new(tmp_path, mcp_servers=[server])
+        await editor.say(session, steps(said("hello")))
+        assert "MCP servers of the editor are not used (docs)" in editor.person.text()
+        before = editor.person.text()
+        await editor.say(session, steps(said("again")))
+        assert editor.person.text().removeprefix(before) == "again"
+        await editor.say(session, "/state")
+        assert "No state is kept" in editor.person.text()
+        prompt = editor.saying(session, steps(delta("begun"), ["until_cancelled"]))
+        await editor.person.until(lambda: "begun" in editor.person.text())
+        await editor.connection.close_session(session_id=session)
+        assert (await prompt).stop_reason == "cancelled"
+        with pytest.raises(acp.RequestError, match="is not open"):
+            await editor.say(session, "x")
+        await editor.connection._conn.send_request("session/delete", {"sessionId": session})
+        assert not (await editor.connection.list_sessions()).sessions
+        with pytest.raises(acp.RequestError, match="there is no session"):
+            await editor.connection.load_session(cwd="/", session_id=session, mcp_servers=[])
+
+
+async def test_sessions_are_listed_page_by_page(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host, at(host, tmp_path, capabilities=ALL) as editor:
+        made = []
+        for number in range(23):
+            session = await editor.new(tmp_path if number % 2 else tmp_path / "other")
+            await editor.say(session, steps(said(f"{number}")))
+            made.append(session)
+        await editor.say(made[0], steps(said("again")))
+        first = await editor.connection.list_sessions()
+        second = await editor.connection.list_sessions(cursor=first.next_cursor)
+        assert second.next_cursor is None
+        found = [one.session_id for one in (*first.sessions, *second.sessions)]
+        assert found == [made[0], *reversed(made[1:])]
+        inside = await editor.connection.list_sessions(cwd=str(tmp_path))
+        assert [one.session_id for one in inside.sessions] == [*reversed(made[1::2])]
+        with pytest.raises(acp.RequestError, match="cursor"):
+            await editor.connection.list_sessions(cursor="nonsense")
+
+
+async def test_a_run_goes_on_without_its_editor_and_is_found_on_load(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host:
+        async with at(host, tmp_path) as editor:
+            session = await editor.new(tmp_path)
+            work = [delta("before "), BOOK, said("before and after")]
+            prompt = editor.saying(session, steps(*work))
+            await editor.person.until(lambda: editor.person.asked)
+            await editor.kill()
+            prompt.cancel()
+        async with at(host, tmp_path) as other:
+            await other.connection.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+            assert other.person.text() == "before"
+            await other.person.until(lambda: other.person.asked)
+            other.person.choose("allow")
+            await other.person.until(lambda: other.person.text() == "before and after")
+            calls = other.person.tool_calls
+            await other.person.until(lambda: [c["status"] for c in calls().values()] == ["completed"])
+            transcript = other.person.transcript()
+            assert (await other.leave()) == 0
+        async with at(host, tmp_path) as third:
+            await third.connection.load_session(cwd=str(tmp_path), session_id=session, mcp_servers=[])
+            assert third.person.transcript() == transcript
+
+
+async def test_a_disconnect_cancels_if_it_shall(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host, host.client() as client:
+        for flags, ends in (((), "running"), (("--cancel-on-disconnect",), "cancelled")):
+            async with at(host, tmp_path, *flags) as editor:
+                session = await editor.new(tmp_path)
+                prompt = editor.saying(session, steps(delta("begun"), ["until_cancelled"]))
+                await editor.person.until(lambda: editor.person.text() == "begun")
+                assert await editor.leave() == 0
+                prompt.cancel()
+                with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                    await prompt
+            (run,) = (await client.get("/v1/runs", params={"conversation_id": session})).json()["items"]
+            async with asyncio.timeout(60):
+                while (await client.get(f"/v1/runs/{run['run_id']}")).json()["status"] != ends:
+                    await asyncio.sleep(0.02)
+            await client.post(f"/v1/runs/{run['run_id']}/cancel", json={})
+
+
+async def test_a_data_directory_without_a_server_gets_one(tmp_path: Path) -> None:
+    async with a_host(tmp_path) as host:
+        await host.stop()
+        arguments = ("helper", "--data", str(tmp_path / "data"))
+        async with editing(*arguments, folder=tmp_path, HOSTLER_ADMIN_KEY=KEY) as editor:
+            session = await editor.new(tmp_path)
+            assert (await editor.say(session, steps(said("here")))).stop_reason == "end_turn"
+            assert editor.person.text() == "here"
+            async with editing(*arguments, folder=tmp_path, HOSTLER_ADMIN_KEY=KEY) as other:  # shares it
+                await other.connection.load_session(cwd="/", session_id=session, mcp_servers=[])
+                assert other.person.text() == "here"
+                assert await other.leave() == 0
+            assert await editor.leave() == 0
