@@ -80,11 +80,12 @@ async def test_a_model_of_local_agent_calls_them(tmp_path: Path, restart: bool) 
             if not restart:
                 await act(served, pause)
                 record = await ended(served.client, run_id)
-            results = await results_of(served, run_id)
+                results = await results_of(served, run_id)
         if restart:
             async with hosting(tmp_path / "data", server, **options, hold_seconds=0.5) as served:
                 await act(served, pause)
                 record = await ended(served.client, run_id)
+                results = await results_of(served, run_id)
         assert (record["status"], record["output"]["text"]) == ("completed", "It fits."), record
         first, second = (request.json for request in server.requests)
         offered = {tool["function"]["name"]: tool["function"] for tool in first["tools"]}
