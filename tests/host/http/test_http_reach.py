@@ -53,6 +53,7 @@ NOT_ASKED = {
     "owner of secrets": "is one of two words",
     "role": "of keys, which an owner gives",
     "result": "a number",
+    "event, and its run": "is looked up in a thread of the key's workspace: test_ag_ui_resuming.py",
     "field with a written-out secret": "takes `installation` with models; else of an own agent",
     "approver": "is a rule about people, not about things",
     "argument": "is a name within a call",

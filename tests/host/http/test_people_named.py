@@ -87,7 +87,8 @@ async def test_each_write_of_a_person_names_the_person(tmp_path: Path) -> None:
         await agents_and_artifacts(person)
         await secrets_and_configuration(person, tmp_path)
         await people(person)
-        writes = {one.name for one in ENDPOINTS if one.method not in SAFE_METHODS}
+        # standard interfaces write through the same calls: http/dialects/answers.py
+        writes = {one.name for one in ENDPOINTS if one.method not in SAFE_METHODS and one.dialect is None}
         assert person.written | ELSEWHERE.keys() == writes
         assert not person.written & ELSEWHERE.keys()
 
