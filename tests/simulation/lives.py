@@ -1,4 +1,7 @@
-"""Lives in processes of their own: each in a forked child, over several worker processes."""
+"""Lives in processes of their own: each in a forked child, over several worker processes.
+
+The first worker imports what lives need and lives one itself; the others are forked from it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 import certifi
 
@@ -158,26 +162,33 @@ class Workers:
     ) -> None:
         self._jobs, self._prepare, self._python, self._packages = jobs, prepare, python, packages
         self._open = contextlib.ExitStack()
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._workers: list[_Worker] = []
 
     def __enter__(self) -> Workers:
-        own = self._open.enter_context(own_folder())
-        for number in range(self._jobs):
-            folder = own / f"worker{number}"
+        with contextlib.ExitStack() as opened:
+            folder = opened.enter_context(own_folder()) / "workers"
             folder.mkdir()
-            self._processes.append(self._open.enter_context(_worker(self._python, self._packages, folder)))
+            ends: list[tuple[int, int]] = []
+            for _ in range(self._jobs):
+                (asked, asking), (answered, answering) = os.pipe(), os.pipe()
+                self._workers.append(_Worker(os.fdopen(asking, "wb"), os.fdopen(answered, "rb")))
+                ends.append((asked, answering))
+            self._process = opened.enter_context(_started(self._python, self._packages, folder, ends))
+            for worker in self._workers:
+                opened.callback(worker.close)
+            self._open = opened.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def process(self, number: int = 0) -> int:
-        """Return the id of the process of a worker."""
-        return self._processes[number].pid
+    def process(self) -> int:
+        """Return the id of the process of the first worker."""
+        return self._process.pid
 
     def live(self, plan: Plan) -> Ended:
         """Live one life."""
-        return _ask(self._processes[0], plan, self._prepare)
+        return self._workers[0].live(plan, self._prepare)
 
     def live_all(self, plans: Iterable[Plan]) -> Iterator[Ended]:
         """Live lives, and return what is left of each as it ends.
@@ -191,15 +202,15 @@ class Workers:
             with taking:
                 return None if stopped.is_set() else next(source, None)
 
-        def feed(worker: subprocess.Popen[bytes]) -> None:
+        def feed(worker: _Worker) -> None:
             try:
                 while (plan := next_plan()) is not None:
-                    ended.put(_ask(worker, plan, self._prepare))
+                    ended.put(worker.live(plan, self._prepare))
             except BaseException as error:  # noqa: BLE001  raised at whoever waits for the lives
                 ended.put(error)
             ended.put(None)
 
-        threads = [threading.Thread(target=feed, args=(worker,), name="lives") for worker in self._processes]
+        threads = [threading.Thread(target=feed, args=(worker,), name="lives") for worker in self._workers]
         for thread in threads:
             thread.start()
         try:
@@ -232,39 +243,52 @@ def findings_of(plan: Plan) -> list[str]:
         return workers.live(plan).findings
 
 
+@dataclass(frozen=True)
+class _Worker:
+    """The pipes of a worker: requests to live, and what is left of the lives."""
+
+    requests: BinaryIO
+    answers: BinaryIO
+
+    def live(self, plan: Plan, prepare: Prepare | None) -> Ended:
+        """Have a life lived."""
+        try:
+            pickle.dump((plan, prepare), self.requests)
+            self.requests.flush()
+            ended: Ended = pickle.load(self.answers)
+        except (EOFError, BrokenPipeError):
+            raise RuntimeError(f"a worker ended before it had lived the life of seed {plan.seed}") from None
+        return ended
+
+    def close(self) -> None:
+        """Let the worker end."""
+        with contextlib.suppress(BrokenPipeError):
+            self.requests.close()
+        self.answers.close()
+
+
 @contextlib.contextmanager
-def _worker(python: str, packages: Sequence[Path], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    python: str, packages: Sequence[Path], folder: Path, ends: Sequence[tuple[int, int]]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the first worker, and with it the others, at these ends of their pipes. Wait for it at the end."""
     # where this process found its modules, the worker finds them, too: tests may run from anywhere
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join([*map(str, packages), str(TESTS), *known])
-    worker = subprocess.Popen(
-        [python, "-m", "simulation.worker", str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path.rstrip(os.pathsep)},
-        start_new_session=True,  # Ctrl-C is for the one that reports
-    )
+    numbers = [number for pair in ends for number in pair]
     try:
-        yield worker
+        process = subprocess.Popen(
+            [python, "-m", "simulation.worker", *(f"{asked}:{answering}" for asked, answering in ends), str(folder)],
+            stdin=subprocess.DEVNULL,
+            pass_fds=numbers,
+            env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path.rstrip(os.pathsep)},
+            start_new_session=True,  # Ctrl-C is for the one that reports
+        )
     finally:
-        assert worker.stdin is not None
-        assert worker.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            worker.stdin.close()
-        worker.wait()
-        worker.stdout.close()
-
-
-def _ask(worker: subprocess.Popen[bytes], plan: Plan, prepare: Prepare | None) -> Ended:
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    try:
-        pickle.dump((plan, prepare), worker.stdin)
-        worker.stdin.flush()
-        ended: Ended = pickle.load(worker.stdout)
-    except (EOFError, BrokenPipeError):
-        raise RuntimeError(f"a worker ended with status {worker.wait()}") from None
-    return ended
+        for number in numbers:
+            os.close(number)
+    with process:
+        yield process
 
 
 def _one_certificate(folder: Path) -> Path:
@@ -285,8 +309,11 @@ def _live_first(template: Path, folder: Path) -> None:
     root.handlers = before
 
 
-def serve(requests: BinaryIO, answers: BinaryIO, folder: Path) -> None:
-    """Live the lives that are asked for, until the requests end; the files of all are in a folder."""
+def serve(ends: Sequence[tuple[BinaryIO, BinaryIO]], folder: Path) -> None:
+    """Live the lives that are asked for, until the requests end, with a process for each pair of ends.
+
+    The files of all lives are in a folder.
+    """
     logging.getLogger().addHandler(logging.NullHandler())  # what simulated plugins log is no news
     template = folder / "template.db"
     make_template(template)
@@ -294,6 +321,36 @@ def serve(requests: BinaryIO, answers: BinaryIO, folder: Path) -> None:
     _live_first(template, folder / "first")
     gc.collect()
     gc.freeze()
+    others = []
+    for number, own in enumerate(ends[1:], start=1):
+        if (pid := os.fork()) == 0:
+            for end in (*ends[:number], *ends[number + 1 :]):
+                for file in end:  # whoever waits for an answer of one that is gone hears of it
+                    file.close()
+            _serve_and_exit(*own, template)
+        others.append(pid)
+    for end in ends[1:]:
+        for file in end:
+            file.close()
+    _serve(*ends[0], template)
+    for pid in others:
+        os.waitpid(pid, 0)
+
+
+def _serve_and_exit(requests: BinaryIO, answers: BinaryIO, template: Path) -> NoReturn:
+    status = 1
+    try:
+        _serve(requests, answers, template)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _serve(requests: BinaryIO, answers: BinaryIO, template: Path) -> None:
     while True:
         try:
             plan, prepare = pickle.load(requests)

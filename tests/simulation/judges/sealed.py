@@ -16,12 +16,15 @@ def judge(life: Life) -> list[str]:
     rows = life.rows(
         f"SELECT DISTINCT content FROM transcripts WHERE length(content) >= {SHORTEST} LIMIT {MANY}"
     )
-    said = {text.encode() for (text,) in rows}
+    said: dict[bytes, list[bytes]] = {}
+    for (text,) in rows:
+        said.setdefault(text.encode()[:SHORTEST], []).append(text.encode())
     found: list[str] = []
     for host in life.hosts:
         folder = host.settings.data_dir / "blobs"
         files = [*host.disk.path.parent.glob(f"{host.disk.path.name}*"), *folder.glob("??/??/*")]
         for path in files:
             content = path.read_bytes()
-            found += [f"{path.name} holds {text[:40]!r} in the clear" for text in said if text in content]
+            begun = [text for beginning, texts in said.items() if beginning in content for text in texts]
+            found += [f"{path.name} holds {text[:40]!r} in the clear" for text in begun if text in content]
     return found

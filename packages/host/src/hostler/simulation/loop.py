@@ -105,15 +105,49 @@ def current_process() -> SimulatedProcess | None:
 
 
 class _Handle(asyncio.Handle):
+    """A handle that knows its process. Lives make millions of them: it sets its fields itself, and nothing else."""
+
     __slots__ = ("process",)
 
-    process: SimulatedProcess
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: SimulatedLoop,
+        context: Context,
+        process: SimulatedProcess,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+        self.process = process
 
 
 class _TimerHandle(asyncio.TimerHandle):
+    """The same for a moment."""
+
     __slots__ = ("process",)
 
-    process: SimulatedProcess
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: SimulatedLoop,
+        context: Context,
+        process: SimulatedProcess,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = self._scheduled = False
+        self._repr = self._source_traceback = None
+        self._when = when
+        self.process = process
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -144,12 +178,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """See asyncio."""
-        context = contextvars.copy_context() if context is None else context
-        handle = _Handle(callback, args, self, context)
-        handle.process = process = context.get(_process, self.outside)
+        if context is None:
+            context = contextvars.copy_context()
+        process = context.get(_process, self.outside)
+        handle = _Handle(callback, args, self, context, process)
         if process.alive:
             process.ready.append(handle)
-            self.may_run(process)
+            if not process.waits and not process.frozen:
+                process.waits = True
+                self._runnable.append(process)
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]
@@ -158,9 +195,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """See asyncio."""
-        context = contextvars.copy_context() if context is None else context
-        handle = _TimerHandle(when, callback, args, self, context)
-        handle.process = context.get(_process, self.outside)
+        if context is None:
+            context = contextvars.copy_context()
+        handle = _TimerHandle(when, callback, args, self, context, context.get(_process, self.outside))
         heapq.heappush(self._timers, (when, next(self._numbers), handle))
         return handle
 
@@ -168,7 +205,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """See asyncio."""
-        return self.call_at(self._now + delay, callback, *args, context=context)
+        if context is None:
+            context = contextvars.copy_context()
+        when = self._now + delay
+        handle = _TimerHandle(when, callback, args, self, context, context.get(_process, self.outside))
+        heapq.heappush(self._timers, (when, next(self._numbers), handle))
+        return handle
 
     def create_task(self, coro: Any, **more: Any) -> asyncio.Task[Any]:
         """See asyncio."""
@@ -185,12 +227,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._runnable.append(process)
 
     def _run_once(self) -> None:
-        if not self._runnable:
-            self._advance()
-        for _ in range(len(self._runnable)):
-            process = self._runnable.popleft()
-            process.waits = False
-            self._run_process(process)
+        """Run until something asks the loop to stop: asyncio's own loop around it does nothing in between."""
+        runnable = self._runnable
+        while True:
+            if not runnable:
+                self._advance()
+            for _ in range(len(runnable)):
+                process = runnable.popleft()
+                process.waits = False
+                self._run_process(process)
+            if self._stopping:  # type: ignore[attr-defined]
+                return
 
     def _run_process(self, process: SimulatedProcess) -> None:
         """Run what a process has to do at this instant."""
@@ -199,29 +246,41 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if not ready or process.frozen or self._stopping:  # type: ignore[attr-defined]
                 break
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:
                 self.callbacks += 1
-                handle._run()
+                try:
+                    handle._context.run(handle._callback, *handle._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001  as asyncio does: its handler is called
+                    self._failed(handle, error)
                 if process.after_callback is not None:
                     process.after_callback()
         else:
             self._advance(self._now + STEP_SECONDS)
         self.may_run(process)
 
+    def _failed(self, handle: asyncio.Handle, error: BaseException) -> None:
+        message = f"Exception in callback {handle!r}"
+        self.call_exception_handler({"message": message, "exception": error, "handle": handle})
+
     def _advance(self, limit: float = float("inf")) -> None:
         """Move the clock to the next timer, at most to `limit`, and make what is due ready."""
-        timers = self._timers
-        while timers and (timers[0][2].cancelled() or not timers[0][2].process.alive):
-            heapq.heappop(timers)
+        timers, pop = self._timers, heapq.heappop
+        while timers and (timers[0][2]._cancelled or not timers[0][2].process.alive):
+            pop(timers)
         if not timers and limit == float("inf"):
             raise NothingLeftError
         due = min(limit, timers[0][0]) if timers else limit
-        self._now = max(self._now, due)
-        while timers and timers[0][0] <= self._now:
-            _, _, handle = heapq.heappop(timers)
-            if not handle.cancelled() and handle.process.alive:
-                handle.process.ready.append(handle)
-                self.may_run(handle.process)
+        now = self._now = max(self._now, due)
+        while timers and timers[0][0] <= now:
+            handle = pop(timers)[2]
+            process = handle.process
+            if not handle._cancelled and process.alive:
+                process.ready.append(handle)
+                if not process.waits and not process.frozen:
+                    process.waits = True
+                    self._runnable.append(process)
 
     # -- threads ----------------------------------------------------------------------------------
 
