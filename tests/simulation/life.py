@@ -352,7 +352,7 @@ class Life:
     def facts(self, host: SimulatedHost) -> sqlite3.Connection:
         """Return the judges' own connection to the database of a host."""
         path = host.disk.path
-        file, (inode, connection) = path.stat().st_ino, self._facts.get(path, (0, None))
+        file, (inode, connection) = os.stat(path).st_ino, self._facts.get(path, (0, None))  # noqa: PTH116
         if connection is None or inode != file:  # a power cut replaced the file
             if connection is not None:
                 connection.close()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import FieldInfo
 
 from hostler.domain.config_mistakes import Severity
 from hostler_protocol._base import Strict
@@ -114,13 +116,18 @@ def compare(
 def sparse(entry: msgspec.Struct) -> dict[str, Any]:
     """Return an entry as in a configuration file: plain data, without fields that have their default."""
     found: dict[str, Any] = {}
-    for field in msgspec.structs.fields(entry):
+    for field in _fields(type(entry)):
         value = getattr(entry, field.name)
         made = field.default_factory
         default = field.default if made is msgspec.NODEFAULT else made()
         if value != default:
             found[field.encode_name] = _sparse(value)
     return found
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[FieldInfo, ...]:
+    return tuple(msgspec.structs.fields(kind))  # it reads all annotations again each time
 
 
 def _sparse(value: Any) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from hostler.plugins.catalog import read_runners
 from hostler.plugins.tool_list import read_tools
+from hostler.version import VERSION
 from hostler_protocol.errors import HostlerError, PluginError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
 from hostler_protocol.limits import PROTOCOL_VERSION, Limits
@@ -58,7 +58,7 @@ async def shake_hands(ask: Ask, expected_key: str, limits: Limits, seconds: floa
 async def _offer(ask: Ask, expected_key: str, limits: Limits) -> PluginOffer:
     params = InitializeParams(
         protocol=VersionRange(min=PROTOCOL_VERSION, max=PROTOCOL_VERSION),
-        host=HostIdentity(name="hostler", version=version("hostler")),
+        host=HostIdentity(name="hostler", version=VERSION),
         limits=limits,
         reasoning=True,
     )

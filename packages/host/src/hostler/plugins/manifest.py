@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,11 @@ from hostler_protocol.ids import PluginIdentity
 
 if TYPE_CHECKING:
     from hostler_sdk.loading import PluginFile
+
+
+MAX_PARSED = 32
+"""Manifests that are kept parsed. A host reads those of its plugins at each look at its configuration, and most are
+as they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ def read_manifest(folder: Path) -> PluginManifest:
     return parse_manifest(data, str(path))
 
 
+@lru_cache(MAX_PARSED)
 def parse_manifest(data: bytes, source: str) -> PluginManifest:
     """Check the text of a hostler.yaml; `source` appears in errors."""
     try:

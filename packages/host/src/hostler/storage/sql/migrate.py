@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,7 +66,7 @@ class SchemaConnection(Protocol):
 class Migrator:
     """Applies the missing migrations on one connection."""
 
-    def __init__(self, connection: SchemaConnection, migrations: list[Migration] | None = None) -> None:
+    def __init__(self, connection: SchemaConnection, migrations: Sequence[Migration] | None = None) -> None:
         self._connection = connection
         self._migrations = migrations_for(connection.dialect) if migrations is None else migrations
 
@@ -112,7 +113,8 @@ class Migrator:
             )
 
 
-def migrations_for(dialect: Dialect) -> list[Migration]:
+@cache
+def migrations_for(dialect: Dialect) -> tuple[Migration, ...]:
     """Return every migration of this build for `dialect`, in order."""
     found = []
     for file in MIGRATIONS.iterdir():
@@ -120,8 +122,7 @@ def migrations_for(dialect: Dialect) -> list[Migration]:
         if match and match["dialect"] in (None, dialect):
             sql = _for_dialect(file.read_text("utf-8"), dialect)
             found.append(Migration(int(match["number"]), match["name"], sql))
-    found.sort(key=lambda migration: migration.number)
-    return found
+    return tuple(sorted(found, key=lambda migration: migration.number))
 
 
 def newest_schema(dialect: Dialect) -> int:
