@@ -61,6 +61,10 @@ are the lease of a host, the back-off of a plugin and the tries of webhooks."""
 LOOK_SECONDS = 1.0
 LEASE_SECONDS = 5.0
 RETRY_SECONDS = 0.2
+LONG_SECONDS = 40.0
+"""After so much time without faults, what has not ended waits for an expiry, or for its last try."""
+SELDOM_SECONDS = 2.0
+"""How long people and clients wait then between two looks. Shorter waits found nothing else."""
 MANIFEST = "hostler.yaml"
 TRACEBACK = '"text":"Traceback (most recent call last):'
 WAITS = """
@@ -140,6 +144,7 @@ class Life:
         self.clients = self.world.process("clients")
         self.hosts: list[SimulatedHost] = []
         self.over = False
+        self.calm_at = 0.0
         self.replaying: set[int] = set()
         """Numbers of the plugin processes in which runs are replayed."""
         self.calm = asyncio.Event()
@@ -220,7 +225,7 @@ class Life:
             for host in hosts:
                 if host.up and host.process is not None and not host.process.frozen:
                     return host
-            await wait(RETRY_SECONDS)
+            await self.look_again(RETRY_SECONDS)
 
     async def persist(self, prefer: int, work: Callable[[Host], Awaitable[T]], seconds: float = 30.0) -> T:
         """Have a host do something, and another if it does not answer. HostlerError if it is refused."""
@@ -232,12 +237,17 @@ class Life:
                 if not error.retryable and not isinstance(error, StorageError):
                     raise
                 self.outside.note("not now", code=error.code)
-            await wait(RETRY_SECONDS)
+            await self.look_again(RETRY_SECONDS)
+
+    async def look_again(self, seconds: float) -> None:
+        """Wait so long until the next look at what may have changed, longer in a long rest."""
+        rested = self.world.loop.time() - self.calm_at if self.calm.is_set() else 0.0
+        await wait(seconds if rested < LONG_SECONDS else max(seconds, SELDOM_SECONDS))
 
     async def run_of(self, event: str) -> str | None:
         """Wait for the run of an event of the first workspace. None if it has none when the faults end."""
         while (WORKSPACE, event) not in self.runs and not self.calm.is_set():
-            await wait(RETRY_SECONDS)
+            await self.look_again(RETRY_SECONDS)
         return self.runs.get((WORKSPACE, event))
 
     def plugins_of(self, host: SimulatedHost) -> list[SimulatedProcess]:
@@ -317,6 +327,7 @@ class Life:
 
     def _calm_down(self) -> None:
         self.calm.set()
+        self.calm_at = self.world.loop.time()
         self._happened("all", "faults end: every host is started, thawed, and has room on its disk")
         for host in self.hosts:
             host.disk.mend()
@@ -352,7 +363,7 @@ class Life:
     def facts(self, host: SimulatedHost) -> sqlite3.Connection:
         """Return the judges' own connection to the database of a host."""
         path = host.disk.path
-        file, (inode, connection) = os.stat(path).st_ino, self._facts.get(path, (0, None))  # noqa: PTH116
+        file, (inode, connection) = os.stat(path).st_ino, self._facts.get(path, (0, None))
         if connection is None or inode != file:  # a power cut replaced the file
             if connection is not None:
                 connection.close()

@@ -162,20 +162,13 @@ class Workers:
     ) -> None:
         self._jobs, self._prepare, self._python, self._packages = jobs, prepare, python, packages
         self._open = contextlib.ExitStack()
-        self._workers: list[_Worker] = []
 
     def __enter__(self) -> Workers:
         with contextlib.ExitStack() as opened:
             folder = opened.enter_context(own_folder()) / "workers"
             folder.mkdir()
-            ends: list[tuple[int, int]] = []
-            for _ in range(self._jobs):
-                (asked, asking), (answered, answering) = os.pipe(), os.pipe()
-                self._workers.append(_Worker(os.fdopen(asking, "wb"), os.fdopen(answered, "rb")))
-                ends.append((asked, answering))
-            self._process = opened.enter_context(_started(self._python, self._packages, folder, ends))
-            for worker in self._workers:
-                opened.callback(worker.close)
+            started = _started(self._jobs, self._python, self._packages, folder)
+            self._process, self._workers = opened.enter_context(started)
             self._open = opened.pop_all()
         return self
 
@@ -269,26 +262,41 @@ class _Worker:
 
 @contextlib.contextmanager
 def _started(
-    python: str, packages: Sequence[Path], folder: Path, ends: Sequence[tuple[int, int]]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Start the first worker, and with it the others, at these ends of their pipes. Wait for it at the end."""
+    jobs: int, python: str, packages: Sequence[Path], folder: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], list[_Worker]]]:
+    """Start workers; return the process of the first one, and the pipes of each."""
     # where this process found its modules, the worker finds them, too: tests may run from anywhere
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join([*map(str, packages), str(TESTS), *known])
-    numbers = [number for pair in ends for number in pair]
-    try:
-        process = subprocess.Popen(
-            [python, "-m", "simulation.worker", *(f"{asked}:{answering}" for asked, answering in ends), str(folder)],
-            stdin=subprocess.DEVNULL,
-            pass_fds=numbers,
-            env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path.rstrip(os.pathsep)},
-            start_new_session=True,  # Ctrl-C is for the one that reports
-        )
-    finally:
-        for number in numbers:
-            os.close(number)
-    with process:
-        yield process
+    workers: list[_Worker] = []
+    ends: list[tuple[int, int]] = []
+    with contextlib.ExitStack() as own:
+        with contextlib.ExitStack() as theirs:
+            for _ in range(jobs):
+                (asked, asking), (answered, answering) = os.pipe(), os.pipe()
+                workers.append(_Worker(os.fdopen(asking, "wb"), os.fdopen(answered, "rb")))
+                own.callback(workers[-1].close)
+                ends.append((asked, answering))
+                for number in ends[-1]:
+                    theirs.callback(os.close, number)
+            process = subprocess.Popen(
+                [
+                    python,
+                    "-m",
+                    "simulation.worker",
+                    *(f"{asked}:{answering}" for asked, answering in ends),
+                    str(folder),
+                ],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[number for pair in ends for number in pair],
+                env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path.rstrip(os.pathsep)},
+                start_new_session=True,  # Ctrl-C is for the one that reports
+            )
+        try:
+            yield process, workers
+        finally:
+            own.close()  # a worker ends with its requests
+            process.wait()
 
 
 def _one_certificate(folder: Path) -> Path:

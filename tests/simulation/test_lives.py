@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -139,6 +140,17 @@ def test_lives_leave_nothing_in_their_worker() -> None:
     assert before.counts == after.counts
     assert before.files == after.files
     assert after.memory < before.memory + MEMORY_NOISE
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_worker_that_is_killed_fails_its_life_and_not_those_of_others(first: bool) -> None:
+    with Workers(2) as workers:
+        pid = workers.process()
+        assert workers.live(Plan(seed="1")).findings == []  # all have been forked
+        (other,) = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        os.kill(pid if first else other, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="a worker ended before it had lived the life of seed"):
+            list(workers.live_all(Plan(seed=str(seed)) for seed in range(1, 9)))
 
 
 def test_a_reporter_removes_what_a_killed_one_left(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from simulation.catalog import plan_of
@@ -15,11 +17,16 @@ MAX_STORY_LINES = 30
 pytestmark = pytest.mark.timeout(900)
 
 
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Workers]:
+    with Workers(1) as made:
+        yield made
+
+
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, EACH))
-def test_lives_leave_nothing_for_the_judges(first: int) -> None:
-    with Workers(1) as workers:
-        plans = (plan_of(str(seed)) for seed in range(first, first + EACH))
-        found = [ended for ended in workers.live_all(plans) if ended.findings]
+def test_lives_leave_nothing_for_the_judges(first: int, workers: Workers) -> None:
+    plans = (plan_of(str(seed)) for seed in range(first, first + EACH))
+    found = [ended for ended in workers.live_all(plans) if ended.findings]
     if found:
         pytest.fail("\n\n".join(map(told, found)), pytrace=False)
 

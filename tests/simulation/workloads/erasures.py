@@ -12,7 +12,7 @@ from hostler.host import maintenance
 from hostler.host.host import Host
 from hostler.storage.stores.deletion_receipts import DeletionReceipt
 from hostler_protocol.errors import ConflictError
-from simulation.life import WORKSPACE, Life, wait
+from simulation.life import WORKSPACE, Life
 from simulation.plan import MAX_MOMENT, Action, Draft
 
 WORDS = ("amber", "birch", "cedar", "dahlia", "elder", "fennel", "ginger")
@@ -105,7 +105,7 @@ async def erase(life: Life, action: Action) -> None:
             life.outside.note("erasure refused", id=data["id"], error=error.message)
             if data["cancels"]:
                 await _cancel(life, data)
-            await wait(RETRY_SECONDS)
+            await life.look_again(RETRY_SECONDS)
         else:
             life.outside.note(
                 "erased", what=data["kind"], id=data["id"], began=began, deleted=receipt.deleted

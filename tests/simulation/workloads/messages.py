@@ -13,7 +13,7 @@ from hostler.domain.events import Caller
 from hostler.simulation.world import HostGoneError
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.events import EventEnvelope
-from simulation.life import RETRY_SECONDS, WORKSPACE, Life, wait
+from simulation.life import RETRY_SECONDS, WORKSPACE, Life
 from simulation.plan import MAX_MOMENT, Action, Draft
 
 CUSTOMER = Caller(workspace_id=WORKSPACE, subject="customer", key_id="k1")
@@ -144,7 +144,7 @@ async def read(life: Life, run_id: str, prefer: int, reader: str) -> None:
         try:
             results = await host.ask(more, seconds=10)
         except (HostGoneError, HostlerError):
-            await wait(RETRY_SECONDS)
+            await life.look_again(RETRY_SECONDS)
             continue
         for sequence, kind, text in results:
             life.outside.note(
@@ -156,7 +156,7 @@ async def read(life: Life, run_id: str, prefer: int, reader: str) -> None:
         if not results:
             if not life.rows(f"SELECT 1 FROM journal WHERE run_id = '{run_id}'"):
                 return  # it was deleted
-            await wait(RETRY_SECONDS)
+            await life.look_again(RETRY_SECONDS)
 
 
 ACTIONS = {"message": message}

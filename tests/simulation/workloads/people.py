@@ -34,7 +34,7 @@ from hostler.simulation.world import HostGoneError, SimulatedHost
 from hostler.storage.stores import api_keys
 from hostler.storage.stores.api_keys import ApiKey
 from hostler_protocol.errors import ConflictError, HostlerError
-from simulation.life import TENANT, WORKSPACE, Life, wait
+from simulation.life import TENANT, WORKSPACE, Life
 from simulation.plan import MAX_MOMENT, Draft
 from simulation.workloads import signing_in
 from simulation.workloads.messages import program
@@ -161,7 +161,7 @@ class Person:
             except HostlerError as error:  # somebody else, or the clock, was quicker
                 self.unanswered.clear()
                 self._refused(error)
-            await wait(LOOK_SECONDS)
+            await self.life.look_again(LOOK_SECONDS)
 
     async def _host(self) -> SimulatedHost:
         """Return the host to ask. For some people a frozen one, which may answer later."""
@@ -184,7 +184,7 @@ class Person:
     async def _get_another_key(self) -> None:
         """Wait for another key: what was said with one that is revoked does not count any more."""
         while self.caller.key_id not in self.life.renewed:
-            await wait(LOOK_SECONDS)
+            await self.life.look_again(LOOK_SECONDS)
         await self._take_key()
         self.unanswered.clear()
         self.said.clear()

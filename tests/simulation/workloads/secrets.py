@@ -100,7 +100,7 @@ async def _remove(host: Host) -> None:
 async def use_secret(life: Life, action: Action) -> None:
     """Send a message once there is a secret; it is noted when."""
     while not any(kind == "changed secret" for _, kind, _ in life.outside.notes):
-        await wait(LOOK_SECONDS)
+        await life.look_again(LOOK_SECONDS)
     life.outside.note("asks for secret", event=action.data["id"])
     await messages.message(life, action)
 
@@ -109,7 +109,7 @@ async def drop_master_key(life: Life, action: Action) -> None:
     """Replace the master key, and take the old one away once nothing is under it."""
     await encryption.change_key(life, action)
     while any(key.uses for key in (await life.persist(0, lambda h: h.master_key.keys()))[1:]):
-        await wait(LOOK_SECONDS)
+        await life.look_again(LOOK_SECONDS)
     life.master_key = life.master_key[:1]
     change = ConfigFile(master_key=life.master_key)
     try:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 
 MAX_PARSED = 32
-"""Manifests that are kept parsed. A host reads those of its plugins at each look at its configuration, and most are
-as they were."""
+"""Manifests that are kept parsed: a host reads those of its plugins at each look at its configuration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class SimulatedProcess:
         """Whether it is in the queue of those that may run."""
         self.at_death: list[Callable[[], None]] = []
         """Called once when it is killed or has exited: what its operating system does for it."""
-        self.ready: deque[asyncio.Handle] = deque()
+        self.ready: deque[_Handle | _TimerHandle] = deque()
         self.tasks: set[asyncio.Task[Any]] = set()
         self._context = Context()
         self._context.run(_process.set, self)
@@ -105,7 +105,7 @@ def current_process() -> SimulatedProcess | None:
 
 
 class _Handle(asyncio.Handle):
-    """A handle that knows its process. Lives make millions of them: it sets its fields itself, and nothing else."""
+    """A handle that knows its process. It sets its fields itself, since lives make millions of them."""
 
     __slots__ = ("process",)
 
@@ -127,11 +127,11 @@ class _Handle(asyncio.Handle):
 
 
 class _TimerHandle(asyncio.TimerHandle):
-    """The same for a moment."""
+    """The same for a moment in time."""
 
     __slots__ = ("process",)
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  as asyncio's, which lives call just as often
         self,
         when: float,
         callback: Callable[..., object],
