@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from simulation.life import Life
@@ -36,9 +37,17 @@ class Facts:
     def noted(self, kind: str, **data: Any) -> int:
         """Count notes of the outside with these values."""
         return sum(
-            kind == noted and all(values.get(name) == value for name, value in data.items())
-            for _, noted, values in self.life.outside.notes
+            all(values.get(name) == value for name, value in data.items())
+            for values in self._notes.get(kind, ())
         )
+
+    @cached_property
+    def _notes(self) -> dict[str, list[dict[str, Any]]]:
+        """What the outside noted, by kind."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for _, kind, values in self.life.outside.notes:
+            found.setdefault(kind, []).append(values)
+        return found
 
     def logged(self, text: str) -> int:
         """Count messages of the hosts' logs that hold a text."""

@@ -30,6 +30,8 @@ class Opener:
         self._rows = sqlite3.connect(path)
         self._rows.row_factory = sqlite3.Row
         self._known: dict[str, DataKey] = {}
+        self._opened: dict[tuple[str, Any], Any] = {}
+        """Values that were opened, sealed as they are: each judge reads much of what others have read."""
 
     def key(self, key_id: str) -> DataKey | None:
         """Return a key, or None if there is none."""
@@ -49,7 +51,10 @@ class Opener:
         key = self.key(key_id)
         if key is None:
             raise SealedError(f"a {column} is sealed with key {key_id}, which is not there")
-        return key.open(LABELS[column], value)
+        found = self._opened.get((column, value))
+        if found is None:
+            found = self._opened[column, value] = key.open(LABELS[column], value)
+        return found
 
     def keyed(self, workspace: str, name: str, digest: str) -> str:
         """Return the digest as the key of this name makes it."""

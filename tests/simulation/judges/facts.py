@@ -150,8 +150,9 @@ def _secrets(life: Life) -> list[str]:
     found = []
     tables = life.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'")
     for (table,) in tables if secrets else []:
-        for row in life.rows(f'SELECT * FROM "{table}"'):
-            text = " ".join(str(value) for value in row)
+        rows = [" ".join(map(str, row)) for row in life.rows(f'SELECT * FROM "{table}"')]
+        whole = "\n".join(rows)
+        for text in rows if any(secret in whole for secret in secrets) else ():
             found += [f"table {table} holds the secret {secret}" for secret in secrets if secret in text]
     lines = [record.getMessage() for record in life.logged.records]
     return found + [f"the log says: {line}" for line in lines if any(secret in line for secret in secrets)]

@@ -410,12 +410,21 @@ class Writer:
 
 def settle(jobs: list[Job]) -> None:
     """Resume the callers of `jobs`: one call into each event loop."""
+    if len(jobs) == 1:  # a read, or a write by itself
+        _call(jobs[0].loop, jobs)
+        return
     by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, settled in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop was closed, and its callers are gone
-            loop.call_soon_threadsafe(_wake, settled)
+        _call(loop, settled)
+
+
+def _call(loop: asyncio.AbstractEventLoop, jobs: list[Job]) -> None:
+    try:
+        loop.call_soon_threadsafe(_wake, jobs)
+    except RuntimeError:  # the loop was closed, and its callers are gone
+        return
 
 
 def _wake(jobs: list[Job]) -> None:
