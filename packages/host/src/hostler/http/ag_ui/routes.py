@@ -180,8 +180,8 @@ async def _run(
             return _refused(body, error)
     fresh = await unsent(request, body.thread_id, said, known)
     history = []
-    if await brings_history(request, body.thread_id, known):
-        history = history_of(body.messages, fresh, instructions=request.caller.scope is None)
+    if request.caller.scope is None and await brings_history(request, body.thread_id, known):
+        history = history_of(body.messages, fresh)
     envelope = envelope_of(agent, body, fresh, history=len(history))
     started = await send_message(request, envelope, history=history)
     if started.duplicate or started.answer.after:

@@ -34,8 +34,7 @@ DATA_KEY = "ag_ui"
 """Where `state`, `context`, `forwardedProps` and the ids of messages are in the event's data."""
 OWN_FILES = "hostler"
 """`provider` of a file source whose `value` is the id of an artifact of this host."""
-_INSTRUCTIONS = frozenset({"system", "developer"})
-_HISTORY = frozenset({"user", "assistant", "tool"}) | _INSTRUCTIONS
+_HISTORY = frozenset({"user", "assistant", "tool", "system", "developer"})
 _MEDIA = frozenset({"image", "audio", "video", "document"})
 
 
@@ -147,18 +146,12 @@ def newest(messages: Sequence[Message], role: str) -> list[Message]:
     return found[::-1]
 
 
-def history_of(
-    messages: Sequence[Message], said: Sequence[Message], *, instructions: bool
-) -> list[HistoryMessage]:
-    """Return the messages before those that are answered, for a thread that the host does not have.
-
-    `instructions`: with those of the system, which pages of unknown people do not give.
-    """
-    roles = _HISTORY if instructions else _HISTORY - _INSTRUCTIONS
+def history_of(messages: Sequence[Message], said: Sequence[Message]) -> list[HistoryMessage]:
+    """Return the messages before those that are answered, for a thread that the host does not have."""
     first = next(place for place, message in enumerate(messages) if message is said[0])
     found = []
     for message in messages[:first]:
-        if message.role not in roles or (message.role == "tool") != (message.tool_call_id is not None):
+        if message.role not in _HISTORY or (message.role == "tool") != (message.tool_call_id is not None):
             continue
         contents = contents_of(message.content, message.id)
         whole = contents[0].text if len(contents) == 1 and isinstance(contents[0], TextElement) else contents
