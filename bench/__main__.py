@@ -11,13 +11,26 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import calls, dialects, durable, facts, histories, memory, sealed, sse, starting, whole_runs
+from bench import (
+    calls,
+    dialects,
+    durable,
+    facts,
+    histories,
+    memory,
+    sealed,
+    sse,
+    starting,
+    timeline,
+    whole_runs,
+)
 from bench.table import Part, page_of, text_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
 PARTS = [
     Part("runs", "Whole runs", whole_runs.rows),
     Part("facts", "Facts", facts.rows),
+    Part("timeline", "The timeline", timeline.rows),
     Part("calls", "Host calls", calls.rows),
     Part("durable", "Durable runs", durable.rows),
     Part("sse", "Event streams", sse.rows),

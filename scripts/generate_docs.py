@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect as wire
 
+from hostler.http.live import messages
 from hostler_protocol import errors, limits, schema
 from hostler_protocol.calls import CALLS
 from hostler_protocol.methods import METHODS, Side
@@ -94,6 +96,7 @@ def pages() -> dict[Path, Callable[[], str]]:
     rooms = functools.cache(lambda: read_rooms(host))
     return {
         ROOT / "schema" / "v1.json": schema.text,
+        ROOT / "schema" / "ws.json": lambda: json.dumps(messages.schema(), indent=2) + "\n",
         ROOT / "docs" / "protocol.md": lambda: _page(protocol()),
         ROOT / "docs" / "errors.md": lambda: _page(error_page()),
         ROOT / "docs" / "limits.md": lambda: _page(limit_page()),

@@ -95,6 +95,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/runners.md",
         "docs/http.md",
         "docs/front-ends.md",
+        "docs/streams.md",
         "docs/replay.md",
         "docs/local-agent.md",
         "docs/steering.md",

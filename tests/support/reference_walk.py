@@ -202,8 +202,8 @@ IN_ROUTES: dict[str, Bound] = {
 ROUTE_TEXT = frozenset(
     {
         *("actor_type", "artifact_type", "code", "dead", "dry_run", "error", "event_type", "existing"),
-        *("expires_at", "force", "iss", "limit", "lines", "outcome", "problem", "prune", "q", "role"),
-        *("sha256", "since", "span", "state", "status", "until", "wait"),
+        *("expires_at", "force", "from", "iss", "limit", "lines", "outcome", "problem", "prune", "q", "role"),
+        *("sha256", "since", "span", "state", "status", "type", "until", "wait"),
     }
 )
 """Parameters that are no names of things: numbers, choices, times and texts."""

@@ -73,6 +73,8 @@ NARROW = {
     "get_run": "the path is checked",
     "get_journal": "the path is checked",
     "stream_run": "the path is checked",
+    "stream_conversation": "the path is checked, the query is filled in",
+    "stream_workspace": "the query is filled in",
     "list_steering": "the path is checked",
     "cancel_run": "the path is checked; its body names nothing",
     "get_history": "the path is checked",

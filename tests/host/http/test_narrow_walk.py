@@ -31,6 +31,7 @@ APPROVED = {
     "state": "approval-responded",
     "approval": {"id": "call_<it>_k1", "approved": True},
 }
+ENDLESS = {"stream_conversation", "stream_workspace"}
 BODIES: dict[str, dict[str, Any]] = {
     "send_to_chat": {"id": "<own>", "messages": [SAID]},
     "run_agent": {
@@ -105,7 +106,10 @@ NOTHING = ('"items":[]', "RUN_ERROR")
 async def ask(client: httpx.AsyncClient, one: Endpoint, path: str, **more: Any) -> httpx.Response:
     if one.reads_body:
         more.setdefault("json", BODIES.get(one.name, {}))
-    return await client.request(one.method, path, **more)
+    async with client.stream(one.method, path, **more) as answer:
+        if one.name not in ENDLESS or answer.status_code != 200:
+            await answer.aread()
+    return answer
 
 
 async def test_every_other_route_refuses_a_front_end_token(tmp_path: Path) -> None:

@@ -56,9 +56,12 @@ def bearer(token: str) -> Visitor:
 
 async def ask(client: httpx.AsyncClient, endpoint: Endpoint, visitor: Visitor) -> httpx.Response:
     body: dict[str, Any] = {"json": {}} if endpoint.reads_body else {}
-    return await client.request(
+    async with client.stream(
         endpoint.method, path_of(endpoint), headers=visitor.of(endpoint), params=visitor.query, **body
-    )
+    ) as answer:
+        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+            await answer.aread()  # streams over runs have no end
+    return answer
 
 
 def is_let_in(endpoint: Endpoint, answer: httpx.Response) -> bool:

@@ -51,6 +51,7 @@ INSTALLATION_WIDE = {
     "search_index.merge": "upkeep of the text index",
     "secrets.key_uses": "the operator's list of master keys, and what is under each",
     "secrets.wrapped_by_others": "a new master key wraps the keys of all secrets",
+    "timeline.skip": "a host that starts leaves out numbers that a power cut may have taken",
     "usage.open_runs": "the operator's metrics",
 }
 """Statements that cross workspaces on purpose; none is reached by a caller's request."""

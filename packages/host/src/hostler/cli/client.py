@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -50,8 +51,20 @@ PLAIN_ERRORS: Mapping[int, type[HostlerError]] = {
 }
 
 
-def _ignore(last: int, why: str) -> None:
+class StreamEvent(NamedTuple):
+    """One event of a stream. `data`: its JSON; empty if it only says how far the stream has come."""
+
+    cursor: str
+    type: str
+    data: bytes
+
+
+def _ignore(last: Any, why: str) -> None:
     pass
+
+
+def _sequence_lost(on_lost: Callable[[int, str], object], last: str | None, why: str) -> None:
+    on_lost(int(last or 0), why)
 
 
 class AnswerError(HostlerError):
@@ -147,14 +160,38 @@ class Api:
         When a connection breaks, `on_lost` is called with the last sequence received and the reason.
         UnavailableError if it cannot be resumed within `patience` seconds; with 0 it is not tried.
         """
-        last, lost_since = after, None
+        from hostler.journal.feed import StoredResult
+
+        cursor = str(after) if after else None
+        lost = partial(_sequence_lost, on_lost)
+        path = route("runs", run_id, "stream")
+        async for event in self.follow(path, cursor, on_lost=lost, patience=patience):
+            result = StoredResult(int(event.cursor), event.type, event.data)
+            yield result
+            if result.terminal:
+                return
+
+    async def follow(
+        self,
+        path: str,
+        cursor: str | None = None,
+        *,
+        on_lost: Callable[[str | None, str], object] = _ignore,
+        patience: float = RECONNECT_SECONDS,
+        **query: Any,
+    ) -> AsyncIterator[StreamEvent]:
+        """Yield the events of a stream for ever, each once, also over a restart of the server.
+
+        When a connection breaks, `on_lost` is called with the last cursor received and the reason.
+        UnavailableError if it cannot be resumed within `patience` seconds; with 0 it is not tried.
+        """
+        last, lost_since = cursor, None
         while True:
             try:
-                async for result in self._stream(run_id, last):
-                    last, lost_since = result.sequence, None
-                    yield result
-                    if result.terminal:
-                        return
+                async for event in self._stream(path, last, query):
+                    last, lost_since = event.cursor, None
+                    if event.data:
+                        yield event
             except UnavailableError as error:
                 now = time.monotonic()
                 if lost_since is None:
@@ -165,15 +202,17 @@ class Api:
                 if now - lost_since > patience:
                     raise UnavailableError(
                         f"the connection to {self.url} was lost, and could not be restored within "
-                        f"{patience:.0f} s; run {run_id} may still be active"
+                        f"{patience:.0f} s; what was followed may still be active"
                     ) from error
             await asyncio.sleep(RECONNECT_PAUSE_SECONDS)
 
-    async def _stream(self, run_id: str, after: int) -> AsyncIterator[StoredResult]:
+    async def _stream(
+        self, path: str, cursor: str | None, query: Mapping[str, Any]
+    ) -> AsyncIterator[StreamEvent]:
         headers = {**self._headers, "accept": "text/event-stream"}
-        if after:
-            headers["last-event-id"] = str(after)
-        target = route("runs", run_id, "stream")
+        if cursor:
+            headers["last-event-id"] = cursor
+        target = _target(path, query)
         request = HttpRequest("GET", target, headers, b"", STREAM_SILENCE_SECONDS)
         try:
             async with self._wire.stream(request) as answer:
@@ -268,18 +307,16 @@ def _is_address(url: str) -> bool:
         return False
 
 
-async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[StoredResult]:
-    from hostler.journal.feed import StoredResult
-
-    sequence, kind, data = 0, "", b""
+async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[StreamEvent]:
+    cursor, kind, data = "", "", b""
     async for line in lines:
         name, _, value = line.partition(b": ")
         if name == b"id":
-            sequence = int(value)
+            cursor = value.decode()
         elif name == b"event":
             kind = value.decode()
         elif name == b"data":
             data = value
-        elif not line and data:
-            yield StoredResult(sequence, kind, data)
-            data = b""
+        elif not line and cursor:
+            yield StreamEvent(cursor, kind, data)
+            kind, data = "", b""

@@ -10,7 +10,7 @@ import typer
 from hostler.cli import reruns
 from hostler.cli.budget_show import OF, amounts, limits
 from hostler.cli.options import JsonOption, LimitOption
-from hostler.cli.output import FAILED, STATUS_OF_RUN, fail
+from hostler.cli.output import FAILED, STATUS_OF_RUN, USAGE, fail
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import moment, short, write_done, write_fields, write_items, write_record, write_table
@@ -108,29 +108,52 @@ def show_run(
 @server_command
 def tail_run(
     server: Server,
-    run_id: RunArgument,
+    run_id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run's id.")] = None,
     after: Annotated[int, typer.Option("--after", min=0, help="Start after this sequence number.")] = 0,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", "-c", help="Follow all runs of this conversation.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Follow all runs of the workspace.")] = False,
+    agent: Annotated[str | None, typer.Option("--agent", help="Of these, only runs of this agent.")] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Of these, also what was before, as far as it is kept.")
+    ] = False,
+    cursor: Annotated[
+        str | None, typer.Option("--cursor", help="Of these, only what follows this cursor of --json.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Follow a run's results to its end. Ctrl-C stops following; the run continues.
+    """Follow a run's results to its end, or with --conversation or --all many runs, for ever.
 
-    The exit status is that of the run, as for `hostler run`.
+    Ctrl-C stops following; runs continue. The exit status is that of the run, as for `hostler run`.
     """
+    if (run_id is not None) + (conversation is not None) + everything != 1:
+        fail("name a run, or follow many: --conversation ID or --all", USAGE)
+    if run_id is None:
+        from hostler.cli.timeline_tail import tail
+
+        server.ask(
+            lambda api: tail(api, conversation, agent, cursor=cursor, from_start=from_start, as_json=as_json)
+        )
+        return
+    if agent or from_start or cursor:
+        fail("--agent, --from-start and --cursor go with --conversation or --all", USAGE)
+    followed = run_id
     from hostler.cli.run_output import Show
     from hostler_protocol.errors import InvalidArgumentError
     from hostler_protocol.runs import TERMINAL_STATUSES
 
     async def ask(api: Api) -> str:
-        run = await api.get(route("runs", run_id))
+        run = await api.get(route("runs", followed))
         if run["status"] not in TERMINAL_STATUSES and api.in_process:
             raise InvalidArgumentError(
                 f"the run is {run['status']}, and no server is running to continue it: start `hostler serve`"
             )
         show = Show(as_json=as_json)
-        async for result in api.results(run_id, after):
+        async for result in api.results(followed, after):
             show.result(result)
         show.end()
-        status: str = (await api.get(route("runs", run_id)))["status"]
+        status: str = (await api.get(route("runs", followed)))["status"]
         return status
 
     status = server.ask(ask)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Literal
+from urllib.parse import quote
 
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ExpiredError, InvalidArgumentError
@@ -79,5 +80,19 @@ class CursorLostError(ExpiredError):
             f"{counted} {after} of run {run_id} is no longer kept: read the run at {snapshot}, which has its"
             " messages, and follow its stream from the sequence given there",
             run_id=run_id,
+            snapshot=snapshot,
+        )
+
+
+class TimelineLostError(ExpiredError):
+    """Some of what follows a cursor of a stream over runs was removed. `snapshot`: what there is now."""
+
+    def __init__(self, conversation_id: str | None) -> None:
+        snapshot = "/v1/runs"
+        if conversation_id is not None:
+            snapshot = f"/v1/conversations/{quote(conversation_id, safe='')}/history"
+        super().__init__(
+            "some of what follows this cursor is no longer kept: open the stream without a cursor, then read"
+            f" {snapshot}, so that nothing is missed",
             snapshot=snapshot,
         )

@@ -32,9 +32,10 @@ from hostler.runs.dispatch import LOOK_SECONDS
 from hostler.runs.orchestrator import Accepted
 from hostler.runs.recovery import recover
 from hostler.secrets.known_values import redact
+from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import api_keys as keys
-from hostler.storage.stores import installation
+from hostler.storage.stores import installation, timeline
 from hostler.storage.stores.redactions import take_over
 from hostler.tools.knowledge.port import KnowledgeService
 from hostler.version import VERSION
@@ -332,7 +333,13 @@ class Host:
 
 async def _open_cursors(settings: Settings, db: SqlDatabase) -> Cursors:
     """Check that the database belongs to the data directory, record it there, and return its cursors."""
-    key, identity = await db.write(lambda tx: (installation.key(tx, "cursors"), installation.identity(tx)))
+
+    def read(tx: Tx) -> tuple[bytes, str]:
+        if not db.shared:
+            timeline.skip(tx)
+        return installation.key(tx, "cursors"), installation.identity(tx)
+
+    key, identity = await db.write(read)
     check_database(settings.data_dir, settings.database, identity)
     note_database(settings.data_dir, settings.database, identity)
     return Cursors(key)

@@ -172,7 +172,7 @@ class RunParts:
         is_resumable = inst.supervisor.catalog.is_resumable
         host_id = host_id_of(settings.data_dir)
         self._inst = inst
-        self.reader, self.gate, self.tokens = RunReader(db), Gate(), RunTokens(settings.assets_url)
+        self.reader, self.gate, self.tokens = RunReader(db, db.listen), Gate(), RunTokens(settings.assets_url)
         self.dispatcher = Dispatcher(
             db,
             lambda: self.lease.member,

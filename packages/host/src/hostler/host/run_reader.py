@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import msgspec
 
 from hostler.journal.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, Seen, StoredResult
+from hostler.journal.timeline_feed import TimelineFeed
 from hostler.runs.records import record
-from hostler.storage.port import Database, Tx
+from hostler.storage.port import Database, Listen, Tx
 from hostler.storage.stores import journal, runs
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol._base import Lenient
@@ -40,11 +41,12 @@ class _Awaited:
 class RunReader:
     """The runs of one database, with the feed of those that are live in this process."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, listen: Listen | None = None) -> None:
         self._db = db
         self._awaited: dict[str, _Awaited] = {}
         poll_seconds = SHARED_POLL_SECONDS if db.shared else OWN_POLL_SECONDS
         self.feed = Feed(self._results, poll_seconds)
+        self.timelines = TimelineFeed(db, listen)
 
     async def record(self, workspace_id: str, run_id: str) -> RunRecord:
         """Return a run with its output. NotFoundError."""

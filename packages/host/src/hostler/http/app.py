@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hostler.domain.token_bucket import TokenBuckets
 from hostler.host.config import ASSETS_PATH
-from hostler.http import openapi, plugin_socket
+from hostler.http import openapi, sockets
 from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.asset_gateway.gateway import AssetGateway
@@ -49,7 +49,7 @@ class App:
         # Servers decode `path`, which turns an encoded slash into a separator; `raw_path` keeps it.
         path = scope["raw_path"].decode("ascii", "replace")
         if scope["type"] == "websocket":
-            await plugin_socket.serve(self.state, path, scope, receive, send)
+            await sockets.serve(self.state, path, scope, receive, send)
             return
         found = self._router.find(path)
         exchange = await self._exchange(scope, receive, send, path)

@@ -42,12 +42,13 @@ _PARAMETER = re.compile(r"{([a-z_]+)}")
 class Media:
     """A body that is not one of the API's structs, for the OpenAPI document.
 
-    `schema` describes the body; for an event stream, each event.
+    `schema` describes the body; for an event stream, each event. `holds`: structs that it refers to.
     """
 
     type: str
     description: str
     schema: dict[str, Any] = field(default_factory=lambda: {"type": "string"})
+    holds: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

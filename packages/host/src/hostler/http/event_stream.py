@@ -5,19 +5,52 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.responses import Headers
 
 if TYPE_CHECKING:
     from hostler.http.dialects.fold import Folding
+    from hostler.http.problems import Problem
+    from hostler.http.sse import EventChunk
     from hostler.journal.feed import StoredResult
     from hostler_protocol.content import Usage
 
 Batches = AsyncIterator[list["StoredResult"]]
 Watch = Callable[[int], Batches]
 """Sequence -> the results after it, in order, up to the terminal one."""
+
+
+class Framing(Protocol):
+    """Turns batches of results into chunks, from the first one of its reading on."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing follows the chunks so far but those of `finish`."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the stream ends if no result follows soon."""
+
+    @property
+    def shareable(self) -> bool:
+        """Whether streams at the same cursor may share this reading."""
+
+    def begin(self) -> list[EventChunk]:
+        """Return what precedes any result."""
+
+    def chunks(self, batch: list[StoredResult]) -> list[EventChunk]:
+        """Return the chunks of a batch, which may be none."""
+
+    def cut(self) -> None:
+        """No result followed while it waited: the stream is over."""
+
+    async def finish(self) -> list[EventChunk]:
+        """Return what follows the last result, once it is over."""
+
+    def refuse(self, problem: Problem) -> EventChunk:
+        """Return what says that the stream has to end now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +88,15 @@ class EventStream:
     on_disconnect: Callable[[], Awaitable[object]] | None = None
     """Called when the client disconnects before the end of the stream."""
 
+    framing: Callable[[], Framing] | None = None
+    """Begins a reading of a stream that is none of one run's results; `topic` then is its key."""
+    topic: Hashable = None
+
     @property
     def key(self) -> Hashable:
         """Streams of the same key send the same bytes for the same results."""
+        if self.topic is not None:
+            return self.topic
         return self.run_id if self.translation is None else (self.run_id, self.translation.kind)
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:

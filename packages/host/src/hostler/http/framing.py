@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from hostler.http.dialects.fold import Folding
-from hostler.http.event_stream import EventStream, Translation
+from hostler.http.event_stream import EventStream, Framing, Translation
 from hostler.http.limits import STREAM_WRITE_BYTES
 from hostler.http.problems import Problem, encode_problem
 from hostler.http.sse import EventChunk, chunks_of
@@ -13,39 +11,10 @@ from hostler.journal.feed import StoredResult
 from hostler_protocol.results import TERMINAL_RESULTS
 
 
-class Framing(Protocol):
-    """Turns batches of results into chunks, from the first one of its reading on."""
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing follows the chunks so far but those of `finish`."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether the stream ends if no result follows soon."""
-
-    @property
-    def shareable(self) -> bool:
-        """Whether streams at the same cursor may share this reading."""
-
-    def begin(self) -> list[EventChunk]:
-        """Return what precedes any result."""
-
-    def chunks(self, batch: list[StoredResult]) -> list[EventChunk]:
-        """Return the chunks of a batch, which may be none."""
-
-    def cut(self) -> None:
-        """No result followed while it waited: the stream is over."""
-
-    async def finish(self) -> list[EventChunk]:
-        """Return what follows the last result, once it is over."""
-
-    def refuse(self, problem: Problem) -> EventChunk:
-        """Return what says that the stream has to end now."""
-
-
 def framing_of(answer: EventStream) -> Framing:
     """Begin a reading of a stream."""
+    if answer.framing is not None:
+        return answer.framing()
     return Results() if answer.translation is None else Translated(answer.translation)
 
 

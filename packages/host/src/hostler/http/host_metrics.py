@@ -91,6 +91,11 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
             {(): float(host.freed.overruns)},
         ),
         Sample("hostler_stream_readers", "Event streams that are open.", {(): streams.count}),
+        Sample(
+            "hostler_stream_subscriptions",
+            "Readers of conversations and workspaces: event streams, and subscriptions of WebSockets.",
+            {(): host.runs.timelines.watchers},
+        ),
         Sample("hostler_feed_watchers", "Watchers of live runs.", {(): host.feed.watchers}),
         Sample(
             "hostler_plugin_restarts_total",

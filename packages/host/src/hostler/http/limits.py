@@ -42,6 +42,9 @@ STREAM_FINISH_SECONDS = 1.0
 STREAM_WRITE_BYTES = 64 * KIB
 """About the size of one write to a stream: the memory that one slow reader takes."""
 
+MAX_SUBSCRIPTIONS = 100
+"""Of one WebSocket. Each has a task and at most one batch of events in memory."""
+
 KEY_CACHE_SECONDS = 5.0
 """How long a key is cached: a revocation on another host takes effect after this time, one here at once."""
 MAX_CACHED_KEYS = 10_000

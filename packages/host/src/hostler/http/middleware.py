@@ -16,9 +16,10 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.events import Caller
 from hostler.domain.narrow_callers import filled_in
 from hostler.http.asgi import Message, Receive, Scope, Send
-from hostler.http.auth import KeyHolder, require_right
+from hostler.http.auth import require_right
 from hostler.http.dialects.dialect import Dialect
 from hostler.http.endpoint import ANY_KEY, Endpoint
 from hostler.http.idempotency import run_once
@@ -236,7 +237,7 @@ async def admit_key(state: AppState, request: ApiRequest, *, narrow: bool = Fals
     """Authenticate the caller by key alone: browsers open WebSockets of other sites with cookies."""
     authorization = request.headers.get("authorization")
     holder = await state.keys.authenticate(authorization, request.address)
-    _take_rate(state, holder)
+    take_rate(state, holder.caller)
     check_narrow(holder, request.headers.get("origin"), allowed=narrow)
     request.holder = holder
 
@@ -265,14 +266,15 @@ async def _admit_session(state: AppState, request: ApiRequest, token: str) -> No
     request.holder = await state.sessions.authenticate(
         token, request.method, request.headers, request.address
     )
-    _take_rate(state, request.holder)
+    take_rate(state, request.holder.caller)
 
 
-def _take_rate(state: AppState, holder: KeyHolder) -> None:
-    scope, counted_by = holder.caller.scope, holder.caller.key_id
+def take_rate(state: AppState, caller: Caller) -> None:
+    """Count a request of a caller. RateLimitedError over its rate."""
+    scope, counted_by = caller.scope, caller.key_id
     if scope is not None:
         counted_by = scope.counted_by
-        wait = state.token_rates.take(holder.caller.credential_id)
+        wait = state.token_rates.take(caller.credential_id)
         if wait:
             raise RateLimitedError(
                 f"this token sends more than {state.token_rates.rate:g} requests per second", round(wait, 3)

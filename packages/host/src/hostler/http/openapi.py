@@ -64,7 +64,8 @@ def _types(endpoints: list[Endpoint]) -> list[Any]:
         found += [endpoint.query] if endpoint.query is not None else []
         found += [endpoint.body] if endpoint.reads_body else []
         for answer in endpoint.answers.values():
-            found += [kind for kind in _choices(answer) if not isinstance(kind, Media)]
+            for kind in _choices(answer):
+                found += kind.holds if isinstance(kind, Media) else [kind]
     return list({repr(kind): kind for kind in found}.values())
 
 

@@ -6,16 +6,14 @@ The token of a process is bound to one plugin identity, which its manifest has t
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.auth import require_right
 from hostler.http.middleware import admit_key
 from hostler.http.open_keys import ENDED
-from hostler.http.problems import PROBLEM_TYPE, encode_problem, problem_of, status_of
-from hostler.http.request import ApiRequest, headers_of
+from hostler.http.request import ApiRequest
 from hostler.http.state import AppState
-from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError, UnavailableError
+from hostler_protocol.errors import HostlerError, UnauthorizedError, UnavailableError
 
 PATH = "/v1/plugins/connect"
 _POLICY_VIOLATION = 1008
@@ -83,22 +81,19 @@ class SocketChannel:
             log.debug("a plugin's WebSocket was gone before it could be closed")
 
 
-async def serve(state: AppState, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve a WebSocket from its handshake to its end."""
-    await receive()  # websocket.connect
-    request = ApiRequest(state, scope, receive, "GET", path, {}, headers_of(scope))
+async def serve_plugin(
+    state: AppState, request: ApiRequest, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Serve a plugin process from its handshake to its end. HostlerError if the handshake is refused."""
     channel = SocketChannel(receive, send)
     try:
-        if path != PATH:
-            raise NotFoundError(f"there is no WebSocket at {path}; there is one at {PATH}")
         await admit_key(state, request)
         plugin = _plugin_of(request)
         async with state.open_keys.held(request.holder, before=channel.refuse):
             await state.host.supervisor.serve_remote(plugin, channel)
     except HostlerError as error:
         if not channel.accepted:
-            await _deny(scope, send, error)
-            return
+            raise
         log.warning("remote plugin %s: %s", plugin, error.message)
         await channel.close(_POLICY_VIOLATION, error.message)
 
@@ -111,17 +106,3 @@ def _plugin_of(request: ApiRequest) -> str:
     if request.state.host.state != "ready":
         raise UnavailableError("the host is not ready: try again")
     return plugin
-
-
-async def _deny(scope: Scope, send: Send, error: HostlerError) -> None:
-    """Refuse the handshake with a problem document if the server supports that; else close it."""
-    body = encode_problem(problem_of(error))
-    extensions: dict[str, Any] = scope.get("extensions") or {}
-    if "websocket.http.response" not in extensions:
-        await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.message[:100]})
-        return
-    headers = [(b"content-type", PROBLEM_TYPE.encode()), (b"content-length", b"%d" % len(body))]
-    start: Any = {"type": "websocket.http.response.start", "status": status_of(error), "headers": headers}
-    await send(start)
-    end: Any = {"type": "websocket.http.response.body", "body": body, "more_body": False}
-    await send(end)

@@ -62,17 +62,24 @@ def last_event_id(header: str | None, query: str | None) -> int:
 
 
 @lru_cache(256)
-def _event_name(result_type: str) -> bytes:
+def event_name(result_type: str) -> bytes:
+    """Return the name of an event."""
     # A runner names the type; a line end in it would let the runner inject fields.
     return result_type.encode("utf-8", "replace").translate(_LINE_ENDS)
 
 
 def frame(result: StoredResult) -> bytes:
     """Frame one result as one event. Line ends in its JSON can only be white space between tokens."""
-    data = result.json
-    if b"\n" in data or b"\r" in data:
-        data = data.translate(_LINE_ENDS)
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (result.sequence, _event_name(result.type), data)
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (
+        result.sequence,
+        event_name(result.type),
+        on_one_line(result.json),
+    )
+
+
+def on_one_line(data: bytes) -> bytes:
+    """Return JSON without line ends."""
+    return data.translate(_LINE_ENDS) if b"\n" in data or b"\r" in data else data
 
 
 def chunks_of(batch: list[StoredResult]) -> list[EventChunk]:

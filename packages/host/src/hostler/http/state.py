@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hostler.domain.token_bucket import TokenBuckets
@@ -38,6 +38,8 @@ class AppState:
     metrics: Metrics
     docs: ApiDocs
     proxies: TrustedProxies
+    sockets: set[object] = field(default_factory=set)
+    """The connections of `/v1/ws` that are open."""
 
     def address_of(self, scope: Scope, headers: Mapping[str, str] | None = None) -> str:
         """Return the address of a request's client: the peer, unless that is a trusted proxy, which names it.

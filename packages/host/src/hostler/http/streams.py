@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hostler.http.asgi import Receive, Scope, Send
-from hostler.http.event_stream import Batches, EventStream
-from hostler.http.framing import Framing, Translated, framing_of
+from hostler.http.event_stream import Batches, EventStream, Framing
+from hostler.http.framing import Translated, framing_of
 from hostler.http.limits import (
     STREAM_COMMENT_SECONDS,
     STREAM_FINISH_SECONDS,

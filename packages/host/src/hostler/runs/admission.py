@@ -116,7 +116,8 @@ def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
         return Opened("rejected", refused=refused)
     first = _first_outcome(opening.resolution)
     routing = _routing(opening.resolution)
-    inserted = events.insert(tx, event, first, None if run is None else run.run_id, routing)
+    run_id, agent_name = (None, None) if run is None else (run.run_id, run.agent_name)
+    inserted = events.insert(tx, event, first, run_id, routing, agent_name=agent_name)
     if isinstance(inserted, events.Duplicate):
         return Opened(inserted.record.outcome, duplicate=inserted.record, same_body=inserted.same_body)
     _store_inline(tx, event, opening)

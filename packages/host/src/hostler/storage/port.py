@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 T = TypeVar("T")
+Listener: TypeAlias = Callable[[frozenset[str]], None]
+"""Called after each commit with the topics that its work announced (`Tx.announce`), on the writing thread and
+before the callers go on: it is quick and does not raise."""
+Listen: TypeAlias = Callable[[Listener | None], None]
+"""Sets the listener of a database; None: nobody listens any more."""
 Late: TypeAlias = Callable[[T | None, BaseException | None], None]
 Dialect = Literal["sqlite", "postgres"]
 Row = Mapping[str, Any]
@@ -98,6 +103,9 @@ class Tx(Protocol):
         All items of one key go into one call, in the order in which they were added; the first `work` of the
         key is the one that runs.
         """
+
+    def announce(self, topic: str) -> None:
+        """Have the listener of the database, if there is one, called with `topic` after the commit."""
 
     def look(self, read: Callable[[Tx], T]) -> Look[T]:
         """Have `read` called once all of the transaction is written, before the commit.

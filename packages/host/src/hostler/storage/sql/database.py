@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from hostler.domain.struct_types import learn_struct_types
-from hostler.storage.port import Dialect, Late, Tx
+from hostler.storage.port import Dialect, Late, Listener, Tx
 from hostler.storage.sql.session import (
     CommitUnknownError,
     ConnectionLostError,
@@ -90,6 +90,8 @@ class Transactions:
     """How the transactions of a database are made, as of now."""
 
     open: OpenTx = open_tx
+    listener: Listener | None = None
+    """Called after each commit with what its work announced."""
 
 
 JobQueue: TypeAlias = "queue.SimpleQueue[Job | None]"
@@ -142,6 +144,10 @@ class SqlDatabase:
     def transact_by(self, open_tx: OpenTx) -> None:
         """Make all transactions from now on with `open_tx`."""
         self._transactions.open = open_tx
+
+    def listen(self, listener: Listener | None) -> None:
+        """Set the listener; None: nobody listens."""
+        self._transactions.listener = listener
 
     @property
     def groups_committed(self) -> int:
@@ -367,6 +373,8 @@ class Writer:
         session.commit()
         tx.committed()
         self.groups += 1
+        if tx.announced and (listener := self._transactions.listener) is not None:
+            listener(frozenset(tx.announced))
 
     def _succeeds(self, session: Session, group: list[Job], *, grow: bool = False) -> bool:
         """Run `group` in its own transaction; if it fails, roll it back and note the error in its jobs."""

@@ -113,7 +113,7 @@ OpenTx = Callable[[Session, int, bool], "SessionTx"]
 class SessionTx:
     """The `Tx` that work gets: a session inside one transaction."""
 
-    __slots__ = ("_at_end", "_ending", "_looks", "_once", "_session", "dialect", "now")
+    __slots__ = ("_at_end", "_ending", "_looks", "_once", "_session", "announced", "dialect", "now")
     seals = False
 
     def __init__(self, session: Session, now: int) -> None:
@@ -122,6 +122,7 @@ class SessionTx:
         self._once: dict[tuple[Any, ...], Any] = {}
         self._looks: list[Look[Any]] = []
         self._ending = False
+        self.announced: set[str] = set()
         self.dialect: Dialect = session.dialect
         self.now = now
 
@@ -161,6 +162,10 @@ class SessionTx:
             self._at_end[key] = (work, [item])
         else:
             known[1].append(item)
+
+    def announce(self, topic: str) -> None:
+        """Have the listener of the database called with `topic` after the commit."""
+        self.announced.add(topic)
 
     def look(self, read: Callable[[Tx], T]) -> Look[T]:
         """Have `read` called once all of the transaction is written, on SQLite, and if there is time."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from hostler.domain.seq_set import SeqSet
@@ -28,6 +29,7 @@ from hostler.storage.stores import (
     pause_retention,
     search_index,
     state_values,
+    timeline,
     tokens,
     transcripts,
 )
@@ -90,7 +92,7 @@ async def delete_conversation(
     await erasure.runs(conversation_id)
     await database.write(lambda tx: budget_accounts.forget_conversation(tx, ws, conversation_id))
     await erasure.conversation_events(conversation_id)
-    return await erasure.finish()
+    return await erasure.finish(deleted=conversation_id)
 
 
 async def delete_actor(
@@ -282,8 +284,21 @@ class _Erasure:
             yield rows
             after = int(rows[-1]["seq"])
 
-    async def finish(self) -> DeletionReceipt:
-        """Purge the text index, destroy keys, and write the receipt into the audit chain."""
+    async def forget_timeline(self) -> None:
+        """Remove what the timeline has of emptied runs and events."""
+        for conversation_id in sorted(self.conversations):
+            after, more = 0, True
+            while more:
+                _, after, more = await self._database.write(
+                    partial(timeline.forget, ws=self._ws, conversation_id=conversation_id, after=after)
+                )
+
+    async def finish(self, *, deleted: str | None = None) -> DeletionReceipt:
+        """Purge the text index, destroy keys, and write the receipt into the audit chain.
+
+        `deleted`: the conversation whose streams are told of its deletion.
+        """
+        await self.forget_timeline()
         if self._database.dialect == "sqlite" and self._counts.get("transcripts"):
             await search_index.purge(self._database)
         erasure_key = None
@@ -291,8 +306,11 @@ class _Erasure:
             self._count("keys", await self.eraser.destroy_unused(self._ws, sorted(self.conversations)))
             erasure_key = await self.eraser.erased()
         counts = {one: count for one, count in sorted(self._counts.items()) if count}
-        return await self._database.write(
-            lambda tx: deletion_receipts.write(
+
+        def write(tx: Tx) -> DeletionReceipt:
+            if deleted is not None:
+                timeline.add_deletion(tx, self._ws, deleted)
+            return deletion_receipts.write(
                 tx,
                 self._ws,
                 by=self._by,
@@ -301,7 +319,8 @@ class _Erasure:
                 deleted=counts,
                 erasure_key=erasure_key,
             )
-        )
+
+        return await self._database.write(write)
 
     # -- pieces -----------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from hostler.domain.events import Event
 from hostler.domain.same_fields import from_row, with_fields_of
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import hash_chain
+from hostler.storage.stores import hash_chain, timeline
 from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler_protocol.content import text_of
 from hostler_protocol.events import EventEnvelope
@@ -81,9 +81,15 @@ class Duplicate:
 
 
 def insert(
-    tx: Tx, event: Event, outcome: Outcome, run_id: str | None, routing: dict[str, Any]
+    tx: Tx,
+    event: Event,
+    outcome: Outcome,
+    run_id: str | None,
+    routing: dict[str, Any],
+    *,
+    agent_name: str | None = None,
 ) -> Inserted | Duplicate:
-    """Store `event` unless its workspace has an event with this id."""
+    """Store `event` unless its workspace has an event with this id. `agent_name`: who receives it."""
     content = _content_of(event)
     row_digest = tx.keyed(
         event.workspace_id, f"event:{event.event_id}", digest(content), event.envelope.conversation_id
@@ -99,6 +105,8 @@ def insert(
         is_gone = known.envelope is None and not known.request_digest
         return Duplicate(known, is_gone or known.request_digest == event.request_digest)
     hash_chain.append(tx, event.workspace_id, "events", event.event_id, row_digest)
+    place = event.envelope.conversation_id, event.envelope.bot_id
+    timeline.add_event(tx, event.workspace_id, event.event_id, *place, agent_name)
     return Inserted()
 
 

@@ -18,6 +18,8 @@ import msgspec
 from hostler.domain.retention import CursorLostError
 from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sql.statements import load
+from hostler.storage.stores import timeline
+from hostler.storage.stores.timeline import RunPlace
 from hostler_protocol.limits import KIB, MAX_PAGE_BYTES, MAX_PAGE_ITEMS
 
 Kind = Literal[
@@ -34,6 +36,8 @@ Kind = Literal[
     "cancellation",
 ]
 
+IN_TIMELINE: frozenset[Kind] = frozenset({"result", "lifecycle", "steering", "decision"})
+"""Kinds that the timeline shows (`timeline.sql`)."""
 DELTA = "message.delta"
 MAX_BATCH_ENTRIES = 256
 """Deltas in one row, which are always read together."""
@@ -102,14 +106,23 @@ class EntryPage:
 
 
 def append(
-    tx: Tx, workspace_id: str, run_id: str, attempt: int, entries: Entries, *, position: int, sequence: int
+    tx: Tx,
+    workspace_id: str,
+    run_id: str,
+    attempt: int,
+    entries: Entries,
+    *,
+    position: int,
+    sequence: int,
+    place: RunPlace,
 ) -> None:
-    """Write `entries` after the last `position` and `sequence`.
+    """Write `entries` after the last `position` and `sequence`, and add them to the timeline.
 
     For stores only, which reserve positions and sequences on the run's row.
     """
     now = tx.now
     rows: list[tuple[Any, ...]] = []
+    first, shown = position, False
     for entry, text, count in _rows_of(entries):
         position += count
         last: int | None = None
@@ -117,8 +130,11 @@ def append(
             last = sequence = sequence + count
         at = now if entry.at is None else entry.at
         kind, type_, blob = entry.kind, entry.type, entry.blob
+        shown = shown or kind in IN_TIMELINE
         rows.append((run_id, position, count, last, attempt, kind, type_, text, blob, at, workspace_id))
     tx.run_rows(_q.insert, rows)
+    if shown:
+        timeline.add_journal(tx, workspace_id, run_id, place, position, position - first)
 
 
 def page(tx: Tx, run_id: str, after_position: int = 0, limit: int = MAX_PAGE_ITEMS) -> EntryPage:

@@ -24,6 +24,7 @@ from hostler.storage.stores import (
     pause_retention,
     sessions,
     state_values,
+    timeline,
     tokens,
     transcripts,
     uploads,
@@ -84,6 +85,9 @@ async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy
         "pause_states": await until_nothing(database, lambda tx: pause_retention.drop_states(tx, ws)),
         "pauses": await until_nothing(database, lambda tx: pause_retention.drop_old(tx, ws)),
     }
+    if (days := _days_of_streams(policy)) is not None:  # before what the rows stand for
+        oldest = _before(now, days)
+        await until_nothing(database, lambda tx: timeline.sweep(tx, ws, oldest))
     if policy.events is not None:
         counts["events"] = await _events(database, ws, _before(now, policy.events))
     if policy.transcripts is not None:
@@ -100,6 +104,12 @@ async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy
     if policy.states is not None:
         counts["states"] = await _states(database, ws, _before(now, policy.states))
     return counts
+
+
+def _days_of_streams(policy: RetentionPolicy) -> float | None:
+    """Return how long the timeline is kept: as long as all that it shows."""
+    kept = (policy.events, policy.deltas, policy.journals)
+    return min((days for days in kept if days is not None), default=None)
 
 
 def _before(now: int, days: float) -> int:

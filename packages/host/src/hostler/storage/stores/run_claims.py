@@ -18,6 +18,7 @@ from hostler.storage.stores import agents, hosts, journal, runs
 from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import Run, run_of
+from hostler.storage.stores.timeline import place_of
 
 _q = load(__file__)
 _MAX_WORKSPACES = 10_000
@@ -136,7 +137,14 @@ def _claim(tx: Tx, member: Membership, run_id: str) -> Run | None:
         waiting.take_up(tx, run)
     entry = runs.lifecycle("queued", "claimed", cause="claimed", actor=member.host_id, status_code=None)
     journal.append(
-        tx, run.workspace_id, run_id, run.attempt, [entry], position=run.position - 1, sequence=run.sequence
+        tx,
+        run.workspace_id,
+        run_id,
+        run.attempt,
+        [entry],
+        position=run.position - 1,
+        sequence=run.sequence,
+        place=place_of(row),
     )
     return run
 

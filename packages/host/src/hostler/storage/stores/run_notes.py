@@ -13,6 +13,7 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores import journal
 from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_rows import Run, run_of
+from hostler.storage.stores.timeline import place_of
 
 _q = load(__file__)
 
@@ -35,6 +36,13 @@ def note(tx: Tx, run_id: str, entries: Sequence[NewEntry], *, even_ended: bool =
         return False
     position = row["position"] - len(entries)
     journal.append(
-        tx, row["workspace_id"], run_id, row["attempt"], entries, position=position, sequence=row["sequence"]
+        tx,
+        row["workspace_id"],
+        run_id,
+        row["attempt"],
+        entries,
+        position=position,
+        sequence=row["sequence"],
+        place=place_of(row),
     )
     return True

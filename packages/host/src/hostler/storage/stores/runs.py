@@ -31,6 +31,7 @@ from hostler.storage.stores.run_rows import (
     opened_run,
     run_of,
 )
+from hostler.storage.stores.timeline import RunPlace, place_of
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -71,7 +72,7 @@ def open(  # noqa: A001  the word for it; used as runs.open
         tx.run(_q.insert, **new_row(run, opened))
     actor = "host" if claim is None else claim.host_id
     entry = lifecycle(None, opened.status, cause="opened", actor=actor, status_code=None)
-    journal.append(tx, run.workspace_id, run.run_id, 1, [entry], position=0, sequence=0)
+    journal.append(tx, run.workspace_id, run.run_id, 1, [entry], position=0, sequence=0, place=_place(run))
     return opened
 
 
@@ -82,7 +83,16 @@ def append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> Appended | Fe
     if row is None:
         return _fenced(tx, run_id)
     position, sequence = row["position"] - count, row["sequence"] - results
-    journal.append(tx, row["workspace_id"], run_id, attempt, entries, position=position, sequence=sequence)
+    journal.append(
+        tx,
+        row["workspace_id"],
+        run_id,
+        attempt,
+        entries,
+        position=position,
+        sequence=sequence,
+        place=place_of(row),
+    )
     return Appended(position + 1, sequence + 1)
 
 
@@ -155,7 +165,10 @@ def transition(
         if moved is not None:
             position, sequence = moved["position"] - count, moved["sequence"] - results
             workspace = moved["workspace_id"]
-            journal.append(tx, workspace, run_id, current, written, position=position, sequence=sequence)
+            place = place_of(moved)
+            journal.append(
+                tx, workspace, run_id, current, written, position=position, sequence=sequence, place=place
+            )
             return Moved(before, moved["attempt"], position + 1, sequence + 1, moved["steers"])
     raise RuntimeError(f"run {run_id} changed {_MAX_RACES} times while its status was to be changed")
 
@@ -323,6 +336,10 @@ def _next_ordinal() -> int:
     global _last_ordinal  # noqa: PLW0603  the clock is too coarse
     _last_ordinal = max(_last_ordinal + 1, time.time_ns())
     return _last_ordinal
+
+
+def _place(run: NewRun) -> RunPlace:
+    return RunPlace(run.agent_name, run.conversation_id, run.bot_id)
 
 
 def _status(tx: Tx, run_id: str) -> Row:

@@ -27,7 +27,7 @@ ON CONFLICT (active_lane) WHERE active_lane IS NOT NULL DO NOTHING
 UPDATE runs SET position = position + :entries, sequence = sequence + :results,
     kept_sequence = CASE WHEN :kept > 0 THEN sequence + :kept ELSE kept_sequence END
 WHERE run_id = :run_id AND attempt = :attempt AND status IN ('claimed', 'running')
-RETURNING workspace_id, position, sequence
+RETURNING workspace_id, position, sequence, agent_name, conversation_id, bot_id
 
 -- name: status
 SELECT workspace_id, status, attempt FROM runs WHERE run_id = :run_id
@@ -54,7 +54,7 @@ UPDATE runs SET status = :status, status_code = :status_code,
     usage = coalesce(cast(:usage AS text), usage), cost = coalesce(cast(:cost AS text), cost),
     grant_json = coalesce(grant_json, cast(:grant_json AS text))
 WHERE run_id = :run_id AND status = :status_before AND attempt = :attempt
-RETURNING workspace_id, position, sequence, attempt, steers
+RETURNING workspace_id, position, sequence, attempt, steers, agent_name, conversation_id, bot_id
 
 -- name: rebase
 -- The next attempt starts without a recording: the runner saved its own state.
