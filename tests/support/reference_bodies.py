@@ -60,7 +60,18 @@ IN_BODIES: dict[str, Bound] = {
     "resume[].interruptId": Bound("call", "calls that wait in the conversation"),
     "messages[].tool_call_id": Bound("call", "calls that wait in the conversation"),
     "messages[].toolCallId": Bound("call", "calls that wait in the thread"),
-    "threadId": Bound("conversation", WORKSPACE),
+    **{
+        name: Bound("conversation", WORKSPACE)
+        for name in ("threadId", "id", "conversation", "conversation.id")
+    },
+    "model": Bound("agent", WORKSPACE),
+    "messageId": Bound("message, and its run", f"runs of the agent in the path, in {WORKSPACE}"),
+    "previous_response_id": Bound("response, and its run", WORKSPACE),
+    "messages[].content[].file.file_id": Bound("artifact", WORKSPACE),
+    **{
+        name: Bound("file, or a call that waits", f"{WORKSPACE}; calls of the run that it names")
+        for name in ("messages[].parts[]{}", "input[]{}", "items[]{}")
+    },
     "runId": Bound("event, and its run", f"the thread, in {WORKSPACE}"),
     "subject": Bound("holder of a key", "no person who signs in"),
     "roles[]": Bound("role", "of keys; those of people come from their membership"),
@@ -72,8 +83,35 @@ IN_BODIES: dict[str, Bound] = {
     "email": Bound("person", "an address that the provider says is verified"),
 }
 """Places in bodies of routes that name something, but for those of agents."""
+_OF_OPENAI = (
+    *("access_programs", "audio", "background_options", "context_management", "function_call", "functions"),
+    *("image", "include[]", "instructions", "max_output_tokens", "max_tool_calls", "moderation", "prompt"),
+    *("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning_effort", "user"),
+    *("safety_identifier", "service_tier", "stop", "stop[]", "tool_choice", "top_logprobs", "verbosity"),
+    *("web_search_options", "logit_bias{key}", "modalities[]"),
+    *(f"{name}{{}}" for name in ("reasoning", "response_format", "stream_options", "text")),
+    *(f"{name}{{key}}" for name in ("reasoning", "response_format", "stream_options", "text")),
+    *("input[]{key}", "items[]{key}", "tools[]{}", "tools[]{key}"),
+    *(f"messages[].{name}" for name in ("name", "refusal", "content[].refusal", "content[].text")),
+    *(f"messages[].content[].{name}" for name in ("image_url.url", "image_url.detail")),
+    *(f"messages[].content[].{name}" for name in ("file.file_data", "file.filename")),
+    *(f"messages[].content[].input_audio.{name}" for name in ("data", "format")),
+    *(f"messages[].tool_calls[].{name}" for name in ("id", "function.name", "function.arguments")),
+    *(f"tools[].function.{name}" for name in ("name", "description", "parameters{}", "parameters{key}")),
+)
+_OF_AI_SDK = (
+    "messages[].metadata",
+    "messages[].parts[]{key}",
+    "tools[].inputSchema{}",
+    "tools[].inputSchema{key}",
+)
+_OF_AG_UI = tuple(f"messages[].toolCalls[].{name}" for name in ("id", "function.name", "function.arguments"))
+"""Texts of standard interfaces; ids of calls in a history that clients bring are their own."""
 BODY_TEXT = frozenset(
     {
+        *_OF_OPENAI,
+        *_OF_AI_SDK,
+        *_OF_AG_UI,
         *("event_type", "source", "source_event_type", "source_event_id", "raw_ref", "session_id"),
         *("launcher_type", "launcher_id", "sender_id", "input", "input.text"),
         *(f"input.contents[].{name}" for name in ("text", "image_base64", "mime_type", "file_name")),

@@ -180,7 +180,13 @@ IN_ROUTES: dict[str, Bound] = {
     "name": Bound("agent, secret or entry", f"{WORKSPACE}; entries take `installation`"),
     "token_id": Bound("token", f"{WORKSPACE}, made by the key unless it is an administrator's"),
     "webhook": Bound("webhook", WORKSPACE),
-    "thread": Bound("conversation", WORKSPACE),
+    **{name: Bound("conversation", WORKSPACE) for name in ("thread", "chat")},
+    "model_id": Bound("agent or model", f"{WORKSPACE}; {SHARED}"),
+    **{
+        name: Bound("response, and its run", WORKSPACE)
+        for name in ("completion_id", "message_id", "response_id")
+    },
+    "item_id": Bound("message", "the conversation in the path"),
     "session_id": Bound("session", OWN),
     "workspace_id": Bound("workspace", f"{WORKSPACE}; another one takes `installation`"),
     "workspace": Bound("workspace", "memberships of the person who signs in"),
@@ -204,6 +210,15 @@ ROUTE_TEXT = frozenset(
         *("actor_type", "artifact_type", "code", "dead", "dry_run", "error", "event_type", "existing"),
         *("expires_at", "force", "from", "iss", "limit", "lines", "outcome", "problem", "prune", "q", "role"),
         *("sha256", "since", "span", "state", "status", "type", "until", "wait"),
+        *(
+            "include",
+            "include[]",
+            "include_obfuscation",
+            "include_usage",
+            "order",
+            "starting_after",
+            "stream",
+        ),
     }
 )
 """Parameters that are no names of things: numbers, choices, times and texts."""

@@ -30,6 +30,7 @@ INSTALLATION_WIDE = {
     "deferred.count_all": "a metric of the whole host",
     "hosts.lost": "recovery looks at the runs of every workspace",
     "agents.all_versions": "secrets that are written out in any agent are sealed",
+    "tokens.knows_origin": "a preflight names an origin and no key: whether any token is for it",
     "api_keys.remote_plugins": "a starting host waits for its remote plugins",
     "members.of_subject": "all workspaces of the person who signs in, by the provider's word",
     "members.invitations": "the same, by the address that the provider has verified",
