@@ -125,7 +125,7 @@ COMMANDS: Mapping[str, CliCommand] = {
     "quotas": CliCommand("quotas", "app", LOOK, "Quotas: list what is stored, and the limits."),
     "members": CliCommand("members", "app", LOOK, "Members: add, list, set-role, remove."),
     "keys": CliCommand("keys", "app", LOOK, "API keys: create, list, revoke."),
-    "tokens": CliCommand("tokens", "app", LOOK, "Front-end tokens, with which browsers reach one agent and one conversation: create, list, revoke."),
+    "tokens": CliCommand("tokens", "app", LOOK, "Front-end tokens for browsers: create, list, revoke."),
     "secrets": CliCommand(
         "secrets", "app", LOOK, "Stored secrets: set, list, rotate, remove, move; keys of encryption."
     ),

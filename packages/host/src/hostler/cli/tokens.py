@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hostler.cli.client import Api
 
 app = typer.Typer(
-    help="Front-end tokens, with which browsers reach one agent and one conversation: create, list, revoke.",
+    help="Front-end tokens for browsers: create, list, revoke.",
     no_args_is_help=True,
 )
 
