@@ -68,6 +68,7 @@ class Reading:
                         "response.content_part.",
                         "response.mcp_call",
                         "response.function_call",
+                        "response.reasoning_text.",
                     )
                 ), kind
                 self._content(event)
@@ -77,10 +78,10 @@ class Reading:
         assert item.item_id == event.item_id
         assert item.status == "in_progress"
         match event.type:
-            case "response.output_text.delta":
+            case "response.output_text.delta" | "response.reasoning_text.delta":
                 assert event.delta
                 item.text += event.delta
-            case "response.output_text.done":
+            case "response.output_text.done" | "response.reasoning_text.done":
                 assert event.text == item.text
             case "response.mcp_call_arguments.delta" | "response.function_call_arguments.delta":
                 item.arguments += event.delta

@@ -47,7 +47,8 @@ class Plain(Fold):
                 self.texts[key] += text
             case MessageRetracted(key=key, text=text):
                 assert self.retracts
-                self.texts[key] = text
+                if key in self.texts:
+                    self.texts[key] = text
             case MessageEnded(key=key, incomplete=incomplete):
                 (self.incomplete if incomplete else self.transcript).append(self.texts[key])
         return [repr(event).encode()]

@@ -33,6 +33,17 @@ async def test_text_streams_and_is_one_message(served: Served) -> None:
         assert texts_of(again["messages"]) == [f"Hello {SMILE}", "you said: plain"]
 
 
+@pytest.mark.parametrize("old", [False, True])
+async def test_reasoning_is_a_message_of_its_own(served: Served, old: bool) -> None:
+    async with ag_ui_client(served.url, ADMIN_KEY, old=old) as client:
+        done = await client.run(script(["think", "Two and "], ["think", "two."], ["say", "4"]))
+        assert [message["content"] for message in done["messages"] if message["role"] == "reasoning"] == [
+            "Two and two."
+        ]
+        assert texts_of(done["messages"]) == ["4"]
+        assert client.warnings == []
+
+
 async def test_a_thread_is_a_conversation_of_the_host(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY, thread="对话/1") as client:
         await client.run("one")

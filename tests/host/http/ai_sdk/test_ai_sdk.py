@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from support.databases import TEST_SECONDS
-from support.dialects.players import playing, script
+from support.dialects.players import RUNNER, playing, script
 from support.http_host import ADMIN_KEY, Served
 from support.node_clients import Node, node_clients
 
@@ -86,6 +86,28 @@ async def test_text_comes_in_pieces_and_ends_complete(front: Front) -> None:
     assert answer["metadata"]["runId"] == run["run_id"]
     assert run["conversation_id"] == "chat"
     assert seen["finished"][-1]["finishReason"] == "stop"
+
+
+async def test_reasoning_is_a_part_before_the_text(front: Front) -> None:
+    seen = await front.chat({"send": script(["think", "Two and "], ["think", "two."], ["say", "4"])})
+    assert seen["errors"] == []
+    (answer,) = [message for message in seen["messages"] if message["role"] == "assistant"]
+    said = [(part["type"], part["text"], part["state"]) for part in answer["parts"] if "text" in part]
+    assert said == [("reasoning", "Two and two.", "done"), ("text", "4", "done")]
+
+
+async def test_what_a_crashed_attempt_said_is_taken_back(front: Front, tmp_path: Path) -> None:
+    steps = [["think", "hm"], ["delta", "Half"], ["crash", str(tmp_path / "crashed")], ["delta", " done"]]
+    spare = await front.served.client.put(
+        "/v1/agents/restarting",
+        json={"name": "restarting", "runner": RUNNER, "recovery": {"on_crash": "restart", "max_attempts": 3}},
+    )
+    assert spare.status_code in (200, 201), spare.text
+    seen = await front.chat({"send": script(*steps, ["say", "Half done"])}, agent="restarting")
+    assert seen["errors"] == []
+    (answer,) = [message for message in seen["messages"] if message["role"] == "assistant"]
+    said = [(part["type"], part["text"]) for part in answer["parts"] if "text" in part]
+    assert said == [("reasoning", "hm"), ("text", "Half done")]
 
 
 async def test_a_tool_of_the_host_is_shown_with_its_outcome(front: Front) -> None:

@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 
 from hostler.domain.run_events import (
     Asked,
+    MessageRetracted,
+    MessageStarted,
+    ReasoningAdded,
+    ReasoningEnded,
     ToolCalled,
     ToolDropped,
     ToolReturned,
@@ -18,9 +22,12 @@ from hostler.domain.run_events import (
 from hostler.http.dialects.answers import answer_id, call_id_of, read_answer_id, read_call_id
 from hostler.http.dialects.fold import Answer, Folding, Waiting, fold_all
 from hostler.journal.feed import StoredResult
+from hostler_protocol.content import Message, MessageChunk
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.results import (
     AttemptStarted,
+    MessageCompleted,
+    MessageDelta,
     ResultData,
     RunCompleted,
     RunFailed,
@@ -135,6 +142,52 @@ def test_an_approval_does_not_end_an_answer_of_a_dialect_that_waits_with_it() ->
     fold, frames = folded(asked("a", "approval"), RunPaused(pending=[]), said("done"), RunCompleted())
     assert fold.transcript == ["done"]
     assert sum(frame.startswith(Asked.__name__) for frame in frames) == 1
+
+
+def thought(text: str, message_id: str | None = None) -> MessageDelta:
+    chunk = MessageChunk(role="assistant", content="", message_id=message_id, reasoning=text)
+    return MessageDelta(chunk=chunk)
+
+
+def test_reasoning_comes_before_its_message_and_ends_where_it_begins() -> None:
+    fold, frames = folded(
+        thought("Let me "), thought("see."), delta("It is "), said("It is 4"), RunCompleted()
+    )
+    assert fold.transcript == ["It is 4"]
+    assert frames[1:5] == [
+        repr(ReasoningAdded(1, "Let me ")),
+        repr(ReasoningAdded(1, "see.")),
+        repr(ReasoningEnded(1)),
+        repr(MessageStarted(1, None)),
+    ]
+
+
+def test_reasoning_alone_is_no_message_and_ends_with_the_run() -> None:
+    fold, frames = folded(thought("hm"), RunFailed(code="runner.error", error="x"))
+    assert (fold.transcript, fold.incomplete) == ([], [])
+    assert frames[1:3] == [repr(ReasoningAdded(1, "hm")), repr(ReasoningEnded(1))]
+
+
+def test_reasoning_that_a_new_attempt_repeats_is_said_once() -> None:
+    run = (
+        thought("Let me "), AttemptStarted(attempt=2, cause="lost", discard_after=0),
+        thought("Let"), thought(" me see."), said("4"), RunCompleted(),
+    )  # fmt: skip
+    _, frames = folded(*run)
+    added = [frame for frame in frames if frame.startswith("ReasoningAdded")]
+    assert added == [repr(ReasoningAdded(1, "Let me ")), repr(ReasoningAdded(1, "see."))]
+    _, frames = folded(*run, retracts=True)
+    assert repr(MessageRetracted(1, "", "")) in frames
+
+
+def test_reasoning_of_a_complete_message_is_said_once() -> None:
+    whole = MessageCompleted(
+        message=Message(role="assistant", content="4", message_id="m", reasoning="Two and two.")
+    )
+    for first in ((), (thought("Two "),)):
+        _, frames = folded(*first, whole, RunCompleted())
+        added = [frame for frame in frames if frame.startswith("ReasoningAdded")]
+        assert len(added) == 1 + len(first)
 
 
 @dataclass

@@ -51,6 +51,26 @@ async def test_text_is_the_same_whole_streamed_and_read_later(tmp_path: Path) ->
     await with_host(tmp_path, scenario)
 
 
+async def test_reasoning_is_an_item_before_the_message(tmp_path: Path) -> None:
+    async def scenario(served: Served, client: AsyncOpenAI) -> None:
+        steps = script(["think", "Two and "], ["think", "two."], ["say", "4"])
+        async with client.responses.stream(model="player", input=steps) as stream:
+            final = await stream.get_final_response()
+        assert [item.type for item in final.output] == ["reasoning", "message"]
+        thoughts: Any = final.output[0]
+        assert thoughts.content[0].text == "Two and two."
+        assert final.output_text == "4"
+        reading = await read(client, final.id, random.Random(3))
+        assert [item.text for item in reading.items] == ["Two and two.", "4"]
+        whole = await client.chat.completions.create(
+            model="player", messages=[{"role": "user", "content": steps}]
+        )
+        message: Any = whole.choices[0].message
+        assert (message.reasoning_content, message.content) == ("Two and two.", "4")
+
+    await with_host(tmp_path, scenario)
+
+
 # the client's types before version 3 have text where the error of a call is an object
 @pytest.mark.filterwarnings("ignore:Pydantic serializer")
 async def test_tools_of_the_host_are_shown_as_calls_of_a_server(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ The input's text is a JSON list of steps, or text that it repeats. The first ite
 
     delta TEXT [ID]           a piece of a message
     say TEXT [ID]             a completed message
+    think TEXT [ID]           a piece of the reasoning beside a message
     usage INPUT OUTPUT TEXT   a completed message with the tokens that it took
     file TEXT NAME            a file that the run made, and a message that it belongs to
     loose TEXT NAME           a file that belongs to no message
@@ -100,6 +101,9 @@ class Play:
 
     async def delta(self, text: str, message_id: str | None = None) -> None:
         await self.ctx.emit(delta(text, message_id))
+
+    async def think(self, text: str, message_id: str | None = None) -> None:
+        await self.ctx.emit(delta("", message_id, reasoning=text))
 
     async def say(self, text: str, message_id: str | None = None) -> None:
         await self.ctx.emit(message(text, message_id=message_id))

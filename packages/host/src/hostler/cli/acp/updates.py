@@ -22,6 +22,7 @@ from acp.schema import (
 )
 
 from hostler.cli.acp.limits import MAX_SHOWN_CHARS, MAX_TITLE_CHARS
+from hostler.domain.run_event_reader import RunEvents
 from hostler.domain.run_events import (
     Asked,
     Completed,
@@ -30,8 +31,8 @@ from hostler.domain.run_events import (
     FileMade,
     MessageEnded,
     MessageStarted,
+    ReasoningAdded,
     RunEvent,
-    RunEvents,
     TextAdded,
     ToolCalled,
     ToolDropped,
@@ -143,6 +144,8 @@ class RunUpdates:
             case TextAdded(key=key, text=text):
                 apart, self._apart = ("\n\n" if self._apart else ""), False
                 yield agent_text(apart + text, self._message_id(key))
+            case ReasoningAdded(text=text):
+                yield thought(text)
             case ContentAdded(key=key, element=element):
                 yield FileShown(self._message_id(key), element)
             case FileMade(file=file):

@@ -9,7 +9,8 @@ from typing import Any
 from hostler.domain.legacy_actions import ResumeAction, ToolMessage, action_of_message
 from hostler.domain.pause_actions import Action, UnprocessableError
 from hostler.domain.pause_views import CallView, PauseView
-from hostler.domain.run_events import Asked, RunEvents
+from hostler.domain.run_event_reader import RunEvents
+from hostler.domain.run_events import Asked
 from hostler.http.ag_ui.interrupts import NamedCall, action_for, read_interrupt_id
 from hostler.http.ag_ui.run_input import Message
 from hostler.http.ag_ui.threads import get_run

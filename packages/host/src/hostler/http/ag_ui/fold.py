@@ -20,6 +20,8 @@ from hostler.domain.run_events import (
     FileMade,
     MessageEnded,
     MessageStarted,
+    ReasoningAdded,
+    ReasoningEnded,
     RunEvent,
     StateChanged,
     TextAdded,
@@ -78,6 +80,9 @@ class AgUiFold(Fold):
         self._state: dict[str, Any] | None = None
         self._changed: dict[str, Any] = {}
         """State that was written in earlier answers of the run."""
+        self._thinking: str | None = None
+        """The id of the span of reasoning that is under way."""
+        self._spans = 0
         self._open: dict[int, str] = {}
         """Open messages: key -> id."""
         self._unreturned: dict[str, str] = {}
@@ -148,6 +153,8 @@ class AgUiFold(Fold):
         match event:
             case TextAdded() | MessageStarted() | MessageEnded():
                 return [self._text_event(event)]
+            case ReasoningAdded() | ReasoningEnded():
+                return self._reasoning_events(event)
             case ToolCalled() | ToolReturned() | ToolDropped():
                 return self._call_events(event)
             case StateChanged(update=update) if self._is_shown(update.scope, update.key):
@@ -155,10 +162,14 @@ class AgUiFold(Fold):
                 return [wire.StateDelta(delta=[{"op": "add", "path": path, "value": update.value}])]
             case ContentAdded() | FileMade():
                 return self._file_events(sequence, event)
-            case ActionWanted(action=action):
-                return [wire.Custom(name=ACTION_EVENT, value=msgspec.to_builtins(action))]
             case _:
-                return []
+                return self._custom_events(event)
+
+    @staticmethod
+    def _custom_events(event: RunEvent) -> list[wire.Event]:
+        if isinstance(event, ActionWanted):
+            return [wire.Custom(name=ACTION_EVENT, value=msgspec.to_builtins(event.action))]
+        return []
 
     def _text_event(self, event: TextAdded | MessageStarted | MessageEnded) -> wire.Event:
         match event:
@@ -170,6 +181,21 @@ class AgUiFold(Fold):
             case MessageEnded(key=key, incomplete=incomplete):
                 metadata = _INCOMPLETE if incomplete else None
                 return wire.TextMessageEnd(message_id=self._open.pop(key), metadata=metadata)
+
+    def _reasoning_events(self, event: ReasoningAdded | ReasoningEnded) -> list[wire.Event]:
+        if isinstance(event, ReasoningEnded):
+            ended, self._thinking = self._thinking or "", None
+            return [wire.ReasoningMessageEnd(message_id=ended), wire.ReasoningEnd(message_id=ended)]
+        begun: list[wire.Event] = []
+        if self._thinking is None:
+            self._spans += 1
+            message_id = f"{answer_id('reasoning', self._answer)}_{event.key}_{self._spans}"
+            self._thinking = message_id
+            begun = [
+                wire.ReasoningStart(message_id=message_id),
+                wire.ReasoningMessageStart(message_id=message_id),
+            ]
+        return [*begun, wire.ReasoningMessageContent(message_id=self._thinking, delta=event.text)]
 
     def _call_events(self, event: ToolCalled | ToolReturned | ToolDropped) -> list[wire.Event]:
         call_id = call_id_of(self._answer, event.key)

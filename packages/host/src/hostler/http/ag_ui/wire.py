@@ -92,6 +92,38 @@ class RunError(Event):
     metadata: dict[str, Any] | None = None
 
 
+class ReasoningStart(Event):
+    """A span of reasoning begins."""
+
+    message_id: str
+
+
+class ReasoningMessageStart(Event):
+    """The text of a span of reasoning begins."""
+
+    message_id: str
+    role: Literal["reasoning"] = always("reasoning")
+
+
+class ReasoningMessageContent(Event):
+    """More reasoning."""
+
+    message_id: str
+    delta: str
+
+
+class ReasoningMessageEnd(Event):
+    """The text of a span of reasoning is over."""
+
+    message_id: str
+
+
+class ReasoningEnd(Event):
+    """A span of reasoning is over."""
+
+    message_id: str
+
+
 class TextMessageStart(Event):
     """A message begins, or goes on."""
 

@@ -7,8 +7,9 @@ little else.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,6 +22,8 @@ from hostler.domain.run_events import (
     FileMade,
     MessageEnded,
     MessageRetracted,
+    ReasoningAdded,
+    ReasoningEnded,
     RunEvent,
     StateChanged,
     TextAdded,
@@ -65,14 +68,23 @@ class _Part:
     text_id: str | None = None
     text: str = ""
     ended: bool = False
+    kind: Literal["text", "reasoning"] = "text"
 
     def said_again(self) -> list[bytes]:
         if self.text_id is None:
             return self.chunks
         if not self.text:
             return []
-        again = [chunk("text-start", id=self.text_id), chunk("text-delta", id=self.text_id, delta=self.text)]
-        return [*again, chunk("text-end", id=self.text_id)] if self.ended else again
+        return [*self.start(), self.more(self.text), *([self.end()] if self.ended else [])]
+
+    def start(self) -> list[bytes]:
+        return [chunk(f"{self.kind}-start", id=self.text_id)]
+
+    def more(self, text: str) -> bytes:
+        return chunk(f"{self.kind}-delta", id=self.text_id, delta=text)
+
+    def end(self) -> bytes:
+        return chunk(f"{self.kind}-end", id=self.text_id)
 
 
 class MessageFold(Fold):
@@ -88,7 +100,9 @@ class MessageFold(Fold):
         """Whether the next part begins a new step."""
         self._texts: dict[int, _Part] = {}
         """Key of a message -> its text part, if it has one that is not over."""
-        self._numbers: dict[int, int] = {}
+        self._thoughts: dict[int, _Part] = {}
+        """Key of a message -> its part with reasoning, if it has one that is not over."""
+        self._numbers = itertools.count(1)
         self._tools: dict[str, ToolCalled] = {}
         self._parts: dict[str, _Part] = {}
         """Key of a call -> its part."""
@@ -107,8 +121,12 @@ class MessageFold(Fold):
         match event:
             case TextAdded(key=key, text=text):
                 chunks = self._text(key, text)
-            case MessageRetracted(key=key, text=text):
-                chunks = self._retract(key, text)
+            case ReasoningAdded(key=key, text=text):
+                chunks = self._reasoned(key, text)
+            case ReasoningEnded(key=key):
+                chunks = self._end_reasoning(key)
+            case MessageRetracted(key=key, text=text, reasoning=reasoning):
+                chunks = self._retract(key, text, reasoning)
             case MessageEnded(key=key):
                 chunks = self._end_text(key)
             case ToolCalled():
@@ -140,7 +158,8 @@ class MessageFold(Fold):
 
     def end(self, ending: Ending, usage: Usage | None) -> list[bytes]:
         """End the message for now: complete, failed, or waiting for its client."""
-        chunks = [found for key in list(self._texts) for found in self._end_text(key)]
+        chunks = [found for key in list(self._thoughts) for found in self._end_reasoning(key)]
+        chunks += [found for key in list(self._texts) for found in self._end_text(key)]
         if self._step is not None:
             chunks.append(chunk("finish-step"))
         metadata = {
@@ -180,31 +199,58 @@ class MessageFold(Fold):
         part = self._texts.get(key)
         chunks: list[bytes] = []
         if part is None:
-            number = self._numbers[key] = self._numbers.get(key, 0) + 1
-            part = self._texts[key] = _Part(text_id=f"text-{self._facts.answer.after}-{key}-{number}")
-            chunks = [*self._new_part(part), chunk("text-start", id=part.text_id)]
+            part = self._texts[key] = _Part(text_id=self._part_id("text", key))
+            chunks = [*self._new_part(part), *part.start()]
         part.text += text
-        return [*chunks, chunk("text-delta", id=part.text_id, delta=text)]
+        return [*chunks, part.more(text)]
+
+    def _reasoned(self, key: int, text: str) -> list[bytes]:
+        chunks: list[bytes] = []
+        part = self._thoughts.get(key)
+        if part is None:
+            part = self._thoughts[key] = _Part(text_id=self._part_id("reasoning", key), kind="reasoning")
+            chunks = [*self._new_part(part), *part.start()]
+        part.text += text
+        return [*chunks, part.more(text)]
+
+    def _part_id(self, kind: str, key: int) -> str:
+        return f"{kind}-{self._facts.answer.after}-{key}-{next(self._numbers)}"
 
     def _end_text(self, key: int) -> list[bytes]:
         part = self._texts.pop(key, None)
         if part is None:
             return []
         part.ended = self._full = True
-        return [chunk("text-end", id=part.text_id)] if part.text else []
+        return [part.end()] if part.text else []
 
-    def _retract(self, key: int, text: str) -> list[bytes]:
-        part = self._texts.get(key)
+    def _end_reasoning(self, key: int) -> list[bytes]:
+        part = self._thoughts.pop(key, None)
         if part is None:
             return []
-        if self._step is None or part not in self._step:  # a tool returned meanwhile: what is shown stays
+        part.ended = True
+        return [part.end()]
+
+    def _retract(self, key: int, text: str, reasoning: str) -> list[bytes]:
+        """Take back what a superseded attempt said of a message, if that is in the step; else it stays."""
+        step = self._step or []
+        part, thought = self._texts.get(key), self._thoughts.get(key)
+        if part is not None and not _holds(step, part):
             chunks = self._end_text(key)
             return [*chunks, *self._text(key, text)] if text else chunks
-        part.text = text
-        if not text:
-            del self._texts[key]
-            self._step.remove(part)
-        return [chunk("reset-step"), *(again for one in self._step for again in one.said_again())]
+        has_thought = thought is not None and _holds(step, thought)
+        if part is None and not has_thought:
+            return []
+        if part is not None:
+            part.text = text
+            if not text:
+                del self._texts[key]
+                _drop(step, part)
+        if thought is not None and has_thought:
+            thought.text = reasoning
+            if not reasoning:
+                del self._thoughts[key]
+                _drop(step, thought)
+        return [chunk("reset-step"), *(again for one in step for again in one.said_again())]
 
     def _file(self, found: tuple[str, dict[str, Any]] | None) -> list[bytes]:
         """Show a file once, however often the results name it."""
@@ -294,6 +340,15 @@ class MessageFold(Fold):
         """Say more of a call; a retraction of its step says it again."""
         self._parts[key].chunks.append(said)
         return [said]
+
+
+def _holds(step: list[_Part], part: _Part) -> bool:
+    """Whether this very part is in a step: equal ones may be in it, too."""
+    return any(one is part for one in step)
+
+
+def _drop(step: list[_Part], part: _Part) -> None:
+    step[:] = [one for one in step if one is not part]
 
 
 def _text_of(error: Any) -> str:

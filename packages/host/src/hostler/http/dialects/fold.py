@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hostler.domain.run_event_reader import RunEvents
 from hostler.domain.run_events import (
     Asked,
     Completed,
@@ -23,8 +24,9 @@ from hostler.domain.run_events import (
     MessageEnded,
     MessageRetracted,
     MessageStarted,
+    ReasoningAdded,
+    ReasoningEnded,
     RunEvent,
-    RunEvents,
     TextAdded,
     ToolReturned,
 )
@@ -141,6 +143,8 @@ class Folding:
         self._muted = -1
         self._events = RunEvents(retracts=fold.retracts)
         self._asked: dict[str, Asked] = {}
+        self._reasoning = False
+        """Whether reasoning is under way in this answer."""
         self._messages: set[int] = set()
         """Keys of the messages that have begun in this answer."""
         self._finished = False
@@ -213,8 +217,16 @@ class Folding:
                 self._asked[event.request.call_id] = event
             case ToolReturned() if self._through:
                 self._asked = {name: one for name, one in self._asked.items() if one.key != event.key}
+            case ReasoningAdded():
+                self._reasoning = True
+            case ReasoningEnded():
+                if not self._reasoning:  # it was in the answer before this one
+                    return []
+                self._reasoning = False
             case MessageStarted():
                 self._messages.add(event.key)
+            case MessageRetracted(text=""):
+                pass  # what it said so far was reasoning, or is gone
             case TextAdded() | ContentAdded() | MessageRetracted() | MessageEnded():
                 if event.key not in self._messages:  # it began in the answer before this one
                     self._messages.add(event.key)

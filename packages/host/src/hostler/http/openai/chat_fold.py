@@ -20,6 +20,7 @@ from hostler.domain.run_events import (
     FileMade,
     MessageEnded,
     MessageStarted,
+    ReasoningAdded,
     RunEvent,
     TextAdded,
 )
@@ -107,13 +108,10 @@ class ChatStream(Fold):
         match event:
             case MessageStarted() | TextAdded() | MessageEnded():
                 return self._say(self._turns.take(event))
-            case Asked(request=request) if request.kind in CLIENT_TOOLS:
-                return self._call(event)
-            case Asked(request=request, again=again):
-                if again and request.call_id in self._noted:
-                    return []
-                self._noted.add(request.call_id)
-                return self._note(where_to_decide(self._facts.answer.run_id, request))
+            case ReasoningAdded(text=text):
+                return [self._chunk(types.Delta(reasoning_content=text))]
+            case Asked():
+                return self._ask(event)
             case ContentAdded() | FileMade():
                 link = self._files.link(event)
                 return [] if link is None else self._note(link.markdown, link)
@@ -134,6 +132,15 @@ class ChatStream(Fold):
     def refuse(self, problem: Problem) -> list[bytes]:
         """Say why the stream breaks off."""
         return [b"data: %s\n\n" % _encoder.encode(ErrorAnswer(error=error_of(problem)))]
+
+    def _ask(self, event: Asked) -> list[bytes]:
+        request = event.request
+        if request.kind in CLIENT_TOOLS:
+            return self._call(event)
+        if event.again and request.call_id in self._noted:
+            return []
+        self._noted.add(request.call_id)
+        return self._note(where_to_decide(self._facts.answer.run_id, request))
 
     def _say(self, turns: Iterator[Said | Withdrawn]) -> list[bytes]:
         frames: list[bytes] = []
@@ -200,6 +207,7 @@ class ChatWhole(Fold):
         self._facts = facts
         self._files = Files(facts.base)
         self._texts: dict[int, str] = {}
+        self._reasoning: list[str] = []
         self._parts: list[int | str | Link] = []
         """In order: keys of messages, notes, files."""
         self._incomplete: set[int] = set()
@@ -220,6 +228,8 @@ class ChatWhole(Fold):
                     self._incomplete.add(key)
                 else:
                     self._complete.append(key)
+            case ReasoningAdded(text=text):
+                self._reasoning.append(text)
             case Asked(request=request) if request.kind in CLIENT_TOOLS:
                 self._calls[request.call_id] = call_of(event, self._facts.answer)
             case Asked(request=request):
@@ -267,6 +277,8 @@ class ChatWhole(Fold):
                 annotations.append(annotation(part, len(content), len(text)))
             content += text
         message = types.SaidMessage(content=content if content or not self._calls else None)
+        if self._reasoning:
+            message.reasoning_content = "".join(self._reasoning)
         if annotations:
             message.annotations = annotations
         if self._calls:

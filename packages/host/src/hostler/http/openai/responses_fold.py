@@ -15,6 +15,8 @@ from hostler.domain.run_events import (
     FileMade,
     MessageEnded,
     MessageStarted,
+    ReasoningAdded,
+    ReasoningEnded,
     RunEvent,
     TextAdded,
     ToolCalled,
@@ -33,6 +35,7 @@ from hostler.http.openai.responses_items import (
     split_tool,
     usage_of,
 )
+from hostler.http.openai.responses_reasoning import ReasoningItems
 from hostler.http.openai.responses_types import (
     FunctionCall,
     IncompleteDetails,
@@ -103,6 +106,7 @@ class ResponseFold(Fold):
         self._number = -1
         self._output: list[OutputItem] = []
         self._messages: dict[int, _OpenMessage] = {}
+        self._reasoning = ReasoningItems(facts.answer, self._output, self._event)
         self._host_calls: dict[str, int] = {}
         """Key of a call that the host carries out -> its place in the output, until it has returned."""
         self._announced: dict[str, ToolCalled] = {}
@@ -119,6 +123,7 @@ class ResponseFold(Fold):
         """Return the response as it is so far. `status`: instead of what the results say."""
         for message in self._messages.values():
             message.item.content[0].text = message.text
+        self._reasoning.keep()
         return msgspec.structs.replace(
             self._state, output=list(self._output), status=status or self._state.status
         )
@@ -140,16 +145,12 @@ class ResponseFold(Fold):
     def take(self, sequence: int, event: RunEvent) -> list[bytes]:
         """Return the frames of an event."""
         match event:
-            case MessageStarted(key=key):
-                return self._begin_message(key)
-            case TextAdded(key=key, text=text):
-                message = self._messages[key]
-                message.pieces.append(text)
-                return [self._of_text("response.output_text.delta", message, delta=text, logprobs=[])]
-            case ContentAdded(key=key, element=element):
-                return self._annotate(self._messages[key], element)
-            case MessageEnded(key=key, incomplete=incomplete):
-                return self._end_message(key, "incomplete" if incomplete else "completed")
+            case MessageStarted() | TextAdded() | ContentAdded() | MessageEnded():
+                return self._take_message(event)
+            case ReasoningAdded(key=key, text=text):
+                return self._reasoning.more(key, text)
+            case ReasoningEnded():
+                return self._reasoning.end("completed")
             case ToolCalled() | ToolReturned() | ToolDropped() | Asked():
                 return self._take_call(sequence, event)
             case FileMade(file=file):
@@ -160,12 +161,25 @@ class ResponseFold(Fold):
                 )
         return []
 
+    def _take_message(self, event: MessageStarted | TextAdded | ContentAdded | MessageEnded) -> list[bytes]:
+        match event:
+            case MessageStarted(key=key):
+                return self._begin_message(key)
+            case TextAdded(key=key, text=text):
+                message = self._messages[key]
+                message.pieces.append(text)
+                return [self._of_text("response.output_text.delta", message, delta=text, logprobs=[])]
+            case ContentAdded(key=key, element=element):
+                return self._annotate(self._messages[key], element)
+            case MessageEnded(key=key, incomplete=incomplete):
+                return self._end_message(key, "incomplete" if incomplete else "completed")
+
     def end(self, ending: Ending, usage: Usage | None) -> list[bytes]:
         """Return the frames that end the response."""
         self.ended = not isinstance(ending, Waiting) or any(
             asked.request.kind in ENDS_AT for asked in ending.asked
         )
-        frames: list[bytes] = []
+        frames = self._reasoning.end("incomplete")
         for key in list(self._messages):
             frames += self._end_message(key, "incomplete")
         for index in list(self._host_calls.values()):
