@@ -98,9 +98,7 @@ async def resume_chat(request: ApiRequest, query: ResumeQuery) -> EventStream | 
 
 @endpoint("POST", "/ai-sdk/{agent}/{chat}/stop", right="runs:write", tag=TAG, dialect=AI_SDK, narrow=())
 async def stop_chat(request: ApiRequest) -> Empty:
-    """Cancel what a chat is doing: `stop()` of the client only disconnects. 204, also if nothing is under
-    way.
-    """
+    """Cancel what a chat is doing, since `stop()` of the client only disconnects. 204 in any case."""
     for run in await _active(request):
         await cancel_run(request, run.run_id, "stopped in the chat")
     return Empty(204)
