@@ -23,7 +23,9 @@ from support.databases import read, write
 from support.examples import examples
 from support.run_rows import new
 
-CLEAR = [Query("t.clear", *[f"DELETE FROM {table}"] * 2) for table in ("runs", "journal", "heads")]
+CLEAR = [
+    Query("t.clear", *[f"DELETE FROM {table}"] * 2) for table in ("runs", "journal", "heads", "timeline")
+]
 KINDS = {
     "delta": NewEntry("result", "message.delta", '{"data":{}}'),
     "message": NewEntry("result", "message.completed", '{"data":{}}'),

@@ -9,9 +9,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ["runs", "facts", "calls", "durable", "sse", "dialects", "starting", "memory", "histories", "sealed"]
+PARTS = [
+    "runs",
+    "facts",
+    "timeline",
+    "calls",
+    "durable",
+    "sse",
+    "dialects",
+    "starting",
+    "memory",
+    "histories",
+    "sealed",
+]
 TITLES = [
-    *("Whole runs", "Facts", "Host calls", "Durable runs"),
+    *("Whole runs", "Facts", "The timeline", "Host calls", "Durable runs"),
     *("Event streams", "Streams in dialects", "Start-up", "Memory", "A long past", "Encryption at rest"),
 ]
 SECONDS = 300

@@ -24,8 +24,8 @@ from hostler_protocol.errors import (
     ConflictError,
     HostlerError,
     InvalidArgumentError,
-    NotFoundError,
     PayloadTooLargeError,
+    UnauthorizedError,
 )
 from hostler_protocol.events import EventEnvelope
 from support.agent_host import hosting
@@ -175,7 +175,7 @@ async def test_inline_files_are_artifacts(tmp_path: Path, database_url: str) -> 
 
 
 async def test_a_narrow_caller_brings_no_files_of_others(tmp_path: Path) -> None:
-    """The holder of a front-end token reads one conversation, also through what it says was said there."""
+    """The holder of a front-end token brings nothing that was said before, and so reads no files by it."""
     data = base64.b64encode(b"a secret").decode()
     file = {"type": "file_base64", "file_base64": data}
     narrow = Caller(WORKSPACE, "page", "key", scope=CallerScope("main", "d", "key", "key"))
@@ -186,7 +186,7 @@ async def test_a_narrow_caller_brings_no_files_of_others(tmp_path: Path) -> None
         body = {"event_type": "message.received", "agent": "main", "conversation_id": "d"}
         envelope = msgspec.convert({**body, "input": {"text": "[]"}}, EventEnvelope)
         history = messages({"role": "user", "content": [element]})
-        with pytest.raises(NotFoundError, match="there is no artifact"):
+        with pytest.raises(UnauthorizedError, match="brings no history"):
             await host.host.orchestrator.accept(envelope, narrow, history=history)
         assert await stored(host, "d") == []
 

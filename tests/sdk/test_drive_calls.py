@@ -15,7 +15,6 @@ from hostler_protocol.content import (
     ArtifactRef,
     FunctionCall,
     ImageUrlElement,
-    Message,
     ModelMessage,
     TextElement,
     ToolCall,
@@ -299,7 +298,7 @@ def test_items_of_the_history_give_the_whole_message() -> None:
 
     async def run(ctx: RunContext) -> str:
         asked, answered = (await ctx.history.page(direction="forward")).items
-        assert asked.message == Message(role="user", content=long)
+        assert (asked.message.role, asked.message.content) == ("user", long)
         assert answered.message.role == "assistant"
         assert answered.message.content == [TextElement(text="see"), ArtifactElement(artifact_id="a1")]
         assert answered.message.artifact_refs == [ArtifactRef(artifact_id="a2")]

@@ -20,6 +20,8 @@ RUNNERS = ["plugin:acme/shop/default", "plugin:hostler/guide/default"]
 WORDS = ["note: buy bread", "count to 9", "bread", "shop.prices {}", 'shop.refund {"receipt": "R2"}', "null"]
 ASKS = 'shop.book {"kind": "double"}\nshop.refund {"receipt": "R1"}'
 PAUSES = 6
+ENDLESS = ["/v1/stream", "/v1/conversations/{conversation_id}/stream"]
+"""Streams over many runs, which a request waits for in vain; test_http_fuzz.py asks for them."""
 
 Ids = dict[str, list[str]]
 
@@ -122,6 +124,7 @@ def configuration(made: Furniture, *, examples: int) -> str:
     for operation, bound in spared.items():
         lines += [f"[[operations]]\ninclude-operation-id = {_quoted(operation)}", "[operations.parameters]"]
         lines += _bindings(bound)
+    lines += [f"[[operations]]\ninclude-path = {_quoted(path)}\nenabled = false" for path in ENDLESS]
     return "\n".join(lines) + "\n"
 
 

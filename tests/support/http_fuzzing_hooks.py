@@ -1,7 +1,8 @@
-"""Hooks of schemathesis: what it sends gets further into the host, and never waits. Nothing is left out.
+"""Hooks of schemathesis: what it sends gets further into the host, and never waits.
 
 - `wait` keeps what is wrong with it; of what is right no more than a moment is waited for.
 - The stream of a run that is not over stays open until it is: such a run is cancelled first, then it ends.
+- Streams over many runs have no end, and are not asked for here: tests/host/http/test_http_fuzz.py does.
 - The document does not say all that the host demands (an event's agent exists, a name is not empty). Bodies
   are made of narrower copies of their schemas, else all of them were refused at the door; answers are held
   against the document as it is.

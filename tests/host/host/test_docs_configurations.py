@@ -34,8 +34,8 @@ PAGES = [
     for page in sorted(ROOT.glob(pattern))
 ]
 BLOCK = re.compile(r"^```(yaml|toml)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-ELSEWHERE = ({"plugin"}, {"network"})
-"""Keys that say that a block is no part of a configuration: of a manifest, of an entry."""
+ELSEWHERE = ({"plugin"}, {"network"}, {"endpoints"})
+"""Keys that say that a block is no configuration: it is of a manifest, of an entry, of another program."""
 PLUGINS: list[Any] = [str(ROOT / "examples" / name) for name in ("echo", "guide", "shop")]
 MODELS = [ModelEntry(id="main"), ModelEntry(id="spare"), ModelEntry(id="judge", type="rerank")]
 NAMED = ["shop.search", "shop.book", "shop.cancel", "shop.prices"]

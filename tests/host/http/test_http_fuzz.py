@@ -134,7 +134,12 @@ async def test_no_request_makes_the_host_fail(tmp_path: Path, seed: int) -> None
             headers[b"idempotency-key"] = dice.choice([b"k", b"", "ü".encode(), b"x" * 300])
         if dice.random() < 0.2:
             headers[b"last-event-id"] = dice.choice([b"1", b"x", b"-1"])
-        answer = await served.client.request(method.upper(), url, content=content, headers=headers)
+        request = served.client.build_request(method.upper(), url, content=content, headers=headers)
+        answer = await served.client.send(request, stream=True)
+        if answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream"):
+            await answer.aclose()  # streams over many runs have no end
+            return 200
+        await answer.aread()
         assert answer.status_code < 500, (method, url, content, answer.text)
         if answer.status_code >= 400:
             assert answer.headers["content-type"] == "application/problem+json", (method, url, answer.text)
