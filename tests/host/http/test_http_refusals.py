@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,17 @@ async def test_every_refusal_is_a_problem_document(tmp_path: Path) -> None:
 
     async with serving(tmp_path) as served:
         await scenario(served)
+
+
+async def test_every_path_says_which_methods_it_has_and_refuses_others(tmp_path: Path) -> None:
+    by_path: dict[str, set[str]] = {}
+    for endpoint in ENDPOINTS:
+        by_path.setdefault(re.sub("{[a-z_]+}", "x", endpoint.path), set()).add(endpoint.method)
+    async with serving(tmp_path, agent=False) as served:
+        for path, methods in by_path.items():
+            known = {*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}
+            told = await served.client.options(path)
+            assert (told.status_code, told.headers["allow"]) == (204, ", ".join(sorted(known))), path
+            for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - known:
+                refused = await served.client.request(method, path)
+                assert (refused.status_code, refused.headers["allow"]) == (405, ", ".join(sorted(known)))
