@@ -131,22 +131,21 @@ async def ai_sdk(watched: Watched, dice: random.Random) -> list[str]:
 
 async def responses(watched: Watched, dice: random.Random) -> list[str]:
     """OpenAI Responses, with the official client."""
-    client = AsyncOpenAI(
-        base_url=f"{watched.url}/v1", api_key=watched.key, max_retries=0, timeout=TEST_SECONDS
-    )
+    options: dict[str, Any] = {"max_retries": 0, "timeout": TEST_SECONDS}
     reading = Reading()
-    while reading.final is None:
-        left = dice.randrange(1, 40)
-        after: dict[str, Any] = {} if reading.last < 0 else {"starting_after": reading.last}
-        try:
-            stream = await client.responses.retrieve(f"resp_{watched.run_id}", stream=True, **after)
-            async for event in stream:
-                reading.take(event)
-                if (left := left - 1) <= 0:
-                    break
-            await stream.close()
-        except (openai.APIConnectionError, openai.InternalServerError, *LOST):
-            await asyncio.sleep(0.02)
+    async with AsyncOpenAI(base_url=f"{watched.url}/v1", api_key=watched.key, **options) as client:
+        while reading.final is None:
+            left = dice.randrange(1, 40)
+            after: dict[str, Any] = {} if reading.last < 0 else {"starting_after": reading.last}
+            try:
+                stream = await client.responses.retrieve(f"resp_{watched.run_id}", stream=True, **after)
+                async for event in stream:
+                    reading.take(event)
+                    if (left := left - 1) <= 0:
+                        break
+                await stream.close()
+            except (openai.APIConnectionError, openai.InternalServerError, *LOST):
+                await asyncio.sleep(0.02)
     return reading.texts
 
 
