@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg
+
 from support.counting import Counter, counting
-from support.oracle import rows
 from support.server_process import PLUGINS, HostProcess, config_file
 from support.wire_client import Answer, ask
 
@@ -18,14 +19,33 @@ LEASE = ("--lease-seconds", "300")
 """No host that is only slow loses it. That of a host that is to be taken over from is ended by hand."""
 LOOKS: Mapping[str, float] = {"hostler.host.lease.BEATS_PER_LEASE": 300}
 """Leases are looked at each second all the same."""
+_END_STALLED = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND pid <> pg_backend_pid() AND backend_xid IS NOT NULL AND wait_event_type = 'Client'"
+)
 
 
 async def end_lease(host: HostProcess, database: str) -> None:
     """Let the lease of a host be over, as if it had been silent for all of its length."""
     host_id = (host.data / "host_id").read_text("ascii").strip()
-    ended = f"UPDATE hosts SET lease_until = 0 WHERE host_id = '{host_id}' RETURNING host_id"
-    # a transaction in which the host was stopped keeps its row until another host ends that
-    assert len(await asyncio.to_thread(rows, database, ended)) == 1
+    assert await asyncio.to_thread(_end_lease, database, host_id) == 1
+
+
+def _end_lease(database: str, host_id: str) -> int:
+    """How many leases were ended: one.
+
+    A host that was stopped inside a transaction keeps its row until a host that is awake ends that. Where
+    none is, this does: the timer of PostgreSQL is off for sessions that have sent a Flush.
+    """
+    with psycopg.connect(database, autocommit=True) as server:
+        server.execute("SET lock_timeout = '5s'")
+        while True:
+            try:
+                ended = server.execute("UPDATE hosts SET lease_until = 0 WHERE host_id = %s", [host_id])
+            except psycopg.errors.LockNotAvailable:
+                server.execute(_END_STALLED)
+            else:
+                return ended.rowcount
 
 
 class Two(NamedTuple):

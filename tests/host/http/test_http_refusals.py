@@ -81,6 +81,6 @@ async def test_every_path_says_which_methods_it_has_and_refuses_others(tmp_path:
             known = {*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}
             told = await served.client.options(path)
             assert (told.status_code, told.headers["allow"]) == (204, ", ".join(sorted(known))), path
-            for method in {"GET", "POST", "PUT", "PATCH", "DELETE"} - known:
+            for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"} - known:
                 refused = await served.client.request(method, path)
                 assert (refused.status_code, refused.headers["allow"]) == (405, ", ".join(sorted(known)))

@@ -30,6 +30,8 @@ ELSEWHERE = {
     "confirm_skill": "tests/conformance/test_store_skills.py",
     "create_token": "takes keys alone: tests/host/http/test_front_end_tokens.py",
     "revoke_token": "the same",
+    "create_conversation": "makes nothing: the id of one that begins with its first response",
+    **dict.fromkeys(("update_conversation", "create_items", "delete_item"), "refused, whatever is sent"),
     "upload_artifact": "content, as the text of a message is: no fact",
 }
 """Writes that are not made here, and where their facts are shown."""
@@ -68,7 +70,13 @@ class Ada:
         assert {(fact["actor"], fact["actor_name"]) for fact in facts} <= {(self.subject, "Ada")}, route
         assert action in [*(fact["action"] for fact in facts), None], (route, facts)
         self.written.add(route)
-        return answer.json() if answer.content else None
+        is_json = answer.content and answer.headers["content-type"] == "application/json"
+        return answer.json() if is_json else None
+
+    async def sent_the_last_message(self) -> None:
+        """Whatever an interface says of its user, the newest event was sent by the person."""
+        (newest,) = (await self.browser.get("/v1/events?limit=1")).json()["items"]
+        assert newest["requester"] == self.subject
 
 
 @asynccontextmanager
@@ -84,11 +92,11 @@ async def ada(tmp_path: Path) -> AsyncIterator[Ada]:
 async def test_each_write_of_a_person_names_the_person(tmp_path: Path) -> None:
     async with ada(tmp_path) as person:
         await runs(person)
+        await interfaces(person)
         await agents_and_artifacts(person)
         await secrets_and_configuration(person, tmp_path)
         await people(person)
-        # standard interfaces write through the same calls: http/dialects/answers.py
-        writes = {one.name for one in ENDPOINTS if one.method not in SAFE_METHODS and one.dialect is None}
+        writes = {one.name for one in ENDPOINTS if one.method not in SAFE_METHODS}
         assert person.written | ELSEWHERE.keys() == writes
         assert not person.written & ELSEWHERE.keys()
 
@@ -105,6 +113,30 @@ async def runs(person: Ada) -> None:
     held = await person.write("post_event", action=None, json=event)
     run_id = held["run"]["run_id"]
     await person.write("cancel_run", run_id, action="run.cancel_requested", json={"reason": "enough"})
+
+
+async def interfaces(person: Ada) -> None:
+    """Each write of a standard interface: who sent the message, or stopped or deleted what it made."""
+    said: dict[str, Any] = {"role": "user", "content": "say 1"}
+    await person.write("create_chat_completion", action=None, json={"model": "puppet", "messages": [said]})
+    await person.sent_the_last_message()
+    part = {"type": "text", "text": "say 1"}
+    chat = {"id": "chat", "messages": [{"id": "m", "role": "user", "parts": [part]}]}
+    await person.write("send_to_chat", "puppet", action=None, json=chat)
+    await person.sent_the_last_message()
+    thread = {"threadId": "thread", "runId": "r", "messages": [{"id": "m", **said}]}
+    await person.write("run_agent", "puppet", action=None, json=thread)
+    await person.sent_the_last_message()
+    for route, place, body in (("stop_chat", "held-chat", None), ("stop_thread", "held-thread", {})):
+        event = {"event_type": "message.received", "agent": "puppet", "conversation_id": place}
+        await person.write("post_event", action=None, json={**event, "input": {"text": "hold"}})
+        await person.write(route, "puppet", place, action="run.cancel_requested", json=body)
+    held = {"model": "puppet", "input": "hold", "background": True}
+    made = await person.write("create_response", action=None, json=held)
+    await person.sent_the_last_message()
+    await person.write("cancel_response", made["id"], action="run.cancel_requested")
+    made = await person.write("create_response", action=None, json={"model": "puppet", "input": "say 1"})
+    await person.write("delete_response", made["id"], action="data.deleted")
 
 
 async def agents_and_artifacts(person: Ada) -> None:

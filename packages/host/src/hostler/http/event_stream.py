@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -51,6 +52,12 @@ class Framing(Protocol):
 
     def refuse(self, problem: Problem) -> EventChunk:
         """Return what says that the stream has to end now."""
+
+
+async def next_batch(batches: Batches, seconds: float | None) -> list[StoredResult] | None:
+    """Return the next batch, None if there is none. TimeoutError if it does not come within `seconds`."""
+    async with asyncio.timeout(seconds):
+        return await anext(batches, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hostler.http.asgi import Receive, Scope, Send
-from hostler.http.event_stream import Batches, EventStream, Framing
+from hostler.http.event_stream import Batches, EventStream, Framing, next_batch
 from hostler.http.framing import Translated, framing_of
 from hostler.http.limits import (
     STREAM_COMMENT_SECONDS,
@@ -218,7 +218,7 @@ class Streams:
         framing = stream.framing
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(_close, batches)
-            async for batch in self._until_quiet(batches, framing):
+            while (batch := await self._next(batches, framing)) is not None:
                 await self._write(stream, framing.chunks(batch))
                 if framing.over:
                     break
@@ -247,18 +247,13 @@ class Streams:
             stream.writing_since = None
         stream.last_write = loop.time()
 
-    async def _until_quiet(self, batches: Batches, framing: Framing) -> Batches:
-        """Yield the batches, until none comes for `quiet_after` seconds while the answer waits."""
-        while True:
-            try:
-                async with asyncio.timeout(self.quiet_after if framing.waits else None):
-                    batch = await anext(batches)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                framing.cut()
-                return
-            yield batch
+    async def _next(self, batches: Batches, framing: Framing) -> list[StoredResult] | None:
+        """Return the next batch; None if there is none, or if none came while the answer waited."""
+        try:
+            return await next_batch(batches, self.quiet_after if framing.waits else None)
+        except TimeoutError:
+            framing.cut()
+            return None
 
     def _at(self, stream: _Stream, cursor: int) -> _Fanout | None:
         """Return the fan-out of the stream's run if it is at this cursor, so that the stream can join it."""
@@ -294,7 +289,7 @@ class Streams:
         framing = fanout.framing
         try:
             await self._tick(loop)
-            async for batch in self._until_quiet(batches, framing):
+            while (batch := await self._next(batches, framing)) is not None:
                 for chunk in framing.chunks(batch):
                     fanout.write(chunk, loop.time())
                 fanout.cursor = batch[-1].sequence

@@ -14,7 +14,7 @@ from hostler.domain.run_events import Asked
 from hostler.http.ag_ui.interrupts import NamedCall, action_for, read_interrupt_id
 from hostler.http.ag_ui.run_input import Message
 from hostler.http.ag_ui.threads import get_run
-from hostler.http.dialects.answers import ToAction, decide, find_call, read_call_id, waiting_calls
+from hostler.http.dialects.answers import ToAction, decide, find_calls, read_call_id, waiting_calls
 from hostler.http.dialects.fold import Answer, data_of
 from hostler.http.request import ApiRequest
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -73,7 +73,7 @@ async def take_decisions(
     _check_complete(pause, named)
     repeated = all(call.decision != "undecided" for call in found)
     answer = await _decide(request, pause, found, named)
-    after, _ = await find_call(request, run_id, found[0].call_id)
+    ((after, _),) = await find_calls(request, run_id, [found[0].call_id])
     still = {call.call_id for call in waiting_calls(after)} if after.status == "open" else set()
     return Decided(answer, repeated, tuple(one for call_id, one in asked.items() if call_id in still))
 
@@ -100,7 +100,7 @@ _OF_CALLS = frozenset(
 async def _calls_of(
     request: ApiRequest, run_id: str, call_ids: Sequence[str]
 ) -> tuple[PauseView, list[CallView]]:
-    found = [await find_call(request, run_id, call_id) for call_id in call_ids]
+    found = await find_calls(request, run_id, call_ids)
     pauses = {pause.id: pause for pause, _ in found}
     if len(pauses) != 1:
         raise InvalidArgumentError("answer what one pause of the run waits for, not several at a time")

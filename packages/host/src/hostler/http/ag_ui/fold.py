@@ -33,9 +33,10 @@ from hostler.http.ag_ui import wire
 from hostler.http.ag_ui.dialect import error_of
 from hostler.http.ag_ui.interrupts import interrupt_of
 from hostler.http.dialects.answers import answer_id, call_id_of
+from hostler.http.dialects.files import shown_file
 from hostler.http.dialects.fold import Answer, Ending, Fold, Waiting
 from hostler.http.problems import Problem
-from hostler_protocol.content import ArtifactElement, ImageUrlElement, Usage
+from hostler_protocol.content import Usage
 
 ALL_REQUESTS = frozenset({"client_tool", "approval", "form", "confirmation", "choice", "in_doubt", "budget"})
 STATE_SCOPE = "conversation"
@@ -225,28 +226,19 @@ class AgUiFold(Fold):
         )
 
     def _file_events(self, sequence: int, event: ContentAdded | FileMade) -> list[wire.Event]:
-        run_id = self._answer.run_id
-        if isinstance(event, FileMade):
-            made = event.file
-            content: dict[str, Any] = {
-                "artifact_id": made.artifact_id,
-                "name": made.name,
-                "mime_type": made.mime_type,
-                "size_bytes": made.size_bytes,
-            }
-            own_id = f"file_{run_id}_{sequence}"
-        else:
-            content = _content_of(event)
-            own_id = f"file_{run_id}_{sequence}_{self._number}"
-        if (artifact_id := content.get("artifact_id")) is not None:
-            content["url"] = f"/v1/artifacts/{artifact_id}/content"
-        return [
-            wire.ActivitySnapshot(
-                message_id=own_id,
-                activity_type=FILE_ACTIVITY,
-                content={name: value for name, value in content.items() if value is not None},
-            )
-        ]
+        file = shown_file(event)
+        own_id = f"file_{self._answer.run_id}_{sequence}"
+        if isinstance(event, ContentAdded):
+            own_id += f"_{self._number}"
+        content = {
+            "artifact_id": file.artifact_id,
+            "name": file.name,
+            "mime_type": file.mime_type,
+            "size_bytes": file.size_bytes,
+            "url": file.url,
+        }
+        known = {name: value for name, value in content.items() if value is not None}
+        return [wire.ActivitySnapshot(message_id=own_id, activity_type=FILE_ACTIVITY, content=known)]
 
     # -- the end ------------------------------------------------------------------------------------------
 
@@ -292,21 +284,6 @@ class AgUiFold(Fold):
             outcome=outcome,
             usage=_usage_of(usage),
         )
-
-
-def _content_of(event: ContentAdded) -> dict[str, Any]:
-    element = event.element
-    if isinstance(element, ArtifactElement):
-        return {
-            "artifact_id": element.artifact_id,
-            "name": element.file_name,
-            "mime_type": element.mime_type,
-            "size_bytes": element.size_bytes,
-        }
-    if isinstance(element, ImageUrlElement):
-        return {"url": element.image_url.url, "mime_type": "image/*"}
-    found: dict[str, Any] = msgspec.to_builtins(element)
-    return found
 
 
 def _text_of(value: Any) -> str:

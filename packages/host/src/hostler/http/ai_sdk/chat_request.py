@@ -9,7 +9,7 @@ import msgspec
 
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
-from hostler.http.ai_sdk.files import content_of
+from hostler.http.ai_sdk.files import element_of
 from hostler.http.ai_sdk.message_fold import QUESTION_TOOL
 from hostler.http.dialects.answers import read_call_id
 from hostler_protocol._base import Lenient
@@ -19,7 +19,8 @@ from hostler_protocol.events import CallerTool, Input
 from hostler_protocol.ids import digest
 
 MAX_MESSAGES = 10_000
-_RETURNED = ("output-available", "output-error")
+RETURNED = ("output-available", "output-error")
+"""States of a part whose tool has returned."""
 
 
 class UIMessage(Lenient):
@@ -80,7 +81,7 @@ def last_said(chat: ChatRequest) -> Said:
             f"{place}: role: expected user, or an assistant message with decisions in it"
         )
     parts = [
-        content_of(part, f"{place}.parts[{number}]")
+        element_of(part, f"{place}.parts[{number}]")
         for number, part in enumerate(message.parts)
         if not str(part.get("type", "")).startswith("data-")
     ]
@@ -111,7 +112,7 @@ def _decision(part: dict[str, Any]) -> Decided | None:
         return None if found is None else Decided(*found, _verdict(part, approval))
     about = part.get("toolMetadata")
     about = about.get("hostler") if isinstance(about, dict) else None
-    if not isinstance(about, dict) or part.get("state") not in _RETURNED:
+    if not isinstance(about, dict) or part.get("state") not in RETURNED:
         return None
     found = _named(about.get("callId"))
     return None if found is None else Decided(*found, _outcome(part))

@@ -7,18 +7,14 @@ from typing import Any
 
 import msgspec
 
-from hostler.http.ai_sdk.chat_request import ChatRequest, UIMessage
-from hostler.http.ai_sdk.files import content_of
+from hostler.http.ai_sdk.chat_request import RETURNED, ChatRequest, UIMessage
+from hostler.http.ai_sdk.files import element_of
+from hostler.http.dialects.files import content_of
 from hostler_protocol.content import (
-    ContentElement,
     FunctionCall,
     HistoryMessage,
-    TextElement,
     ToolCall,
-    text_of,
 )
-
-_RETURNED = ("output-available", "output-error")
 
 
 def earlier_messages(chat: ChatRequest) -> list[HistoryMessage]:
@@ -33,7 +29,7 @@ def earlier_messages(chat: ChatRequest) -> list[HistoryMessage]:
 def _said(message: UIMessage, place: str) -> Iterator[HistoryMessage]:
     """Yield a message, with its tool calls, and then what came of them."""
     shown = [
-        content_of(part, f"{place}.parts[{number}]")
+        element_of(part, f"{place}.parts[{number}]")
         for number, part in enumerate(message.parts)
         if part.get("type") in ("text", "file")
     ]
@@ -46,7 +42,7 @@ def _said(message: UIMessage, place: str) -> Iterator[HistoryMessage]:
             )
             for part in calls
         ]
-        yield HistoryMessage(role=message.role, content=_content(shown), tool_calls=tool_calls)
+        yield HistoryMessage(role=message.role, content=content_of(shown), tool_calls=tool_calls)
     for part in calls:
         outcome = part.get("output") if part["state"] == "output-available" else part.get("errorText")
         text = outcome if isinstance(outcome, str) else _json(outcome)
@@ -56,7 +52,7 @@ def _said(message: UIMessage, place: str) -> Iterator[HistoryMessage]:
 def _is_call(part: dict[str, Any]) -> bool:
     """Whether a part is a call of a tool that has returned."""
     named = isinstance(part.get("toolCallId"), str) and isinstance(part.get("type"), str)
-    return named and bool(_tool_name(part)) and part.get("state") in _RETURNED
+    return named and bool(_tool_name(part)) and part.get("state") in RETURNED
 
 
 def _tool_name(part: dict[str, Any]) -> str:
@@ -64,10 +60,6 @@ def _tool_name(part: dict[str, Any]) -> str:
         name = part.get("toolName")
         return name if isinstance(name, str) else ""
     return str(part["type"]).removeprefix("tool-") if part["type"].startswith("tool-") else ""
-
-
-def _content(shown: list[ContentElement]) -> str | list[ContentElement]:
-    return text_of(shown) if all(isinstance(element, TextElement) for element in shown) else shown
 
 
 def _json(value: Any) -> str:

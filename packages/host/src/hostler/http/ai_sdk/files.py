@@ -1,13 +1,12 @@
-"""Files of messages as the AI SDK has them, both ways."""
+"""Files of a user's messages as the AI SDK has them."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
+from hostler.http.dialects.files import UNKNOWN_TYPE, read_data_url
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
@@ -19,50 +18,11 @@ from hostler_protocol.content import (
     TextElement,
 )
 from hostler_protocol.errors import InvalidArgumentError
-from hostler_protocol.results import ArtifactCreated
 
-UNKNOWN_TYPE = "application/octet-stream"
 _OUR_FILE = re.compile(r"(?:https?://[^/]+)?/v1/artifacts/([^/?#]+)/content")
-_DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*),(.*)", re.DOTALL)
 
 
-def artifact_url(artifact_id: str) -> str:
-    """Return where the bytes of an artifact are, below the host's address."""
-    return f"/v1/artifacts/{quote(artifact_id, safe='')}/content"
-
-
-def file_of(made: ArtifactCreated) -> tuple[str, dict[str, Any]] | None:
-    """Return the identity and the fields of a file that a run made."""
-    if made.artifact_id is None:
-        return None
-    return made.artifact_id, {
-        "url": artifact_url(made.artifact_id),
-        "mediaType": made.mime_type or UNKNOWN_TYPE,
-        "filename": made.name,
-    }
-
-
-def file_of_content(element: ContentElement) -> tuple[str, dict[str, Any]] | None:
-    """Return the identity and the fields of a file in a message; None for text."""
-    match element:
-        case ArtifactElement(artifact_id=artifact_id, mime_type=kind, file_name=name):
-            url = artifact_url(artifact_id)
-            return artifact_id, {"url": url, "mediaType": kind or UNKNOWN_TYPE, "filename": name}
-        case ImageUrlElement(image_url=image):
-            return image.url, {"url": image.url, "mediaType": "image/*"}
-        case FileUrlElement(file_url=url, file_name=name):
-            return url, {"url": url, "mediaType": UNKNOWN_TYPE, "filename": name}
-        case ImageBase64Element(image_base64=data, mime_type=kind):
-            url = f"data:{kind or 'image/png'};base64,{data}"
-            return url, {"url": url, "mediaType": kind or "image/png"}
-        case FileBase64Element(file_base64=data, mime_type=kind, file_name=name):
-            url = f"data:{kind or UNKNOWN_TYPE};base64,{data}"
-            return url, {"url": url, "mediaType": kind or UNKNOWN_TYPE, "filename": name}
-        case _:
-            return None
-
-
-def content_of(part: dict[str, Any], place: str) -> ContentElement:
+def element_of(part: dict[str, Any], place: str) -> ContentElement:
     """Return a text or file part of a user's message as content. InvalidArgumentError for any other."""
     if part.get("type") == "text" and isinstance(text := part.get("text"), str):
         return TextElement(text=text)
@@ -72,8 +32,11 @@ def content_of(part: dict[str, Any], place: str) -> ContentElement:
     name = name if isinstance(name, str) else None
     if (ours := _OUR_FILE.fullmatch(url)) is not None:
         return ArtifactElement(artifact_id=unquote(ours[1]), mime_type=kind, file_name=name)
-    if (inline := _DATA_URL.fullmatch(url)) is not None:
-        data = _base64_of(inline[2], inline[3], place)
+    if url.startswith("data:"):
+        try:
+            data = read_data_url(url).data
+        except ValueError as error:
+            raise InvalidArgumentError(f"{place}: url: {error}") from None
         if kind.startswith("image/"):
             return ImageBase64Element(image_base64=data, mime_type=kind)
         return FileBase64Element(file_base64=data, file_name=name, mime_type=kind)
@@ -82,15 +45,3 @@ def content_of(part: dict[str, Any], place: str) -> ContentElement:
     if kind.startswith("image/"):
         return ImageUrlElement(image_url=ImageUrl(url=url))
     return FileUrlElement(file_url=url, file_name=name)
-
-
-def _base64_of(parameters: str, data: str, place: str) -> str:
-    """Return the base64 of a data URL's content."""
-    data = unquote(data) if "%" in data else data
-    if not parameters.endswith(";base64"):
-        return base64.b64encode(data.encode()).decode()
-    try:
-        base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        raise InvalidArgumentError(f"{place}: url: the content is not base64") from None
-    return data

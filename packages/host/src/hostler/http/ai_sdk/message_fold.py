@@ -32,9 +32,10 @@ from hostler.domain.run_events import (
     ToolReturned,
 )
 from hostler.http.ai_sdk.dialect import DONE, chunk, encode
-from hostler.http.ai_sdk.files import file_of, file_of_content
 from hostler.http.dialects.answers import call_id_of
+from hostler.http.dialects.files import ShownFile, shown_file
 from hostler.http.dialects.fold import Answer, Ending, Fold
+from hostler.http.dialects.notices import where_to_decide
 from hostler.http.problems import Problem
 from hostler_protocol.content import Usage
 from hostler_protocol.results import InteractionRequested
@@ -144,10 +145,8 @@ class MessageFold(Fold):
     def _aside(self, event: RunEvent) -> list[bytes]:
         """Return the chunks of what is neither text nor a call."""
         match event:
-            case ContentAdded(element=element):
-                return self._file(file_of_content(element))
-            case FileMade(file=made):
-                return self._file(file_of(made))
+            case ContentAdded() | FileMade():
+                return self._file(shown_file(event))
             case StateChanged(update=update):
                 data = {"scope": update.scope, "key": update.key, "value": update.value}
                 return [chunk("data-state", id=f"{update.scope}/{update.key}", data=data, transient=True)]
@@ -252,13 +251,12 @@ class MessageFold(Fold):
                 _drop(step, thought)
         return [chunk("reset-step"), *(again for one in step for again in one.said_again())]
 
-    def _file(self, found: tuple[str, dict[str, Any]] | None) -> list[bytes]:
+    def _file(self, file: ShownFile) -> list[bytes]:
         """Show a file once, however often the results name it."""
-        if found is None or found[0] in self._files:
+        if file.identity in self._files:
             return []
-        name, fields = found
-        self._files.add(name)
-        part = _Part([chunk("file", **fields)])
+        self._files.add(file.identity)
+        part = _Part([chunk("file", url=file.url, mediaType=file.mime_type, filename=file.name)])
         return [*self._new_part(part), *part.chunks]
 
     # -- calls ------------------------------------------------------------------------------------------
@@ -306,7 +304,13 @@ class MessageFold(Fold):
                     approvalDescriptor=about["hostler"],
                 ),
             )
-        return [chunk("data-in-doubt", id=request.call_id, data=about["hostler"])]
+        doubt = chunk("data-in-doubt", id=request.call_id, data=about["hostler"])
+        return [doubt, *self._note(where_to_decide(self._facts.answer.run_id, request))]
+
+    def _note(self, text: str) -> list[bytes]:
+        """Say something that is the host's, where the interface has no word for it."""
+        part = _Part(text_id=self._part_id("note", 0), text=text, ended=True)
+        return [*self._new_part(part), *part.said_again()]
 
     def _question(self, request: InteractionRequested) -> list[bytes]:
         """Show a question as a call of a tool that the client answers."""

@@ -18,7 +18,7 @@ from hostler.http.dialects.answers import (
     answer_id,
     cancel_run,
     decide,
-    find_call,
+    find_calls,
     read_answer_id,
     send_message,
     stream_answer,
@@ -144,7 +144,7 @@ async def _go_on(request: ApiRequest, body: ChatRequest, decisions: list[Decided
     run_id = decisions[-1].run_id
     await _run_of(request, run_id)
     actions = {one.call_id: one.action for one in decisions if one.run_id == run_id}
-    found = [await find_call(request, run_id, call_id) for call_id in actions]
+    found = await find_calls(request, run_id, actions)
     latest = max((pause for pause, _ in found), key=lambda pause: pause.segment)
     wanted = [(call.call_id, actions[call.call_id]) for pause, call in found if pause.id == latest.id]
     answer, done = await decide(request, run_id, wanted)

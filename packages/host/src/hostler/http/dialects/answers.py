@@ -7,7 +7,7 @@ and where in the run it begins, that of a call its run and the host's id of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import Literal, NamedTuple, TypeVar
 
@@ -17,7 +17,7 @@ from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.http.auth import require_right
 from hostler.http.dialects.fold import Answer, Fold, Folding
-from hostler.http.event_stream import Batches, EventStream, Translation
+from hostler.http.event_stream import Batches, EventStream, Translation, next_batch
 from hostler.http.limits import MAX_WAIT_SECONDS, STREAM_QUIET_SECONDS
 from hostler.http.narrow import check_run, find_run
 from hostler.http.request import ApiRequest
@@ -142,18 +142,27 @@ def _no_run(outcome: str, agent: str | None) -> Exception:
 ToAction = Callable[[CallView], Action]
 
 
-async def find_call(request: ApiRequest, run_id: str, call_id: str) -> tuple[PauseView, CallView]:
-    """Return the pause of a run in which a call waits, or last waited, as the caller may see it.
+FoundCall = tuple[PauseView, CallView]
+"""A call, and the pause in which it waits or last waited."""
 
-    NotFoundError if there is none.
+
+async def find_calls(request: ApiRequest, run_id: str, call_ids: Iterable[str]) -> list[FoundCall]:
+    """Return calls of a run as the caller may see them, in the order of their ids (the host's).
+
+    NotFoundError, with `call_id` in its details, if one of them never waited.
     """
     require_right(request.caller, "pauses:write")
     page = await request.state.host.pauses.page(request.caller, run_id=run_id, limit=MAX_PAUSES_OF_RUN)
-    for pause in page.items:
+    known: dict[str, FoundCall] = {}
+    for pause in page.items:  # newest first
         for call in pause.calls:
-            if call.call_id == call_id:
-                return pause, call
-    raise NotFoundError(f"no call {call_id!r} of this run waits")
+            known.setdefault(call.call_id, (pause, call))
+    found: list[FoundCall] = []
+    for call_id in call_ids:
+        if call_id not in known:
+            raise NotFoundError(f"no call {call_id!r} of this run waits", call_id=call_id)
+        found.append(known[call_id])
+    return found
 
 
 async def decide(
@@ -165,14 +174,14 @@ async def decide(
     the arguments). A decision that was taken before changes nothing, and gives the same answer. Raises as
     `POST /v1/pauses/{id}/actions`; InvalidArgumentError if the calls are of several pauses.
     """
-    found = [(await find_call(request, run_id, call_id), make) for call_id, make in decisions]
-    pauses = {pause.id: pause for (pause, _), _ in found}
+    found = await find_calls(request, run_id, [call_id for call_id, _ in decisions])
+    pauses = {pause.id: pause for pause, _ in found}
     if len(pauses) != 1:
         raise InvalidArgumentError(
             "decide calls of one pause of the run at a time" if pauses else "no call is decided here"
         )
     pause = next(iter(pauses.values()))
-    actions = [make(call) for (_, call), make in found]
+    actions = [make(call) for (_, call), (_, make) in zip(found, decisions, strict=True)]
     done = await request.state.host.pauses.act(
         request.caller, pause.id, ActRequest(revision=pause.revision, actions=actions), idempotency_key=None
     )
@@ -333,12 +342,11 @@ async def _read(request: ApiRequest, answer: Answer, fold: Fold, *, until: int |
     try:
         while folding.ending is None:
             try:
-                async with asyncio.timeout(STREAM_QUIET_SECONDS if folding.waits else None):
-                    batch = await anext(batches)
-            except StopAsyncIteration:
-                break
+                batch = await next_batch(batches, STREAM_QUIET_SECONDS if folding.waits else None)
             except TimeoutError:
                 folding.cut()
+                break
+            if batch is None:
                 break
             for result in batch:
                 folding.take(result)

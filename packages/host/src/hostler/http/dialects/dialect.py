@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ class Refusal:
         return msgspec.json.encode(self.body, enc_hook=str)
 
 
-class Dialect:
+class Dialect(ABC):
     """The habits of one standard interface. Its routes name it: `endpoint(..., dialect=OPENAI)`."""
 
     name: str = ""
@@ -38,6 +39,6 @@ class Dialect:
         """Return the Authorization header of a request, or what its dialect sends instead; None: no key."""
         return headers.get("authorization")
 
+    @abstractmethod
     def refuse(self, problem: Problem) -> Refusal:
         """Return an error in the dialect's words."""
-        raise NotImplementedError

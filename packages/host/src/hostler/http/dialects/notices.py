@@ -34,7 +34,7 @@ def _lines(run_id: str, asked: InteractionRequested) -> Iterator[str]:
     if asked.expires_at is not None:
         yield f"It expires at {datetime.fromtimestamp(asked.expires_at, UTC):%Y-%m-%d %H:%M:%S} UTC."
     yield (
-        f"This waits for people (call {asked.call_id}). To decide: the console's inbox, "
+        f"This waits for people (call {asked.call_id}). To decide: "
         f"`hostler pauses list --run {run_id}`, or GET /v1/pauses?run_id={run_id} and "
         "POST /v1/pauses/{id}/actions."
     )

@@ -11,13 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from hostler.domain.run_events import ContentAdded, FileMade
-from hostler_protocol.content import (
-    ArtifactElement,
-    FileBase64Element,
-    FileUrlElement,
-    ImageBase64Element,
-    ImageUrlElement,
-)
+from hostler.http.dialects.files import shown_file
 
 _UNSAFE = re.compile(r"[\[\]()<>\\`*_\r\n]")
 
@@ -45,43 +39,13 @@ class Files:
 
     def link(self, event: ContentAdded | FileMade) -> Link | None:
         """Return the link to a file; None if the answer has it."""
-        identity, link = _link_of(event, self._base)
-        if identity in self._known:
+        file = shown_file(event)
+        if file.identity in self._known:
             return None
-        self._known.add(identity)
-        return link
-
-
-def _link_of(event: ContentAdded | FileMade, base: str) -> tuple[str, Link]:
-    if isinstance(event, FileMade):
-        file = event.file
-        found = ArtifactElement(
-            artifact_id=file.artifact_id or "", mime_type=file.mime_type, file_name=file.name
-        )
-        return _artifact(found, base)
-    match event.element:
-        case ArtifactElement() as artifact:
-            return _artifact(artifact, base)
-        case ImageUrlElement(image_url=image):
-            return image.url, Link("image", _url(image.url), image=True)
-        case ImageBase64Element(image_base64=data, mime_type=kind):
-            url = data if data.startswith("data:") else f"data:{kind or 'image/png'};base64,{data}"
-            return url, Link("image", _url(url), image=True)
-        case FileUrlElement(file_url=url, file_name=name):
-            return url, Link(_plain(name or "file"), _url(url))
-        case FileBase64Element(file_base64=data, file_name=name, mime_type=kind):
-            kind = kind or "application/octet-stream"
-            url = data if data.startswith("data:") else f"data:{kind};base64,{data}"
-            return url, Link(_plain(name or "file"), _url(url))
-        case _:
-            raise TypeError(f"{event.element!r} is text")
-
-
-def _artifact(element: ArtifactElement, base: str) -> tuple[str, Link]:
-    url = f"{base}/v1/artifacts/{quote(element.artifact_id, safe='')}/content"
-    image = (element.mime_type or "").startswith("image/")
-    title = _plain(element.file_name or ("image" if image else "file"))
-    return f"artifact:{element.artifact_id}", Link(title, url, image)
+        self._known.add(file.identity)
+        title = _plain(file.name or ("image" if file.is_image else "file"))
+        url = file.url if file.artifact_id is None else self._base + file.url
+        return Link(title, _url(url), file.is_image)
 
 
 def _plain(text: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass, field
 from typing import Any
 
 from hostler.http.dialects.answers import read_call_id
+from hostler.http.dialects.files import Inline, checked_base64, read_data_url
 from hostler.http.openai import chat_types as types
 from hostler_protocol.content import (
     ArtifactElement,
@@ -259,7 +258,7 @@ def _image(image: types.PartImageUrl, place: str) -> ContentElement:
     if scheme in ("http", "https") and rest.startswith("//"):
         return ImageUrlElement(image_url=ImageUrl(url=image.url, detail=image.detail))
     if scheme == "data":
-        kind, data = _data_url(rest, place)
+        kind, data = _data_url(image.url, place)
         return ImageBase64Element(image_base64=data, mime_type=kind)
     raise wrong(place, "expected an address with http or https, or a data: URL with base64")
 
@@ -271,27 +270,25 @@ def _file(file: types.PartFile, place: str) -> ContentElement:
         raise wrong(place, "expected either file_data, or file_id with the id of an artifact")
     kind, data = None, file.file_data
     if data.startswith("data:"):
-        kind, data = _data_url(data.removeprefix("data:"), f"{place}.file_data")
+        kind, data = _data_url(data, f"{place}.file_data")
     data = _base64(data, f"{place}.file_data")
     return FileBase64Element(file_base64=data, file_name=file.filename, mime_type=kind)
 
 
-def _data_url(rest: str, place: str) -> tuple[str | None, str]:
-    """Split `image/png;base64,...` into media type and base64."""
-    head, comma, data = rest.partition(",")
-    kind, *options = head.split(";")
-    if not comma or "base64" not in options:
+def _data_url(url: str, place: str) -> Inline:
+    if ";base64" not in url.partition(",")[0]:
         raise wrong(place, "expected a data: URL with base64, like data:image/png;base64,...")
-    return kind or None, _base64(data, place)
+    try:
+        return read_data_url(url)
+    except ValueError as error:
+        raise wrong(place, str(error)) from None
 
 
 def _base64(text: str, place: str) -> str:
-    text = "".join(text.split())
     try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise wrong(place, f"this is not base64: {error}") from None
-    return text
+        return checked_base64(text)
+    except ValueError as error:
+        raise wrong(place, str(error)) from None
 
 
 def _name_of(tool: Any) -> str | None:

@@ -21,9 +21,10 @@ async def go_on(request: ApiRequest, body: CreateResponse, decided: list[Decided
     """
     run_id = decided[-1].run_id
     _check_previous(body, run_id)
-    found = [(one, await _pause_of(request, one)) for one in decided if one.run_id == run_id]
-    pause = found[-1][1]
-    wanted = {one.call_id: one for one, of in found if of.id == pause.id}
+    own = [one for one in decided if one.run_id == run_id]
+    pauses = await _pauses_of(request, run_id, own)
+    pause = pauses[-1]
+    wanted = {one.call_id: one for one, of in zip(own, pauses, strict=True) if of.id == pause.id}
     missing = [
         call
         for call in answers.waiting_calls(pause)
@@ -50,9 +51,12 @@ def _check_previous(body: CreateResponse, run_id: str) -> None:
         raise refused("previous_response_id", f"{previous[:100]!r} did not make the last call of the input")
 
 
-async def _pause_of(request: ApiRequest, one: Decided) -> PauseView:
+async def _pauses_of(request: ApiRequest, run_id: str, decided: list[Decided]) -> list[PauseView]:
+    """Return the pause of each decision. InvalidArgumentError names the first that is of no call."""
     try:
-        pause, _ = await answers.find_call(request, one.run_id, one.call_id)
+        found = await answers.find_calls(request, run_id, [one.call_id for one in decided])
     except NotFoundError as error:
-        raise InvalidArgumentError(f"{one.param}: {error.message}", param=one.param) from None
-    return pause
+        unknown = error.details.get("call_id")
+        param = next((one.param for one in decided if one.call_id == unknown), "input")
+        raise InvalidArgumentError(f"{param}: {error.message}", param=param) from None
+    return [pause for pause, _ in found]

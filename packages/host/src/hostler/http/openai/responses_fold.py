@@ -24,6 +24,7 @@ from hostler.domain.run_events import (
     ToolReturned,
 )
 from hostler.http.dialects.answers import answer_id, call_id_of
+from hostler.http.dialects.files import artifact_of
 from hostler.http.dialects.fold import CLIENT_TOOLS, Answer, Ending, Fold, Waiting
 from hostler.http.dialects.notices import where_to_decide
 from hostler.http.openai.dialect import error_of
@@ -51,7 +52,7 @@ from hostler.http.openai.responses_types import (
     ToolError,
 )
 from hostler.http.problems import Problem
-from hostler_protocol.content import ArtifactElement, ContentElement, Usage
+from hostler_protocol.content import ContentElement, Usage
 
 PREFIX = "resp"
 ENDS_AT = CLIENT_TOOLS | {"approval"}
@@ -153,12 +154,8 @@ class ResponseFold(Fold):
                 return self._reasoning.end("completed")
             case ToolCalled() | ToolReturned() | ToolDropped() | Asked():
                 return self._take_call(sequence, event)
-            case FileMade(file=file):
-                self._files.append(
-                    ArtifactElement(
-                        artifact_id=file.artifact_id or "", mime_type=file.mime_type, file_name=file.name
-                    )
-                )
+            case FileMade():
+                self._files.append(artifact_of(event))
         return []
 
     def _take_message(self, event: MessageStarted | TextAdded | ContentAdded | MessageEnded) -> list[bytes]:

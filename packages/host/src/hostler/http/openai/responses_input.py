@@ -11,7 +11,8 @@ import msgspec
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
 from hostler.http.dialects.answers import ToAction, read_call_id
-from hostler.http.openai.responses_items import read_approval_id
+from hostler.http.dialects.files import content_of
+from hostler.http.openai.responses_items import json_text, read_approval_id
 from hostler.http.openai.responses_request import refused
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import (
@@ -219,8 +220,7 @@ class _Reading:
 
 
 def _message(role: Role, contents: list[ContentElement]) -> HistoryMessage:
-    plain = all(isinstance(element, TextElement) for element in contents)
-    return HistoryMessage(role=role, content=text_of(contents) if plain else contents)
+    return HistoryMessage(role=role, content=content_of(contents))
 
 
 def _contents(given: str | list[_Part], place: str) -> list[ContentElement]:
@@ -275,8 +275,7 @@ def _output_text(item: _OutputItem, place: str) -> str:
     if isinstance(item.output, str):
         return item.output
     contents = [_element(part, f"{place}.output[{number}]") for number, part in enumerate(item.output)]
-    plain = all(isinstance(element, TextElement) for element in contents)
-    return text_of(contents) if plain else msgspec.json.encode(contents).decode()
+    return json_text(content_of(contents))
 
 
 def _value(output: str, call: CallView) -> Any:
