@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from journeys.test_acp_editor import a_host
 from support.command_line import HOSTLER
+from support.editor_hosts import a_host
 from support.editors import delta, result, said, steps
 from support.node_clients import node_clients
 from support.server_process import KEY

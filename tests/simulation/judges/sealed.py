@@ -7,6 +7,8 @@ from simulation.life import Life
 SHORTEST = 16
 """Shorter texts may be in the bytes by chance, or be names."""
 MANY = 200
+BEGINNING = 8
+"""Bytes that are looked for first, one time for all texts that begin with them."""
 
 
 def judge(life: Life) -> list[str]:
@@ -18,7 +20,7 @@ def judge(life: Life) -> list[str]:
     )
     said: dict[bytes, list[bytes]] = {}
     for (text,) in rows:
-        said.setdefault(text.encode()[:SHORTEST], []).append(text.encode())
+        said.setdefault(text.encode()[:BEGINNING], []).append(text.encode())
     found: list[str] = []
     for host in life.hosts:
         folder = host.settings.data_dir / "blobs"
