@@ -94,6 +94,14 @@ NARROW = {
     "run_agent": "the path is checked, the thread is the conversation; runs within it",
     "connect_agent": "the path is checked; runs within it",
     "stop_thread": "the path is checked; runs within it",
+    "create_chat_completion": "model and conversation are checked, the conversation is filled in",
+    "get_chat_completion": "runs by `find_run`",
+    "create_response": "model, conversation and earlier responses are checked, the conversation is filled in",
+    "get_response": "runs by `find_run`",
+    "cancel_response": "runs by `find_run`",
+    "list_input_items": "runs by `find_run`",
+    "list_models": "its agent alone",
+    "get_model": "its agent alone",
 }
 """Routes that take front-end tokens, and what keeps them within agent and conversation. By hand: a route that
 says `narrow` fails the test until it is decided here."""

@@ -133,12 +133,21 @@ def stored_event_id(caller: Caller, event_id: str) -> str:
     """Return the id under which an event of the caller is stored.
 
     Ids are unique in a workspace. That of a narrow caller is unique in its conversation: else it would tell
-    whether an event of a neighbour has it.
+    whether an event of a neighbour has it. One that begins with its `place_of_ids` already is.
     """
     scope = caller.scope
-    if scope is None:
+    if scope is None or event_id.startswith(place_of_ids(caller)):
         return event_id
     return f"front-end-{digest([scope.agent, scope.conversation_id, event_id])}"
+
+
+def place_of_ids(caller: Caller) -> str:
+    """Return what ids of events begin with that no other conversation has; "" for any other caller.
+
+    It is of another form than the ids that `stored_event_id` makes.
+    """
+    scope = caller.scope
+    return "" if scope is None else f"front-end-{digest([scope.agent, scope.conversation_id])[:32]}-"
 
 
 def check_agent(caller: Caller, name: str) -> None:

@@ -82,6 +82,8 @@ class Endpoint:
     """The route takes a `LenientBody`: it also accepts a body with mistakes, and reports them."""
     narrow: tuple[str, ...] | None = None
     """For narrow callers: the fields of the query that are filled in with their agent and conversation."""
+    narrow_right: Right | None = None
+    """The right that narrow callers need in place of `right`, where no token has that."""
 
     @property
     def name(self) -> str:
@@ -123,6 +125,7 @@ def endpoint(
     dialect: Dialect | None = None,
     narrow: tuple[str, ...] | None = None,
     checks: tuple[str, ...] = (),
+    narrow_right: Right | None = None,
 ) -> Callable[[F], F]:
     """Declare a function as a route. `media`: the route reads its body itself, of that type, as a stream.
 
@@ -172,6 +175,7 @@ def endpoint(
             dialect=dialect,
             lenient_body=lenient_body,
             narrow=narrow,
+            narrow_right=narrow_right,
         )
         function.__endpoint__ = entry  # type: ignore[attr-defined]
         return function

@@ -214,8 +214,11 @@ async def _admit_to(state: AppState, endpoint: Endpoint, request: ApiRequest) ->
     if narrow and endpoint.streams and (token := take_query_token(request.scope)) is not None:
         request.headers.setdefault("authorization", f"Bearer {token}")
     await admit(state, request, narrow=narrow)
-    if endpoint.right != ANY_KEY:
-        require_right(request.caller, endpoint.right)
+    needed = endpoint.right
+    if request.caller.scope is not None and endpoint.narrow_right is not None:
+        needed = endpoint.narrow_right
+    if needed != ANY_KEY:
+        require_right(request.caller, needed)
 
 
 async def admit(state: AppState, request: ApiRequest, *, narrow: bool = False) -> None:

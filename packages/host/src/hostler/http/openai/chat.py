@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 
+from hostler.domain.narrow_callers import check_conversation
 from hostler.http.dialects.answers import (
     check_answer,
     read_answer_id,
@@ -42,7 +43,7 @@ class CompletionQuery(Strict):
     include_usage: bool = False
 
 
-@endpoint("POST", "/v1/chat/completions", right="events:write", tag="openai", dialect=OPENAI)
+@endpoint("POST", "/v1/chat/completions", right="events:write", tag="openai", dialect=OPENAI, narrow=())
 async def create_chat_completion(
     request: ApiRequest, body: types.ChatRequest
 ) -> EventStream | Json[types.Completion] | Json[ErrorAnswer]:
@@ -60,7 +61,15 @@ async def create_chat_completion(
     )
 
 
-@endpoint("GET", "/v1/chat/completions/{completion_id}", right="runs:read", tag="openai", dialect=OPENAI)
+@endpoint(
+    "GET",
+    "/v1/chat/completions/{completion_id}",
+    right="runs:read",
+    tag="openai",
+    dialect=OPENAI,
+    narrow=(),
+    checks=("completion_id",),
+)
 async def get_chat_completion(
     request: ApiRequest, query: CompletionQuery
 ) -> EventStream | Json[types.Completion] | Json[ErrorAnswer]:
@@ -92,7 +101,10 @@ async def _respond(
 
 
 def _conversation(request: ApiRequest, body: types.ChatRequest) -> str | None:
-    """Return the conversation that the request names. InvalidArgumentError if it names two."""
+    """Return the conversation that the request names; for a narrow caller its own.
+
+    InvalidArgumentError if it names two; NotFoundError for one that a narrow caller does not reach.
+    """
     header = request.headers.get(CONVERSATION_HEADER)
     named = (body.metadata or {}).get("conversation_id")
     if named is not None and not isinstance(named, str):
@@ -104,6 +116,9 @@ def _conversation(request: ApiRequest, body: types.ChatRequest) -> str | None:
     conversation = header if header is not None else named
     if conversation == "":
         raise wrong("metadata.conversation_id", "the conversation_id is empty: leave it out, or name one")
+    if (scope := request.caller.scope) is not None:
+        check_conversation(request.caller, conversation or scope.conversation_id)
+        return scope.conversation_id
     return conversation
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+from hostler.domain.narrow_callers import check_agent
 from hostler.http.openai.dialect import ModelNotFoundError
 from hostler.http.request import ApiRequest
 from hostler.storage.stores import agents
 from hostler_protocol._base import Strict
+from hostler_protocol.errors import NotFoundError
 
 OWNER = "hostler"
 
@@ -22,13 +24,13 @@ class AgentModel(Strict):
 
 
 async def models_of(request: ApiRequest) -> list[AgentModel]:
-    """Return the enabled agents of the caller's workspace, by name."""
-    host, workspace = request.state.host, request.workspace_id
+    """Return the enabled agents that the caller reaches in its workspace, by name."""
+    host, workspace, scope = request.state.host, request.workspace_id, request.caller.scope
     created = await host.db.read(lambda tx: agents.created(tx, workspace))
     return [
         AgentModel(id=agent.name, created=created.get(agent.name, 0) // 1000)
         for agent in await host.event_router.agents(workspace)
-        if agent.spec.enabled
+        if agent.spec.enabled and (scope is None or scope.agent == agent.name)
     ]
 
 
@@ -41,7 +43,11 @@ async def find_model(request: ApiRequest, name: str) -> AgentModel:
 
 
 async def check_model(request: ApiRequest, name: str) -> None:
-    """Raise ModelNotFoundError unless an agent has this name, be it enabled or not."""
+    """Raise ModelNotFoundError unless the caller reaches an agent of this name, be it enabled or not."""
+    try:
+        check_agent(request.caller, name)
+    except NotFoundError:
+        raise ModelNotFoundError(name) from None
     host, workspace = request.state.host, request.workspace_id
     if any(agent.name == name for agent in await host.event_router.agents(workspace)):
         return

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hostler.domain.narrow_callers import check_conversation, stored_event_id
 from hostler.host import maintenance
 from hostler.http.dialects import answers
 from hostler.http.dialects.fold import Answer
@@ -13,6 +14,7 @@ from hostler.http.endpoint import endpoint
 from hostler.http.event_stream import EventStream
 from hostler.http.openai.dialect import OPENAI, ModelNotFoundError
 from hostler.http.openai.items import ItemsQuery, page_of
+from hostler.http.openai.models import check_model
 from hostler.http.openai.responses_asked import input_items
 from hostler.http.openai.responses_continue import go_on
 from hostler.http.openai.responses_facts import echo_of, facts_of, is_stored
@@ -50,10 +52,11 @@ class RetrieveQuery(Strict):
     include_obfuscation: bool = False
 
 
-@endpoint("POST", "/v1/responses", right="events:write", tag="openai", dialect=OPENAI)
+@endpoint("POST", "/v1/responses", right="events:write", tag="openai", dialect=OPENAI, narrow=())
 async def create_response(request: ApiRequest, body: CreateResponse) -> Json[Response] | EventStream:
     """Send a message to an agent, or the results and approvals that its run waits for."""
     check(body)
+    await _check_narrow(request, body)
     turn = read_input(body.input)
     answer = await go_on(request, body, turn.decided) if turn.decided else await _begin(request, body, turn)
     if body.stream:
@@ -66,7 +69,15 @@ async def create_response(request: ApiRequest, body: CreateResponse) -> Json[Res
     return Json(fold.response())
 
 
-@endpoint("GET", "/v1/responses/{response_id}", right="runs:read", tag="openai", dialect=OPENAI)
+@endpoint(
+    "GET",
+    "/v1/responses/{response_id}",
+    right="runs:read",
+    tag="openai",
+    dialect=OPENAI,
+    narrow=(),
+    checks=("response_id",),
+)
 async def get_response(request: ApiRequest, query: RetrieveQuery) -> Json[Response] | EventStream:
     """Get a response as it is now or, with `stream=true`, its events after `starting_after`."""
     answer = _answer_of(request)
@@ -77,7 +88,15 @@ async def get_response(request: ApiRequest, query: RetrieveQuery) -> Json[Respon
     return Json(await _so_far(request, answer))
 
 
-@endpoint("POST", "/v1/responses/{response_id}/cancel", right="runs:write", tag="openai", dialect=OPENAI)
+@endpoint(
+    "POST",
+    "/v1/responses/{response_id}/cancel",
+    right="runs:write",
+    tag="openai",
+    dialect=OPENAI,
+    narrow=(),
+    checks=("response_id",),
+)
 async def cancel_response(request: ApiRequest) -> Json[Response]:
     """Cancel the run of a response; nothing happens if it is over. Wait until it has ended, 10 seconds."""
     answer = _answer_of(request)
@@ -87,7 +106,15 @@ async def cancel_response(request: ApiRequest) -> Json[Response]:
     return Json(await _so_far(request, answer))
 
 
-@endpoint("GET", "/v1/responses/{response_id}/input_items", right="runs:read", tag="openai", dialect=OPENAI)
+@endpoint(
+    "GET",
+    "/v1/responses/{response_id}/input_items",
+    right="runs:read",
+    tag="openai",
+    dialect=OPENAI,
+    narrow=(),
+    checks=("response_id",),
+)
 async def list_input_items(request: ApiRequest, query: ItemsQuery) -> Json[ItemList]:
     """List what a response was asked: a message, or the results and approvals that it goes on after."""
     answer = _answer_of(request)
@@ -114,6 +141,22 @@ async def delete_response(request: ApiRequest) -> Json[Deleted]:
         )
     await maintenance.delete_conversation(data, workspace, place, by=request.caller.subject)
     return Json(Deleted(request.parameters["response_id"], "response"))
+
+
+async def _check_narrow(request: ApiRequest, body: CreateResponse) -> None:
+    """Raise NotFoundError if the body names what a narrow caller does not reach.
+
+    InvalidArgumentError for a response that is not stored: what it is sent belongs to its conversation.
+    """
+    if request.caller.scope is None:
+        return
+    await check_model(request, body.model)
+    if (named := _named_conversation(body)) is not None:
+        check_conversation(request.caller, named)
+    if body.store is False:
+        raise refused(
+            "store", "store: what a front-end token sends is in its conversation: leave store out"
+        )
 
 
 def _answer_of(request: ApiRequest) -> Answer:
@@ -163,23 +206,32 @@ async def _begin(request: ApiRequest, body: CreateResponse, turn: Turn) -> Answe
 
 async def _place(request: ApiRequest, body: CreateResponse, event_id: str) -> dict[str, Any]:
     """Return where a message belongs: the ids of its conversation, bot and thread."""
-    if body.conversation is not None:
-        named = body.conversation
-        return {"conversation_id": named.id if isinstance(named, ConversationParam) else named}
+    if (named := _named_conversation(body)) is not None:
+        return {"conversation_id": named}
     if body.previous_response_id is not None:
         return await _after(request, body.previous_response_id, event_id)
+    if (scope := request.caller.scope) is not None:
+        return {"conversation_id": scope.conversation_id}
     return {"conversation_id": f"conv_{digest(event_id)[:32]}"}  # the same for a repeated request
+
+
+def _named_conversation(body: CreateResponse) -> str | None:
+    named = body.conversation
+    return named.id if isinstance(named, ConversationParam) else named
 
 
 async def _after(request: ApiRequest, previous: str, event_id: str) -> dict[str, Any]:
     """Return the place of a response, which has to be the latest of its conversation."""
     param = "previous_response_id"
+    scope = request.caller.scope
 
     def read(tx: Tx) -> tuple[runs.Run, str | None]:
         run = runs.get(tx, request.workspace_id, answers.read_answer_id(PREFIX, previous).run_id)
+        if scope is not None and not scope.holds(run.agent_name, run.conversation_id):
+            raise NotFoundError("another conversation's")
         if run.conversation_id is None or not is_stored(tx, run):
             return run, None
-        if events.find(tx, request.workspace_id, event_id) is not None:
+        if events.find(tx, request.workspace_id, stored_event_id(request.caller, event_id)) is not None:
             return run, run.run_id  # repeated
         latest = runs.page(tx, request.workspace_id, conversation_id=run.conversation_id, limit=1)
         return run, latest[0].run_id
@@ -198,4 +250,6 @@ async def _after(request: ApiRequest, previous: str, event_id: str) -> dict[str,
             f"{param}: {previous[:100]!r} is not the latest response of its conversation, which has no "
             f"branches; to go on at its end send conversation={run.conversation_id!r}",
         )
+    if scope is not None:  # the bot is what servers say
+        return {"conversation_id": run.conversation_id, "thread_id": run.thread_id}
     return {"conversation_id": run.conversation_id, "thread_id": run.thread_id, "bot_id": run.bot_id}

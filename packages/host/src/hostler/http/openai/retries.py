@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from hostler.domain.narrow_callers import place_of_ids
 from hostler.http.dialects.answers import keyed_event_id
 from hostler.http.request import ApiRequest
 from hostler.storage.stores import events
@@ -18,7 +19,8 @@ RETRY_SECONDS = 1800.0
 async def event_id_of(request: ApiRequest, kind: str, conversation: str | None = None) -> str:
     """Return the event id of a request: that of its Idempotency-Key, if it has one.
 
-    Else it begins with `kind` and the digest of caller, conversation and body. When a client says that it
+    Else it begins with `kind` and the digest of caller, conversation and body, after the place of a narrow
+    caller, so that it is stored as it is. When a client says that it
     repeats a request, because it has lost the connection, the first one is found by that, and both are one
     run.
     """
@@ -27,7 +29,7 @@ async def event_id_of(request: ApiRequest, kind: str, conversation: str | None =
         return keyed
     caller = request.caller
     identity = digest([caller.key_id, caller.subject, conversation, request.body.decode("utf-8", "replace")])
-    beginning = f"{kind}-{identity[:32]}-"
+    beginning = f"{place_of_ids(caller)}{kind}-{identity[:32]}-"
     retries = request.headers.get(RETRY_HEADER, "0")
     if retries.isdecimal() and retries.strip("0"):
         since = int((time.time() - RETRY_SECONDS) * 1000)

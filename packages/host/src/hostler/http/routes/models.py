@@ -37,13 +37,16 @@ class ModelListing(Listing[ModelRecord]):
     object: Literal["list"] = "list"
 
 
-@endpoint("GET", "/v1/models", right="models:read", tag="models")
+@endpoint("GET", "/v1/models", right="models:read", tag="models", narrow=(), narrow_right="events:write")
 async def list_models(request: ApiRequest) -> ModelListing:
     """List the configured models that the workspace may use, including those that do not work, and why.
 
     `data` lists the enabled agents, as models of `POST /v1/chat/completions`; it is empty without the right
-    `events:write`.
+    `events:write`. A front-end token, which needs that right instead, gets its agent in `data` and nothing
+    else.
     """
+    if request.caller.scope is not None:
+        return ModelListing(items=[], data=await models_of(request))
     host = request.state.host
     may = host.allowances.of(request.workspace_id)
     records = [
@@ -64,7 +67,15 @@ async def list_models(request: ApiRequest) -> ModelListing:
     return ModelListing(items=sorted(allowed, key=lambda record: record.model_id), data=agents)
 
 
-@endpoint("GET", "/v1/models/{model_id}", right="models:read", tag="models")
+@endpoint(
+    "GET",
+    "/v1/models/{model_id}",
+    right="models:read",
+    tag="models",
+    narrow=(),
+    checks=("model_id",),
+    narrow_right="events:write",
+)
 async def get_model(request: ApiRequest) -> AgentModel:
     """Get an agent as a model of `POST /v1/chat/completions`."""
     require_right(request.caller, "events:write")
