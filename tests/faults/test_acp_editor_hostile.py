@@ -16,7 +16,7 @@ from support.command_line import HOSTLER, environment
 from support.examples import SOAK
 from support.http_host import Served, serving
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.gate("editor-consent"), pytest.mark.timeout(400)]
 BOUND_SECONDS = 100.0
 LINES = 20_000 if SOAK else 1_500
 FIRST = 100

@@ -17,6 +17,8 @@ from hostler.http.limits import MAX_SUBSCRIPTIONS
 from support.followed import Seen, ended_runs, iter_seen
 from support.server_process import KEY, PLUGINS, HostProcess, config_file
 
+pytestmark = pytest.mark.gate("streams-over-runs")
+
 SECONDS = 400
 CONNECTIONS = 10
 READING = 2

@@ -24,6 +24,7 @@ FORM = [
 ]
 
 
+@pytest.mark.gate("editor-consent")
 async def test_approvals_are_permission_requests(tmp_path: Path) -> None:
     async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
         session = await editor.new(tmp_path)
@@ -76,6 +77,7 @@ async def test_a_decision_elsewhere_withdraws_the_request(tmp_path: Path) -> Non
         assert kept["calls"][0]["decision"] == "approved"
 
 
+@pytest.mark.gate("editor-consent")
 async def test_a_key_that_may_not_decide_says_who_does(tmp_path: Path) -> None:
     rights = ["events:write", "events:read", "runs:read", "runs:write", "conversations:read", "agents:read"]
     async with a_host(tmp_path) as host, host.client() as client:

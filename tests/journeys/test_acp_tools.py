@@ -45,6 +45,7 @@ async def in_attempts(host: HostProcess, editor: Editing, session: str, call: li
     return json.loads(said_last)["continuation"]["decisions"][0]
 
 
+@pytest.mark.gate("editor-consent")
 async def test_files_and_terminal_of_the_editor_are_client_tools(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -87,6 +88,52 @@ async def test_files_and_terminal_of_the_editor_are_client_tools(tmp_path: Path)
         assert (person.killed, person.released) == (["t2"], ["t1", "t2"])
         wrong = await call("editor_run_command", command="")
         assert "command: expected a text" in json.dumps(wrong)
+
+
+@pytest.mark.gate("editor-consent")
+async def test_an_agent_leaves_the_project_folder_by_no_link_and_by_no_earlier_consent(
+    tmp_path: Path,
+) -> None:
+    """What is allowed for the session is that file or that command, and writes within the folder."""
+    project, secret = tmp_path / "project", tmp_path / "secret"
+    project.mkdir()
+    secret.write_text("key")
+    (project / "notes").symlink_to(secret)
+    (project / "up").symlink_to(tmp_path)
+    person = Person(files={str(project / "notes"): "key", str(project / "up" / "secret"): "key"})
+    async with (
+        a_host(tmp_path, agent(runner="keeper")) as host,
+        at(host, tmp_path, person=person) as editor,
+    ):
+        session = await editor.new(project)
+
+        async def call(name: str, **arguments: Any) -> Any:
+            return await in_attempts(host, editor, session, client_call(name, **arguments))
+
+        person.choose("allow_again", "allow_again")
+        await call("editor_write_file", path="a.txt", content="")
+        await call("editor_run_command", command="make", args=["test"])
+        assert len(person.asked) == 2
+        person.choose(*["reject"] * 6)
+        refused = [
+            await call("editor_read_file", path="notes"),
+            await call("editor_read_file", path="up/secret"),
+            await call("editor_write_file", path="notes", content="x"),
+            await call("editor_write_file", path="../b.txt", content="x"),
+            await call("editor_run_command", command="make", args=["install"]),
+            await call("editor_run_command", command="make", args=["test"], cwd="/"),
+        ]
+        assert all("refused this call" in json.dumps(one) for one in refused), refused
+        assert len(person.asked) == 8
+        assert set(person.files) == {
+            str(project / "a.txt"),
+            str(project / "notes"),
+            str(project / "up" / "secret"),
+        }
+        assert person.files[str(project / "notes")] == "key"
+        assert [one["args"] for one in person.commands] == [["test"]]
+        await call("editor_write_file", path="a.txt", content="again")
+        assert len(person.asked) == 8
 
 
 async def test_the_tools_of_the_editor_join_those_of_the_run(tmp_path: Path) -> None:

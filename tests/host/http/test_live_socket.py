@@ -21,6 +21,8 @@ from support.http_host import ADMIN_KEY, serving
 from support.json_schema import faults
 from support.live_socket import LiveClient, Refused, live
 
+pytestmark = pytest.mark.gate("streams-over-runs")
+
 
 def message(text: str, **fields: Any) -> dict[str, Any]:
     return {"event_type": "message.received", "input": {"text": text}, **fields}
@@ -114,6 +116,7 @@ async def test_commands_need_the_rights_of_their_routes(tmp_path: Path) -> None:
         assert (await served.client.get("/v1/ws")).status_code == 426
 
 
+@pytest.mark.gate("front-end-tokens")
 async def test_a_page_reaches_its_own_agent_and_conversation_only(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         await served.agent("second")

@@ -18,6 +18,7 @@ from hostler.storage.stores import retention, timeline
 from support.followed import Seen, ends, iter_seen, opened, take
 from support.http_host import ADMIN_KEY, Served, serving
 
+pytestmark = pytest.mark.gate("streams-over-runs")
 _q = parse(
     """
 -- name: age

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.followed import Seen, ends, opened, take
-from support.http_host import Served, serving
+from support.http_host import OTHER, Served, serving
+
+pytestmark = pytest.mark.gate("streams-over-runs")
 
 
 async def journal_of(served: Served, run_id: str) -> list[dict[str, Any]]:
@@ -65,6 +69,26 @@ async def test_the_workspace_is_one_stream_and_its_cursors_are_good_for_each_fil
         async with opened(served.client, "/v1/stream", whole[0].cursor, **types) as events:
             chosen = await take(events, ends(second))
         assert chosen == [one for one in whole[1:] if one.type in types["type"]]
+
+
+async def test_a_workspace_sees_nothing_of_another_whatever_it_names(tmp_path: Path) -> None:
+    """Also under the same id of a conversation, and by a cursor of the other's stream."""
+    async with serving(tmp_path) as served:
+        await served.agent("puppet", OTHER)
+        body = {"event_type": "message.received", "agent": "puppet", "conversation_id": "c"}
+        async with served.as_key(await served.key(OTHER, "admin")) as other:
+            sent = {**body, "input": {"text": "say 1"}}
+            theirs = (await other.post("/v1/events", json=sent, params={"wait": 30})).json()["run_id"]
+            own = (await served.say("say 2", conversation_id="c"))["run_id"]
+            for path in ("/v1/stream", "/v1/conversations/c/stream"):
+                async with opened(other, path, **{"from": "start"}) as events:
+                    seen = await take(events, ends(theirs))
+                async with opened(served.client, path, **{"from": "start"}) as events:
+                    mine = await take(events, ends(own))
+                assert theirs not in str(mine), path
+                foreign = await served.client.get(path, headers={"last-event-id": seen[0].cursor})
+                assert (foreign.status_code, "another scope" in foreign.text) == (400, True)
+                assert own not in str(seen), path
 
 
 async def test_what_a_stream_refuses(tmp_path: Path) -> None:

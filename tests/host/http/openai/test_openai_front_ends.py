@@ -86,9 +86,7 @@ async def test_a_page_has_responses_of_its_conversation_and_goes_on(served: Serv
     ):
         first = await client.responses.create(model="player", input=say("one"))
         assert (first.output_text, first.conversation.id) == ("one", page.conversation)  # type: ignore[union-attr]
-        again = await client.responses.create(
-            model="player", input=say("two"), previous_response_id=first.id
-        )
+        again = await client.responses.create(model="player", input=say("two"), previous_response_id=first.id)
         named = await client.responses.create(
             model="player", input=say("three"), conversation=page.conversation
         )
@@ -99,7 +97,7 @@ async def test_a_page_has_responses_of_its_conversation_and_goes_on(served: Serv
         rest = await client.responses.retrieve(final.id, stream=True, starting_after=1)
         assert [event.type async for event in rest][-1] == "response.completed"
         (asked,) = (await client.responses.input_items.list(first.id)).data
-        assert "one" in asked.content[0].text  # type: ignore[union-attr]
+        assert "one" in asked.to_json()
         held = await client.responses.create(model="player", input=script(["hold"]), background=True)
         assert (await client.responses.cancel(held.id)).status == "cancelled"
         with pytest.raises(openai.BadRequestError, match="leave store out"):
@@ -242,19 +240,22 @@ async def test_an_answer_ends_when_its_token_expires_and_goes_on_with_the_next(
         front_end(served, agent="player", minutes=0.05) as page,
         client_of(served.url, page.made["token"], max_retries=0) as client,
     ):
-        with pytest.raises(openai.APIError, match=r"(?i)token|expired|key"):
-            answer: Any = await client.responses.create(model="player", input=steps, stream=streamed)
-            async for _ in answer:
-                pass
+        if streamed:
+            stream = await client.responses.create(model="player", input=steps, stream=True)
+            seen = [event async for event in stream]
+            assert (seen[-1].type, seen[-1].code) == ("error", "invalid_api_key")  # type: ignore[union-attr]
+        else:
+            with pytest.raises(openai.AuthenticationError):
+                await client.responses.create(model="player", input=steps)
         with pytest.raises(openai.AuthenticationError):
             await client.models.list()
         gate.touch()
         (run,) = await runs_of(served)
         async with (
             front_end(served, agent="player", conversation_id=page.conversation) as renewed,
-            client_of(served.url, renewed.made["token"], max_retries=0) as client,
+            client_of(served.url, renewed.made["token"], max_retries=0) as later,
         ):
-            events = await client.responses.retrieve(f"resp_{run['run_id']}", stream=True)
+            events = await later.responses.retrieve(f"resp_{run['run_id']}", stream=True)
             last = [event async for event in events][-1]
             assert last.type == "response.completed"
             assert last.response.output_text == "one two"

@@ -154,9 +154,7 @@ async def _check_narrow(request: ApiRequest, body: CreateResponse) -> None:
     if (named := _named_conversation(body)) is not None:
         check_conversation(request.caller, named)
     if body.store is False:
-        raise refused(
-            "store", "store: what a front-end token sends is in its conversation: leave store out"
-        )
+        raise refused("store", "store: what a front-end token sends is in its conversation: leave store out")
 
 
 def _answer_of(request: ApiRequest) -> Answer:
