@@ -9,13 +9,13 @@ from typing import Any
 from hostler.domain.legacy_actions import ResumeAction, ToolMessage, action_of_message
 from hostler.domain.pause_actions import Action, UnprocessableError
 from hostler.domain.pause_views import CallView, PauseView
-from hostler.domain.run_event_reader import RunEvents
 from hostler.domain.run_events import Asked
-from hostler.http.ag_ui.interrupts import NamedCall, action_for, read_interrupt_id
+from hostler.http.ag_ui.interrupts import action_for
 from hostler.http.ag_ui.run_input import Message
 from hostler.http.ag_ui.threads import get_run
 from hostler.http.dialects.answers import ToAction, decide, find_calls, read_call_id, waiting_calls
-from hostler.http.dialects.fold import Answer, data_of
+from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.requests import NamedCall, read_request_id, requests_of, resolve_doubt
 from hostler.http.request import ApiRequest
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 
@@ -55,7 +55,7 @@ async def take_decisions(
     Raises as `decide`, NotFoundError for what does not wait in this thread, and UnprocessableError if entries
     leave an interrupt out that the caller may decide.
     """
-    names = [(entry, read_interrupt_id(entry.interrupt_id)) for entry in entries]
+    names = [(entry, read_request_id(entry.interrupt_id)) for entry in entries]
     calls = [(message, read_call_id(message.tool_call_id or "")) for message in results]
     run_ids = {named.run_id for _, named in names} | {run_id for _, (run_id, _) in calls}
     if len(run_ids) != 1:
@@ -76,25 +76,6 @@ async def take_decisions(
     ((after, _),) = await find_calls(request, run_id, [found[0].call_id])
     still = {call.call_id for call in waiting_calls(after)} if after.status == "open" else set()
     return Decided(answer, repeated, tuple(one for call_id, one in asked.items() if call_id in still))
-
-
-async def requests_of(request: ApiRequest, run_id: str) -> dict[str, Asked]:
-    """Return the requests of a run to people and its client, the latest of each call, by the host's id."""
-    events = RunEvents()
-    asked: dict[str, Asked] = {}
-    async for result in request.state.host.runs.stored(run_id):
-        data = data_of(result) if result.type in _OF_CALLS else None
-        if data is None:
-            continue
-        for event in events.take(result.sequence, data):
-            if isinstance(event, Asked):
-                asked[event.request.call_id] = event
-    return asked
-
-
-_OF_CALLS = frozenset(
-    {"tool.call.started", "tool.call.completed", "interaction.requested", "attempt.started"}
-)
 
 
 async def _calls_of(
@@ -137,7 +118,7 @@ async def _decide(request: ApiRequest, pause: PauseView, calls: Sequence[CallVie
         if entry.status == "cancelled" and call.decision in NOT_DECIDED:
             continue
         if call.review == "in_doubt":
-            await _resolve(request, pause, call, entry)
+            await resolve_doubt(request, pause, call, entry.payload if entry.status == "resolved" else None)
         elif entry.status == "cancelled" and call.kind == "question":
             abandoned = True
         else:
@@ -169,25 +150,3 @@ def _content_of(content: Any) -> Any:
     ):
         return "".join(part["text"] for part in content)
     return content
-
-
-async def _resolve(request: ApiRequest, pause: PauseView, call: CallView, entry: ResumeAction) -> None:
-    """Say what became of a call in doubt: `{"happened": true, "result": ...}` or `{"happened": false}`."""
-    payload = entry.payload if isinstance(entry.payload, dict) else {}
-    happened = payload.get("happened")
-    if entry.status == "cancelled" or not isinstance(happened, bool):
-        raise UnprocessableError(
-            f"the call {call.call_id!r} may have been made: say whether, by a payload"
-            ' {"happened": true, "result": ...} or {"happened": false}',
-            reason="schema",
-            call_id=call.call_id,
-        )
-    comment = payload.get("comment")
-    await request.state.host.pauses.resolve(
-        request.caller,
-        pause.id,
-        call.call_id,
-        "happened" if happened else "not_happened",
-        payload.get("result") if happened else None,
-        comment=comment if isinstance(comment, str) else None,
-    )

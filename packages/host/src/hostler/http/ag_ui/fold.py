@@ -35,10 +35,10 @@ from hostler.http.ag_ui.interrupts import interrupt_of
 from hostler.http.dialects.answers import answer_id, call_id_of
 from hostler.http.dialects.files import shown_file
 from hostler.http.dialects.fold import Answer, Ending, Fold, Waiting
+from hostler.http.dialects.requests import ALL_REQUESTS
 from hostler.http.problems import Problem
 from hostler_protocol.content import Usage
 
-ALL_REQUESTS = frozenset({"client_tool", "approval", "form", "confirmation", "choice", "in_doubt", "budget"})
 STATE_SCOPE = "conversation"
 """The scope of the agent's state that AG-UI's state shows."""
 HIDDEN_KEYS = "external."

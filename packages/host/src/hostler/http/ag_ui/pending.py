@@ -5,11 +5,10 @@ An agent whose policy is to give up what waits (`on_pause: supersede`), or to re
 
 from __future__ import annotations
 
-from hostler.http.ag_ui.decisions import requests_of
-from hostler.http.ag_ui.interrupts import interrupt_id
 from hostler.http.auth import has_right
 from hostler.http.dialects.answers import call_id_of, waiting_calls
 from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.requests import request_id, requests_of
 from hostler.http.request import ApiRequest
 from hostler.storage.stores import agents
 from hostler_protocol.errors import ConflictError
@@ -57,7 +56,7 @@ async def check_nothing_waits(request: ApiRequest, agent: str, thread_id: str) -
             if call_id not in waiting:
                 continue
             if asked.request.kind != "client_tool":
-                interrupts.append(interrupt_id(pause.run_id, asked.request))
+                interrupts.append(request_id(pause.run_id, asked.request))
             elif asked.key is not None:
                 tool_call_ids.append(call_id_of(Answer(pause.run_id), asked.key))
     if interrupts or tool_call_ids:
