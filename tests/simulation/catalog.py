@@ -28,6 +28,7 @@ from simulation.judges import (
     sealed,
     secrets,
     turns,
+    watched,
 )
 from simulation.judges import webhooks as notices
 from simulation.life import Handler
@@ -56,6 +57,7 @@ from simulation.workloads import (
     signing_in,
     strangers,
     strikes,
+    watchers,
     webhooks,
 )
 from simulation.workloads import budgets as spenders
@@ -98,6 +100,7 @@ PLANNERS = (
     spenders.plan,
     encryption.plan,
     holders.plan,
+    watchers.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -118,11 +121,13 @@ HANDLERS: dict[str, Handler] = {
     **spenders.ACTIONS,
     **encryption.ACTIONS,
     **holders.ACTIONS,
+    **watchers.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant, leases.attend]
 _OTHERS = [
     liveness.judge,
     runs.judge,
+    watched.judge,
     order.judge,
     turns.judge,
     pauses.judge,

@@ -319,6 +319,7 @@ STREAMS: dict[str, Count] = {
     "results superseded by a later attempt": _journal("type = 'attempt.started'"),
     "streams read again when over": _noted("read late"),
     "streams of more than 1,100 deltas": _sql(_LONG),
+    "entries seen by watchers of many runs": _noted("watched"),
 }
 
 

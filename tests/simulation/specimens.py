@@ -137,6 +137,16 @@ SEALED = Plan(
     actions=[message(0.1, "said", "maker", [["say", "amber and birch and cedar"]], conversation="talk")],
 )
 """Content is encrypted at rest."""
+WATCHED = Plan(
+    seed="specimen",
+    agents=[agent("talk")],
+    actions=[
+        Action(0.0, "watch", {"id": "v0", "conversation": None, "start": True, "cut": 1.0, "host": 0}),
+        message(0.5, "talk1", "talk", [["deltas", 2, "d "], ["say", "one"]]),
+        message(2.0, "talk2", "talk", [["say", "two"]]),
+    ],
+)
+"""Somebody watches the workspace."""
 HELD = Plan(
     seed="specimen",
     master_key=["env:HOSTLER_SIMULATED_MASTER_KEY"],

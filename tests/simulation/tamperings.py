@@ -27,6 +27,7 @@ from simulation.tamperings_left import LEFT
 from simulation.tamperings_lost import LOST
 from simulation.tamperings_quotas import QUOTAS
 from simulation.tamperings_secrets import SECRETS
+from simulation.tamperings_watched import WATCHED
 from simulation.workloads import anchors
 
 RUN = "(SELECT run_id FROM runs WHERE event_id = '{}' AND workspace_id = 'default' LIMIT 1)"
@@ -99,6 +100,7 @@ TAMPERINGS = [
     *QUOTAS,
     *SECRETS,
     *BUDGETS,
+    *WATCHED,
     # -- attempts
     Tampering(
         "attempts._counts",

@@ -21,6 +21,15 @@ from simulation.lives import in_child, make_template
 from simulation.plan import Plan
 from simulation.tamperings import TAMPERINGS
 
+SPECIMENS = {
+    "calm": specimens.CALM,
+    "hard": specimens.HARD,
+    "erased": specimens.ERASED,
+    "sealed": specimens.SEALED,
+    "watched": specimens.WATCHED,
+    "held": specimens.HELD,
+}
+
 
 def prove(life: Life) -> list[str]:
     """Tamper with the life in each way, and undo it; return the number of each with what its judge found."""
@@ -71,7 +80,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def findings(template: Path) -> dict[int, list[str]]:
     """What judges found, by the number of the tampering."""
     found: dict[int, list[str]] = {}
-    for plan in (specimens.CALM, specimens.HARD, specimens.ERASED, specimens.SEALED, specimens.HELD):
+    for plan in SPECIMENS.values():
         for line in in_child(
             plan, template, lambda: catalog.JUDGES.__setitem__(slice(None), [prove])
         ).findings:
@@ -80,11 +89,7 @@ def findings(template: Path) -> dict[int, list[str]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [specimens.CALM, specimens.HARD, specimens.ERASED, specimens.SEALED, specimens.HELD],
-    ids=["calm", "hard", "erased", "sealed", "held"],
-)
+@pytest.mark.parametrize("plan", SPECIMENS.values(), ids=SPECIMENS)
 def test_the_lives_that_are_tampered_with_are_sound(plan: Plan, template: Path) -> None:
     assert in_child(plan, template).findings == []
 

@@ -32,6 +32,7 @@ AT_ZERO = (
     "hostler_events_deferred",
     "hostler_feed_watchers",
     "hostler_stream_readers",
+    "hostler_stream_subscriptions",
 )
 FILES = re.compile(
     r"^(anchors|erasure\.key|(shared|backup [\d.]+)\.db(-wal|-shm)?|(blobs|(copy|replay) [\d.]+)/.*|"

@@ -56,6 +56,14 @@ async def order(thing: str, count: int = 1) -> str:
 
 
 @tool
+async def book(path: str) -> str:
+    """Adds a line to a file; two if it is called twice."""
+    with Path(path).open("a") as file:
+        file.write("booked\n")
+    return "booked"
+
+
+@tool
 async def slow(path: str) -> str:
     """Ends once there is a file."""
     await until(path)
