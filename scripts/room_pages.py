@@ -14,6 +14,7 @@ ROWS = [
     ["testing"],
     ["cli"],
     ["http", "simulation"],
+    ["console"],
     ["host"],
     ["runs"],
     ["calls"],

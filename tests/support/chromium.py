@@ -31,6 +31,8 @@ class Page:
     socket: ClientConnection
     _number: int = 0
     said: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    """Errors that no script handled, and what the security policy refused."""
 
     async def _call(self, method: str, **params: Any) -> Any:
         self._number += 1
@@ -39,6 +41,12 @@ class Page:
             message = json.loads(text)
             if message.get("method") == "Runtime.consoleAPICalled":
                 self.said += [str(one.get("value")) for one in message["params"]["args"]]
+            if message.get("method") == "Runtime.exceptionThrown":
+                self.complaints.append(json.dumps(message["params"]["exceptionDetails"]))
+            if message.get("method") == "Log.entryAdded":
+                entry = message["params"]["entry"]
+                if entry["level"] == "error" and entry["source"] != "network":
+                    self.complaints.append(entry["text"])
             if message.get("id") == self._number:
                 assert "error" not in message, message
                 return message["result"]
@@ -47,8 +55,10 @@ class Page:
     async def open(self, url: str) -> None:
         """Open an address and wait until the page is there."""
         await self._call("Runtime.enable")
+        await self._call("Log.enable")
         await self._call("Page.navigate", url=url)
-        await self.until(f"location.href.startsWith({url!r}) && document.readyState === 'complete'")
+        place = url.partition("#")[0]  # a page may take the rest away
+        await self.until(f"location.href.startsWith({place!r}) && document.readyState === 'complete'")
 
     async def evaluate(self, script: str) -> Any:
         """Run an expression, wait for its promise, and return its value."""
@@ -57,6 +67,37 @@ class Page:
         )
         assert "exceptionDetails" not in found, (found, self.said)
         return found["result"].get("value")
+
+    async def resize(self, width: int, height: int) -> None:
+        """Give the page a size; below 700 pixels it is a phone."""
+        await self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 700,
+        )
+
+    async def wish(self, theme: str) -> None:
+        """Let the system wish for light or dark."""
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        await self._call("Emulation.setEmulatedMedia", features=features)
+
+    async def press(self, key: str) -> None:
+        """Press and release a key, such as Tab or Enter."""
+        code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
+        pressed = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        text = {"text": "\r"} if key == "Enter" else {}
+        await self._call("Input.dispatchKeyEvent", type="keyDown", **pressed, **text)
+        await self._call("Input.dispatchKeyEvent", type="keyUp", **pressed)
+
+    async def type_into(self, selector: str, text: str) -> None:
+        """Put text into a field in place of what is there."""
+        field = f"document.querySelector({json.dumps(selector)})"
+        await self.until(f"{field} && !{field}.disabled && ({field}.focus(), {field}.select(), true)")
+        await self.evaluate(f"{field}.value = ''")
+        if text:
+            await self._call("Input.insertText", text=text)
 
     async def until(self, script: str) -> Any:
         """Return the value of an expression once it is true."""
@@ -94,7 +135,7 @@ async def browsing(folder: Path) -> AsyncIterator[Page]:
 async def _port(file: Path, process: asyncio.subprocess.Process) -> int:
     """The port that the browser listens on, once it has said so."""
     while True:
-        with contextlib.suppress(FileNotFoundError, ValueError):
+        with contextlib.suppress(FileNotFoundError, ValueError, IndexError):  # it is being written
             return int(file.read_text("ascii").splitlines()[0])
         assert process.returncode is None, "the browser does not start"
         await asyncio.sleep(LOOK_SECONDS)

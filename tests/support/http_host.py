@@ -87,9 +87,13 @@ async def serving(
     """Start a host with the puppet plugin (and an agent of its name) on a free port."""
     wanted = Settings(
         data_dir=data_dir,
-        port=0,
-        admin_key=ADMIN_KEY,
-        **{"shutdown_grace_seconds": 2.0, "cancel_grace_seconds": 0.5, **settings},
+        **{
+            "port": 0,
+            "admin_key": ADMIN_KEY,
+            "shutdown_grace_seconds": 2.0,
+            "cancel_grace_seconds": 0.5,
+            **settings,
+        },
     )
     if wanted.database is None:
         prepare_sqlite(own_database(data_dir))

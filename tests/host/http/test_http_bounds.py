@@ -200,7 +200,7 @@ async def test_methods_heads_and_options(tmp_path: Path) -> None:
         assert head.headers["content-length"] == whole.headers["content-length"]
         missing = await served.client.head("/v1/runs/none")
         assert (missing.status_code, missing.content) == (404, b"")
-        for path in ("/", "/v1", "/v1/runs/", "/v1//runs", "/V1/runs", "/v1/agents//versions"):
+        for path in ("/v1", "/v1/runs/", "/v1//runs", "/V1/runs", "/v1/agents//versions"):
             answer = await served.client.get(path)
             assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), path
         kinds = await served.client.post("/v1/events", content=b"a=b", headers={"content-type": "text/plain"})

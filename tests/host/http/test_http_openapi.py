@@ -62,6 +62,7 @@ def test_only_open_routes_need_no_key() -> None:
         if operation.get("security") == []
     }
     sign_in = {"/sign-in", "/v1/auth/sign-in", "/v1/auth/callback"}
+    sign_in |= {"/v1/auth/providers", "/v1/auth/session"}
     assert keyless == {"/healthz", "/readyz", "/v1/openapi.json", "/docs", *sign_in}
     people = {
         path

@@ -19,7 +19,8 @@ PROBLEM: dict[str, Any] = {"$ref": "#/components/schemas/Problem"}
 JSON = {"content-type": "application/json"}
 BAD, LARGE = "invalid_argument", "payload_too_large"
 REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
-    ("GET", "/", {}, 404, "not_found"),
+    ("POST", "/", {}, 405, "invalid_argument"),
+    ("PUT", "/runs/x", {}, 405, "invalid_argument"),
     ("GET", "/v1/nothing", {}, 404, "not_found"),
     ("POST", "/v1/runs/r1/nothing", {"content": b"{}", "headers": JSON}, 404, "not_found"),
     ("PROPFIND", "/v1/nothing", {}, 404, "not_found"),

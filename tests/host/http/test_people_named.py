@@ -30,6 +30,8 @@ ELSEWHERE = {
     "confirm_skill": "tests/conformance/test_store_skills.py",
     "create_token": "takes keys alone: tests/host/http/test_front_end_tokens.py",
     "revoke_token": "the same",
+    "create_link": "takes keys alone: tests/host/http/test_key_sessions.py",
+    "create_session": "begins a session: tests/host/http/test_key_sessions.py",
     "create_conversation": "makes nothing: the id of one that begins with its first response",
     **dict.fromkeys(("update_conversation", "create_items", "delete_item"), "refused, whatever is sent"),
     "upload_artifact": "content, as the text of a message is: no fact",

@@ -97,6 +97,7 @@ COMMANDS: Mapping[str, CliCommand] = {
     "pauses": CliCommand(
         "pauses", "app", LOOK, "Calls and questions that wait for people: list, show, decide."
     ),
+    "console": CliCommand("console", "console", LOOK, "Open the console in the browser, signed in."),
     "budgets": CliCommand("budgets", "app", LOOK, "Budgets: list, show, add to them."),
     "agents": CliCommand(
         "agents",

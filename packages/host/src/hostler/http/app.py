@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from hostler.console.files import ConsoleFiles
 from hostler.domain.token_bucket import TokenBuckets
 from hostler.host.config import ASSETS_PATH
 from hostler.http import openapi, sockets
 from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.asset_gateway.gateway import AssetGateway
-from hostler.http.auth import KeyRing, find_key
+from hostler.http.auth import KEY_ISSUER, KeyRing, find_key
+from hostler.http.console_pages import serve_console
 from hostler.http.cors import Cors, is_preflight, origin_of
 from hostler.http.endpoint import Endpoint, Router, endpoints_of
 from hostler.http.limits import MAX_RATE_BUCKETS, TOKEN_BURST, TOKEN_REQUESTS_PER_SECOND
@@ -40,6 +42,7 @@ class App:
         self.state = state
         self.assets = AssetGateway(state)
         self._router = Router(endpoints)
+        self._console = ConsoleFiles()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI `http` or `websocket` connection.
@@ -57,6 +60,9 @@ class App:
             return
         if path == ASSETS_PATH:
             await self.assets.serve(exchange)
+            return
+        if found is None and (status := await serve_console(self._console, exchange)) is not None:
+            self.state.metrics.count_request("console", status, 0.0)
             return
         if found is None:
             await respond_not_found(self.state, exchange)
@@ -81,16 +87,20 @@ class App:
 def make_app(host: Host) -> App:
     """Build the application of a host."""
     settings = host.settings
+    keys_until = host.providers.keys_until
+    keys = KeyRing(
+        find_key(host.db, keys_until), admin_key=settings.admin_key, workspace_id=settings.workspace
+    )
+
+    def vouches(issuer: str) -> bool:
+        return issuer in (KEY_ISSUER, keys.admin_issuer) or host.providers.vouches(issuer)
+
     state = AppState(
         host=host,
-        keys=KeyRing(
-            find_key(host.db, host.providers.keys_until),
-            admin_key=settings.admin_key,
-            workspace_id=settings.workspace,
-        ),
-        sessions=SessionRing(host.db, lambda: host.providers.entries),
+        keys=keys,
+        sessions=SessionRing(host.db, lambda: host.providers.entries, vouches=vouches, keys_until=keys_until),
         sign_ins=SignIns(host.db),
-        open_keys=OpenKeys(find_ended(host.db, host.providers.vouches, host.providers.keys_until)),
+        open_keys=OpenKeys(find_ended(host.db, vouches, keys_until)),
         rates=TokenBuckets(
             settings.requests_per_second,
             settings.requests_per_second,

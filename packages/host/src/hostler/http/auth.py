@@ -68,6 +68,8 @@ workspace. `installation`: that, and all that workspaces share
 (configuration, logs of plugins, metrics, keys of other workspaces)."""
 RIGHTS: frozenset[str] = frozenset(get_args(Right))
 ADMIN_KEY_ID = "admin"
+KEY_ISSUER = "key"
+"""Vouches for sessions of stored keys: these say themselves whether they are valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,27 @@ KeysUntil = Callable[[str, int], int]
 
 def _no_personal_keys(subject: str, signed_in_at: int) -> int:
     return 0
+
+
+def admin_issuer(admin_key: str) -> str:
+    """Return what vouches for sessions of the administrator's key: they end when another one is chosen."""
+    return "admin:" + _digest(f"session {admin_key}")[:32]
+
+
+def key_caller(
+    tx: Tx, workspace_id: str, key_id: str, keys_until: KeysUntil
+) -> tuple[Caller, int | None] | None:
+    """Return the caller of a key that is valid by its own row, and when it ends; None without one."""
+    if key_id == ADMIN_KEY_ID:
+        return administrator(workspace_id).caller, None
+    key = api_keys.find(tx, workspace_id, key_id)
+    if key is None or not key.is_valid(tx.now):
+        return None
+    found = caller_of(tx, key, keys_until)
+    if found is None:
+        return None
+    ends = [moment for moment in (key.expires_at, found[1]) if moment is not None]
+    return found[0], min(ends, default=None)
 
 
 def find_key(db: Database, keys_until: KeysUntil = _no_personal_keys) -> FindKey:
@@ -157,18 +180,10 @@ def token_caller(tx: Tx, token: Token, keys_until: KeysUntil) -> tuple[Caller, i
 
 def _maker(tx: Tx, token: Token, keys_until: KeysUntil) -> tuple[Caller, int] | None:
     """Return the present caller of the key that made a token, and when the key ends."""
-    if token.made_by == ADMIN_KEY_ID:
-        return administrator(token.workspace_id).caller, token.expires_at
-    key = api_keys.find(tx, token.workspace_id, token.made_by)
-    if key is None or key.revoked_at is not None:
-        return None
-    if key.expires_at is not None and key.expires_at <= tx.now:
-        return None
-    found = caller_of(tx, key, keys_until)
+    found = key_caller(tx, token.workspace_id, token.made_by, keys_until)
     if found is None:
         return None
-    ends = [moment for moment in (key.expires_at, found[1], token.expires_at) if moment is not None]
-    return found[0], min(ends)
+    return found[0], token.expires_at if found[1] is None else min(found[1], token.expires_at)
 
 
 def caller_of(tx: Tx, key: ApiKey, keys_until: KeysUntil) -> tuple[Caller, int | None] | None:
@@ -196,6 +211,12 @@ def administrator(workspace_id: str) -> KeyHolder:
     """Return the holder of the administrator's key."""
     rights: frozenset[str] = frozenset({"installation"})
     return KeyHolder(Caller(workspace_id, "admin", ADMIN_KEY_ID, frozenset({"admin"}), rights))
+
+
+def ends_with(holder: KeyHolder, key_id: str) -> bool:
+    """Whether a holder ends with this key, token, session or member. A session of a key ends with the key."""
+    session = holder.session
+    return is_of(holder.caller, key_id) or (session is not None and session.key_id == key_id)
 
 
 def is_of(caller: Caller, key_id: str) -> bool:
@@ -238,6 +259,8 @@ class KeyRing:
     ) -> None:
         self._find = find
         self._admin_digest = _digest(admin_key) if admin_key else None
+        self.admin_issuer = admin_issuer(admin_key) if admin_key else None
+        """What vouches for sessions of the administrator's key."""
         self._admin = administrator(workspace_id)
         self._clock = clock
         self._now = now

@@ -134,7 +134,7 @@ def endpoint(
     are none. What a body names the function has to check itself, and the parameters of the path in `checks`:
     see http/narrow.py. ValueError if another parameter of the path cannot be checked.
 
-    Every POST honours Idempotency-Key, except routes with `media`, those for people, whose answers set
+    Every POST honours Idempotency-Key, except routes with `media`, those of sessions, whose answers set
     cookies, and `POST /v1/events`, whose events have ids of their own. Routes of a `dialect` make the key
     the id of the event that they send; they are documented by their dialect, not by the OpenAPI document.
     """
@@ -167,7 +167,7 @@ def endpoint(
                 method == "POST"
                 and media is None
                 and path != "/v1/events"
-                and not signed_in
+                and right is not None
                 and dialect is None
             ),
             handles_idempotency=handles_idempotency,

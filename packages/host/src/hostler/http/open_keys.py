@@ -17,7 +17,7 @@ from functools import partial
 
 from hostler.domain.events import Caller
 from hostler.domain.members import session_of_credential
-from hostler.http.auth import ADMIN_KEY_ID, KeyHolder, KeysUntil, caller_of, is_of, token_caller
+from hostler.http.auth import ADMIN_KEY_ID, KeyHolder, KeysUntil, caller_of, ends_with, token_caller
 from hostler.http.limits import KEY_CACHE_SECONDS
 from hostler.http.problems import UnauthenticatedError
 from hostler.http.sessions import present_caller
@@ -61,19 +61,20 @@ def _has_ended(tx: Tx, caller: Caller, vouches: Callable[[str], bool], keys_unti
         session = sessions.find(tx, caller.workspace_id, session_id)
         if session is None or not session.is_valid(tx.now) or not vouches(session.issuer):
             return True
-        return present_caller(tx, session) != caller
+        present = present_caller(tx, session, keys_until)
+        return present is None or present[0] != caller
     if caller.scope is not None:
         token = tokens.find(tx, caller.workspace_id, caller.credential_id)
-        present = None if token is None else token_caller(tx, token, keys_until)
-        return present is None or present[0] != caller
+        holder = None if token is None else token_caller(tx, token, keys_until)
+        return holder is None or holder[0] != caller
     key = api_keys.find(tx, caller.workspace_id, caller.credential_id)
-    if key is None or key.revoked_at is not None:
+    if key is None or not key.is_valid(tx.now):
         return True
     if key.member_id is not None:
         found = caller_of(tx, key, keys_until)
         if found is None or found[0] != caller:
             return True
-    return key.expires_at is not None and key.expires_at <= tx.now
+    return False
 
 
 @dataclass(eq=False, slots=True)
@@ -124,7 +125,7 @@ class OpenKeys:
         The administrator's key ends with the process; None is no key.
         """
         task = asyncio.current_task()
-        if holder is None or holder.caller.key_id == ADMIN_KEY_ID or task is None:
+        if holder is None or holder.caller.credential_id == ADMIN_KEY_ID or task is None:
             yield
             return
         ended = False
@@ -146,7 +147,7 @@ class OpenKeys:
 
     def end(self, key_id: str) -> None:
         """End the connections of a key, token or session, and of the tokens that a key made."""
-        for found in [one for one in self._open.values() if is_of(one.holder.caller, key_id)]:
+        for found in [one for one in self._open.values() if ends_with(one.holder, key_id)]:
             for use in list(found.uses):
                 use.end()
 

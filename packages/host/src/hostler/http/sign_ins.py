@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import msgspec
 
@@ -96,10 +97,18 @@ class SignIns:
         return _encode(hmac.new(self._key, body.encode(), hashlib.sha256).digest())
 
 
-def set_cookie(name: str, value: str, *, secure: bool, max_age: float) -> tuple[bytes, bytes]:
-    """Return the header that sets a cookie of this host, which no script can read."""
+SameSite = Literal["Lax", "Strict"]
+
+
+def set_cookie(
+    name: str, value: str, *, secure: bool, max_age: float, same_site: SameSite = "Lax"
+) -> tuple[bytes, bytes]:
+    """Return the header that sets a cookie of this host, which no script can read.
+
+    `same_site`: Lax where the browser comes from an identity provider, with whose answer it is sent.
+    """
     parts = [f"{cookie_name(name, secure=secure)}={value}", "Path=/", f"Max-Age={int(max_age)}", "HttpOnly"]
-    parts += ["SameSite=Lax", *(["Secure"] if secure else [])]
+    parts += [f"SameSite={same_site}", *(["Secure"] if secure else [])]
     return b"set-cookie", "; ".join(parts).encode("ascii")
 
 

@@ -13,7 +13,7 @@ from hostler.http.pagination import Moment
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Json, Listing
 from hostler.http.routes.keys import CreatedKey, KeyRecord, Name, key_record
-from hostler.http.routes.sessions import session_of_request
+from hostler.http.routes.sessions import member_session
 from hostler.storage.port import Tx
 from hostler.storage.stores import api_keys, audit
 from hostler_protocol._base import Strict
@@ -43,7 +43,7 @@ async def create_personal_key(request: ApiRequest, body: NewPersonalKey) -> Json
 
     It has less as soon as the role has less, and ends with the membership.
     """
-    session, caller = session_of_request(request), request.caller
+    session, caller = member_session(request), request.caller
     for right in body.rights:
         if not has_right(caller, right):
             raise UnauthorizedError(f"your role does not have the right {right!r}", right=right)
@@ -76,7 +76,7 @@ async def create_personal_key(request: ApiRequest, body: NewPersonalKey) -> Json
 @endpoint("GET", "/v1/auth/keys", right=None, signed_in=True, tag="sign-in")
 async def list_personal_keys(request: ApiRequest) -> Listing[KeyRecord]:
     """List the caller's personal keys that are not revoked. There are at most 50."""
-    session = session_of_request(request)
+    session = member_session(request)
     found = await request.state.host.db.read(
         lambda tx: api_keys.of_member(tx, session.workspace_id, session.member_id)
     )
@@ -86,7 +86,7 @@ async def list_personal_keys(request: ApiRequest) -> Listing[KeyRecord]:
 @endpoint("DELETE", "/v1/auth/keys/{key_id}", right=None, signed_in=True, tag="sign-in")
 async def revoke_personal_key(request: ApiRequest) -> Empty:
     """Revoke one of the caller's personal keys, effective at once."""
-    session, key_id = session_of_request(request), request.parameters["key_id"]
+    session, key_id = member_session(request), request.parameters["key_id"]
 
     def revoke(tx: Tx) -> None:
         key = api_keys.find(tx, session.workspace_id, key_id)

@@ -1,10 +1,11 @@
-"""Sessions of people who have signed in: shown, listed, ended, and moved to another workspace."""
+"""Sessions of browsers that have signed in: shown, listed, ended, and moved to another workspace."""
 
 from __future__ import annotations
 
 import logging
 from typing import NamedTuple
 
+from hostler.domain.events import Caller
 from hostler.domain.members import ROLE_RIGHTS, MemberRole, session_credential
 from hostler.host.identity_providers import ProviderError
 from hostler.http.ended_access import end_access
@@ -13,7 +14,7 @@ from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Json, Listing
 from hostler.http.routes.keys import Name
 from hostler.http.routes.sign_in import PAGE, open_session
-from hostler.http.sessions import COOKIE, csrf_token
+from hostler.http.sessions import COOKIE, csrf_token, is_secure
 from hostler.http.sign_ins import drop_cookie, set_cookie
 from hostler.storage.port import Tx
 from hostler.storage.stores import audit, members, sessions
@@ -36,7 +37,8 @@ class Membership(Strict):
 class SessionView(Strict):
     """Who has signed in. `csrf_token`: for the header `X-CSRF-Token` of writes.
 
-    `expires_at`: UTC epoch seconds.
+    A browser that signed in with a key has its `key_id`, and neither `member_id` nor `role`. `expires_at`:
+    UTC epoch seconds.
     """
 
     session_id: str
@@ -44,8 +46,9 @@ class SessionView(Strict):
     name: str
     email: str | None
     workspace_id: str
-    member_id: str
-    role: MemberRole
+    member_id: str | None
+    key_id: str | None
+    role: MemberRole | None
     rights: list[str]
     groups: list[str]
     csrf_token: str
@@ -54,7 +57,10 @@ class SessionView(Strict):
 
 
 class SessionRecord(Strict):
-    """One session of the caller. `agent`: how its browser calls itself. Times are UTC epoch seconds."""
+    """One session of the caller. `agent`: how its browser calls itself. Times are UTC epoch seconds.
+
+    `provider`: the identity provider, or `key`.
+    """
 
     session_id: str
     provider: str
@@ -81,6 +87,8 @@ class SignedOut(Strict):
 async def get_session(request: ApiRequest) -> SessionView:
     """Show who has signed in, with which role, and what writes have to send along."""
     session = session_of_request(request)
+    if session.key_id is not None:
+        return key_session_view(session, request.caller, _token(request))
 
     def read(tx: Tx) -> tuple[Member, list[Member]]:
         member = members.get(tx, session.workspace_id, session.member_id)
@@ -94,9 +102,7 @@ async def get_session(request: ApiRequest) -> SessionView:
 async def list_sessions(request: ApiRequest) -> Listing[SessionRecord]:
     """List the caller's valid sessions in this workspace, newest first. There are at most 20."""
     session = session_of_request(request)
-    found = await request.state.host.db.read(
-        lambda tx: sessions.of_member(tx, session.workspace_id, session.member_id)
-    )
+    found = await request.state.host.db.read(lambda tx: sessions.beside(tx, session))
     return Listing(
         items=[
             SessionRecord(
@@ -120,7 +126,7 @@ async def end_session(request: ApiRequest) -> Empty:
 
     def end(tx: Tx) -> None:
         found = sessions.find(tx, session.workspace_id, session_id)
-        if found is None or found.member_id != session.member_id:
+        if found is None or (found.member_id, found.key_id) != (session.member_id, session.key_id):
             raise NotFoundError(f"there is no session {session_id!r} of yours")
         _revoke(tx, request, found)
 
@@ -135,7 +141,7 @@ async def enter_workspace(request: ApiRequest, body: EnterWorkspace) -> Json[Ses
 
     The new one ends when the old one would have: that is counted from the sign-in.
     """
-    session = session_of_request(request)
+    session = member_session(request)
     provider = request.state.host.providers.find(session.provider)
     if provider is None:
         raise UnauthorizedError("the identity provider of this session is gone: sign in again")
@@ -175,6 +181,8 @@ async def sign_out(request: ApiRequest) -> Json[SignedOut]:
     session = session_of_request(request)
     await request.state.host.db.write(lambda tx: _revoke(tx, request, session))
     end_access(request.state, [session_credential(session.session_id)])
+    if session.origin is not None:
+        return Json(SignedOut(url=None), headers=[drop_cookie(COOKIE, secure=is_secure(session.origin))])
     provider, url, cookies = request.state.host.providers.find(session.provider), None, []
     if provider is not None:
         entry = provider.entry
@@ -189,7 +197,17 @@ async def sign_out(request: ApiRequest) -> Json[SignedOut]:
 def _revoke(tx: Tx, request: ApiRequest, session: Session) -> None:
     if sessions.revoke(tx, session.workspace_id, session.session_id):
         ws, subject = session.workspace_id, request.caller.subject
-        audit.record(tx, ws, subject, "session.ended", session.session_id, {"member_id": session.member_id})
+        audit.record(tx, ws, subject, "session.ended", session.session_id, session.holder())
+
+
+def member_session(request: ApiRequest) -> Session:
+    """Return the session of a request to a route for members. UnauthorizedError for that of a key."""
+    session = session_of_request(request)
+    if session.key_id is not None:
+        raise UnauthorizedError(
+            "this is for members, who signed in with an identity provider: this browser signed in with a key"
+        )
+    return session
 
 
 def session_of_request(request: ApiRequest) -> Session:
@@ -204,6 +222,25 @@ def _token(request: ApiRequest) -> str:
     return request.state.sessions.token_of(request.headers) or ""
 
 
+def key_session_view(session: Session, caller: Caller, token: str) -> SessionView:
+    """Return the session of a key as the API shows it."""
+    return SessionView(
+        session_id=session.session_id,
+        subject=caller.subject,
+        name=caller.subject,
+        email=caller.email,
+        workspace_id=session.workspace_id,
+        member_id=None,
+        key_id=session.key_id,
+        role=None,
+        rights=sorted(caller.rights),
+        groups=sorted(caller.groups),
+        csrf_token=csrf_token(token),
+        expires_at=session.expires_at / 1000,
+        workspaces=[],
+    )
+
+
 def _view(session: Session, member: Member, found: list[Member], token: str) -> SessionView:
     return SessionView(
         session_id=session.session_id,
@@ -212,6 +249,7 @@ def _view(session: Session, member: Member, found: list[Member], token: str) -> 
         email=member.email,
         workspace_id=member.workspace_id,
         member_id=member.member_id,
+        key_id=None,
         role=member.role,
         rights=sorted(ROLE_RIGHTS[member.role]),
         groups=sorted(member.groups),

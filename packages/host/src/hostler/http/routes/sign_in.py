@@ -128,7 +128,7 @@ async def _finish(
     end_access(state, [*admitted.ended, *map(session_credential, ended)])
     if session is None:
         raise SignInError("not_member", f"{person.subject} is no member of a workspace")
-    await _leave(request)
+    await leave(request)
     cookie = set_cookie(COOKIE, token, secure=entry.secure, max_age=entry.session_hours * 3600)
     return _see_other(begun.next, [cookie, drop_cookie(SIGN_IN_COOKIE, secure=entry.secure)])
 
@@ -217,7 +217,7 @@ def _refused(entry: SignInEntry, error: SignInError) -> Empty:
     return _see_other(f"{PAGE}?problem={error.reason}", [dropped])
 
 
-async def _leave(request: ApiRequest) -> None:
+async def leave(request: ApiRequest) -> None:
     """End the session that the browser had before it signed in again."""
     token = request.state.sessions.token_of(request.headers)
     if token is None:
@@ -228,8 +228,8 @@ async def _leave(request: ApiRequest) -> None:
         if old is None or not sessions.revoke(tx, old.workspace_id, old.session_id):
             return []
         member = members.find(tx, old.workspace_id, old.member_id)
-        subject = "" if member is None else member.subject or ""
-        body = {"member_id": old.member_id, "cause": "signed in again"}
+        subject = old.key_id or "" if member is None else member.subject or ""
+        body = {**old.holder(), "cause": "signed in again"}
         audit.record(tx, old.workspace_id, subject, "session.ended", old.session_id, body)
         return [old.session_id]
 

@@ -45,6 +45,10 @@ class ApiKey:
     expires_at: int | None
     revoked_at: int | None
 
+    def is_valid(self, now: int) -> bool:
+        """Whether it can be used, as far as it is up to itself."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
 
 def remote_plugins(tx: Tx) -> list[str]:
     """Return the plugins (`author/name`) that have a valid key to connect with, at most 1,000."""

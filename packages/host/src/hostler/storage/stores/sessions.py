@@ -1,4 +1,7 @@
-"""Sessions of people who signed in: random tokens, stored as hashes only; and sign-ins that are spent."""
+"""Sessions of browsers: random tokens, stored as hashes only; and sign-ins that are spent.
+
+A session is that of a member, who signed in with an identity provider, or that of a key.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,11 @@ _AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session. Times are UTC epoch milliseconds; it also ends `idle_ms` after `seen_at`."""
+    """A session. Times are UTC epoch milliseconds; it also ends `idle_ms` after `seen_at`.
+
+    One of a key has an empty `member_id`, and the `origin` of the page that it was opened at, the only one
+    that may write with it.
+    """
 
     workspace_id: str
     session_id: str
@@ -41,10 +48,16 @@ class Session:
     idle_ms: int
     expires_at: int
     revoked_at: int | None
+    key_id: str | None = None
+    origin: str | None = None
 
     def ends_at(self) -> int:
         """Return when it ends if it is not used any more."""
         return min(self.expires_at, self.seen_at + self.idle_ms)
+
+    def holder(self) -> dict[str, str]:
+        """Return whose it is, as the audit log says it."""
+        return {"member_id": self.member_id} if self.key_id is None else {"key_id": self.key_id}
 
     def is_valid(self, now: int) -> bool:
         """Whether it can be used."""
@@ -62,9 +75,11 @@ def create(
     agent: str,
     seconds: float,
     idle_seconds: float,
+    key_id: str | None = None,
+    origin: str | None = None,
 ) -> tuple[Session, str, list[str]]:
     """Create a session. Return it, its token, which is not stored, and the ids of those that it ended."""
-    standing = _valid_of(tx, workspace_id, member_id)
+    standing = _valid_of(tx, workspace_id, member_id, key_id)
     ended = [one.session_id for one in standing[: max(0, len(standing) - MAX_SESSIONS + 1)]]
     for old in ended:
         revoke(tx, workspace_id, old)
@@ -81,6 +96,8 @@ def create(
         now=tx.now,
         idle_ms=int(idle_seconds * 1000),
         expires_at=tx.now + int(seconds * 1000),
+        key_id=key_id,
+        origin=origin,
     )
     made = find(tx, workspace_id, session_id)
     if made is None:
@@ -102,7 +119,12 @@ def find(tx: Tx, workspace_id: str, session_id: str) -> Session | None:
 
 def of_member(tx: Tx, workspace_id: str, member_id: str) -> list[Session]:
     """Return a member's valid sessions, newest first."""
-    return _valid_of(tx, workspace_id, member_id)[::-1]
+    return _valid_of(tx, workspace_id, member_id, None)[::-1]
+
+
+def beside(tx: Tx, session: Session) -> list[Session]:
+    """Return the valid sessions of the same member or key, newest first."""
+    return _valid_of(tx, session.workspace_id, session.member_id, session.key_id)[::-1]
 
 
 def seen(tx: Tx, session: Session) -> Session:
@@ -136,10 +158,13 @@ def spend(tx: Tx, state: str) -> bool:
     return tx.run(_q.spend, state_hash=_hash(state), expires_at=tx.now + SPENT_MS) == 1
 
 
-def _valid_of(tx: Tx, workspace_id: str, member_id: str) -> list[Session]:
-    rows = tx.all(
-        _q.valid_of_member, workspace_id=workspace_id, member_id=member_id, now=tx.now, limit=_AT_ONCE
-    )
+def _valid_of(tx: Tx, workspace_id: str, member_id: str, key_id: str | None) -> list[Session]:
+    if key_id is None:
+        rows = tx.all(
+            _q.valid_of_member, workspace_id=workspace_id, member_id=member_id, now=tx.now, limit=_AT_ONCE
+        )
+    else:
+        rows = tx.all(_q.valid_of_key, workspace_id=workspace_id, key_id=key_id, now=tx.now, limit=_AT_ONCE)
     return [_session(row) for row in rows]
 
 

@@ -1,10 +1,10 @@
--- Sessions of members. A session is found by the hash of its token before its workspace is known.
+-- Sessions of members and keys. A session is found by the hash of its token before its workspace is known.
 
 -- name: insert
 INSERT INTO sessions (workspace_id, session_id, member_id, token_hash, provider, issuer, agent, created_at, seen_at,
-                      idle_ms, expires_at)
+                      idle_ms, expires_at, key_id, origin)
 VALUES (:workspace_id, :session_id, :member_id, :token_hash, :provider, :issuer, :agent, :now, :now, :idle_ms,
-        :expires_at)
+        :expires_at, :key_id, :origin)
 
 -- name: by_hash
 SELECT * FROM sessions WHERE token_hash = :token_hash
@@ -16,6 +16,13 @@ SELECT * FROM sessions WHERE workspace_id = :workspace_id AND session_id = :sess
 -- Valid ones, oldest first.
 SELECT * FROM sessions
 WHERE workspace_id = :workspace_id AND member_id = :member_id AND revoked_at IS NULL AND expires_at > :now
+  AND seen_at + idle_ms > :now
+ORDER BY created_at, session_id LIMIT :limit
+
+-- name: valid_of_key
+-- Valid ones, oldest first.
+SELECT * FROM sessions
+WHERE workspace_id = :workspace_id AND key_id = :key_id AND revoked_at IS NULL AND expires_at > :now
   AND seen_at + idle_ms > :now
 ORDER BY created_at, session_id LIMIT :limit
 

@@ -1,0 +1,1 @@
+"""The console: pages for people, which use nothing but the HTTP API. Files only."""

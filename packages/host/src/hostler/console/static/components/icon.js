@@ -1,0 +1,24 @@
+// Pictures of one colour, drawn with strokes.
+import { html } from "../lib/html.js";
+
+/** @type {Record<string, string>} */
+const PATHS = {
+  mark: "M6 4v16M18 4v16M6 12h12",
+  agents: "M5 10a3 3 0 0 1 3-3h8a3 3 0 0 1 3 3v6a3 3 0 0 1-3 3H8a3 3 0 0 1-3-3zM12 7V3M9 13h.01M15 13h.01",
+  approvals: "M9 12l2 2 4-4M12 3l8 3v6c0 4.5-3.4 7.7-8 9-4.6-1.3-8-4.5-8-9V6z",
+  audit: "M6 3h9l4 4v14H6zM14 3v5h5M9 13h7M9 17h7",
+  chat: "M4 5h16v11H9l-5 4z",
+  close: "M6 6l12 12M18 6L6 18",
+  copy: "M9 9h11v11H9zM5 15H4V4h11v1",
+  models: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM12 12l8-4.5M12 12v9M12 12L4 7.5",
+  plugins: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",
+  runs: "M4 6h16M4 12h10M4 18h13",
+  search: "M11 4a7 7 0 1 0 0 14 7 7 0 0 0 0-14zM16 16l4.5 4.5",
+  settings: "M4 7h10M18 7h2M4 17h2M10 17h10M16 5v4M8 15v4",
+  usage: "M4 20V4M4 20h16M8 16v-4M12 16V8M16 16v-6",
+};
+
+/** A decoration: what it stands for is said beside it. @param {{name: string}} props */
+export const Icon = ({ name }) => html`
+  <svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d=${PATHS[name] ?? ""} /></svg>
+`;

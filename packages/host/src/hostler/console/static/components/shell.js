@@ -1,0 +1,100 @@
+// What stands around every page: navigation, who has signed in, and notices.
+import { html, useEffect, useState } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { here, match } from "../lib/router.js";
+import { may, session, signOut } from "../lib/session.js";
+import { Icon } from "./icon.js";
+import { Notices } from "./notice.js";
+import { Failure, Loading } from "./states.js";
+
+/**
+ * @typedef {{name: string, patterns: string[], load: () => Promise<{Page: any}>, right?: string, icon?: string}} PageEntry
+ * `right`: without it the page is not in the navigation. `icon`: without one neither.
+ */
+
+/** @type {PageEntry[]} */
+const PAGES = [
+  { name: "runs", patterns: ["/", "/runs"], load: () => import("../pages/runs.js"), right: "runs:read", icon: "runs" },
+  { name: "settings", patterns: ["/settings"], load: () => import("../pages/settings.js"), icon: "settings" },
+];
+
+/** @param {string} path */
+const pageAt = (path) => {
+  for (const page of PAGES) {
+    for (const pattern of page.patterns) {
+      const found = match(pattern, path);
+      if (found) return { page, parameters: found };
+    }
+  }
+  return null;
+};
+
+/** @param {string} path */
+export const isPage = (path) => pageAt(path) !== null;
+
+export function Shell() {
+  if (session.value === null) return html`<${Lazy} load=${() => import("../pages/sign_in.js")} name="sign_in" /><${Notices} />`;
+  const found = pageAt(here.value.path);
+  return html`
+    <a class="skip" href="#main" onClick=${skip}>${t("shell.skip")}</a>
+    <${Navigation} current=${found?.page.name} />
+    <main id="main" tabindex="-1">
+      ${found
+        ? html`<${Lazy} key=${found.page.name} load=${found.page.load} name=${found.page.name} parameters=${found.parameters} />`
+        : html`<${Failure} title=${t("shell.no_page")} text=${t("shell.no_page_text", { path: here.value.path })} />`}
+    </main>
+    <${Notices} />
+  `;
+}
+
+/** @param {Event} event */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+/** @param {{current: string | undefined}} props */
+function Navigation({ current }) {
+  const links = PAGES.filter((page) => page.icon && (!page.right || may(page.right)));
+  return html`
+    <nav class="navigation" aria-label=${t("shell.navigation")}>
+      <a class="brand" href="/"><${Icon} name="mark" /><span>Hostler</span></a>
+      <ul>
+        ${links.map(
+          (page) => html`<li key=${page.name}>
+            <a href=${page.patterns.at(-1)} aria-current=${page.name === current ? "page" : null}>
+              <${Icon} name=${/** @type {string} */ (page.icon)} /><span>${t(`page.${page.name}`)}</span>
+            </a>
+          </li>`,
+        )}
+      </ul>
+      <div class="person">
+        <span class="who" title=${session.value?.subject}>${session.value?.name}</span>
+        <button class="quiet" onClick=${signOut}>${t("shell.sign_out")}</button>
+      </div>
+    </nav>
+  `;
+}
+
+/**
+ * A page whose module is loaded when it is first shown.
+ * @param {{load: () => Promise<{Page: any}>, name: string, parameters?: Record<string, string>}} props
+ */
+function Lazy({ load, name, parameters = {} }) {
+  const [page, setPage] = useState(/** @type {{Page: any} | Error | null} */ (null));
+  useEffect(() => {
+    let gone = false;
+    load().then(
+      (found) => gone || setPage(found),
+      (error) => gone || setPage(error),
+    );
+    return () => void (gone = true);
+  }, []);
+  useEffect(() => {
+    document.title = `${t(`page.${name}`)} · Hostler`;
+  });
+  if (page === null) return html`<${Loading} />`;
+  // a host of another version has other files: the page is loaded anew
+  if (page instanceof Error) return html`<${Failure} title=${t("shell.new_version")} retry=${() => location.reload()} />`;
+  return html`<${page.Page} ...${parameters} />`;
+}

@@ -1,0 +1,203 @@
+// The HTTP API: requests of this browser's session, pages of lists, and event streams that resume.
+
+/** An answer that refuses: RFC 9457, as the API sends it. */
+export class Problem extends Error {
+  /** @param {number} status @param {Record<string, any>} document */
+  constructor(status, document) {
+    super(document.detail || document.title || String(status));
+    this.status = status;
+    /** @type {string} */
+    this.code = document.code || "";
+    /** @type {Record<string, any>} */
+    this.details = document.details || {};
+  }
+}
+
+/** No answer came: the host is not reached. */
+export class Unreachable extends Error {}
+
+/** What writes of the session send along; set by lib/session.js. */
+export const credentials = {
+  csrf: "",
+  /** Called when the session is over. */
+  over: () => {},
+};
+
+const TRIES = 4;
+const FIRST_WAIT_MS = 250;
+const LAST_WAIT_MS = 8000;
+
+/** @param {number} ms @param {AbortSignal} [signal] */
+export const sleep = (ms, signal) =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms, undefined);
+    signal?.addEventListener("abort", () => (clearTimeout(timer), resolve(undefined)), { once: true });
+  });
+
+/**
+ * Quoted segments of a path: `path("runs", id, "journal")`.
+ * @param {...string} parts
+ */
+export const path = (...parts) => "/v1/" + parts.map(encodeURIComponent).join("/");
+
+/**
+ * A URL with a query; undefined, null and "" are left out, and lists repeat their name.
+ * @param {string} to @param {Record<string, any>} [query]
+ */
+export function withQuery(to, query = {}) {
+  const found = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== null && one !== "") found.append(name, String(one));
+    }
+  }
+  const text = found.toString();
+  return text ? `${to}?${text}` : to;
+}
+
+/**
+ * @typedef {{query?: Record<string, any>, body?: any, signal?: AbortSignal, headers?: Record<string, string>,
+ *   raw?: boolean, quiet?: boolean}} Options
+ * `raw`: `body` is sent as it is, and the Response returned. `quiet`: a 401 does not end the session.
+ */
+
+/**
+ * Send a request; return the JSON of the answer, or null without one. Throws Problem or Unreachable.
+ *
+ * One that gets no answer is sent again. A POST has an Idempotency-Key, so that it takes effect once.
+ * @param {string} method @param {string} to @param {Options} [options]
+ * @returns {Promise<any>}
+ */
+export async function request(method, to, options = {}) {
+  const { query, body, signal, headers = {}, raw = false, quiet = false } = options;
+  /** @type {Record<string, string>} */
+  const sent = { accept: "application/json", ...headers };
+  if (method !== "GET") sent["x-csrf-token"] = credentials.csrf;
+  if (body !== undefined && !raw) sent["content-type"] = "application/json";
+  if (method === "POST" && !to.startsWith("/v1/events")) sent["idempotency-key"] ??= crypto.randomUUID();
+  const answer = await again(() =>
+    fetch(withQuery(to, query), {
+      method,
+      headers: sent,
+      body: body === undefined || raw ? body : JSON.stringify(body),
+      signal,
+      credentials: "same-origin",
+      cache: "no-store",
+    }),
+  signal);
+  if (!answer.ok) {
+    const problem = new Problem(answer.status, await document_(answer));
+    if (answer.status === 401 && !quiet) credentials.over();
+    throw problem;
+  }
+  if (raw) return answer;
+  return answer.status === 204 ? null : answer.json();
+}
+
+/** @param {() => Promise<Response>} send @param {AbortSignal} [signal] */
+async function again(send, signal) {
+  for (let tries = 1, wait = FIRST_WAIT_MS; ; tries++, wait *= 2) {
+    try {
+      return await send();
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      if (tries === TRIES) throw new Unreachable(String(error));
+    }
+    await sleep(wait, signal);
+  }
+}
+
+/** @param {Response} answer */
+async function document_(answer) {
+  try {
+    return await answer.json();
+  } catch {
+    return { title: answer.statusText };
+  }
+}
+
+/** @param {string} to @param {Record<string, any>} [query] @param {AbortSignal} [signal] */
+export const get = (to, query, signal) => request("GET", to, { query, signal });
+/** @param {string} to @param {any} [body] @param {Options} [options] */
+export const post = (to, body, options) => request("POST", to, { body, ...options });
+/** @param {string} to @param {any} body */
+export const put = (to, body) => request("PUT", to, { body });
+/** @param {string} to @param {any} body */
+export const patch = (to, body) => request("PATCH", to, { body });
+/** @param {string} to */
+export const remove = (to) => request("DELETE", to);
+
+/**
+ * @typedef {{id: string, event: string, data: any}} StreamEvent
+ * @typedef {{query?: Record<string, any>, after?: string | (() => string), signal: AbortSignal,
+ *   on: (event: StreamEvent) => void | boolean, state?: (connected: boolean) => void}} Following
+ * `on` returns true where the stream has come to its end. `state` is told when the stream is cut off and back.
+ */
+
+/**
+ * Follow an event stream until it ends or `signal` is aborted. One that breaks off is resumed after the last
+ * event, however long that takes. Throws Problem where the host refuses.
+ * @param {string} to @param {Following} following
+ */
+export async function follow(to, { query, after = "", signal, on, state = () => {} }) {
+  let last = typeof after === "function" ? after() : after;
+  for (let wait = FIRST_WAIT_MS; !signal.aborted; wait = Math.min(wait * 2, LAST_WAIT_MS)) {
+    try {
+      /** @type {Record<string, string>} */
+      const headers = { accept: "text/event-stream", ...(last && { "last-event-id": last }) };
+      const answer = await fetch(withQuery(to, query), { headers, signal, cache: "no-store" });
+      if (answer.status === 429 || answer.status >= 500) throw new Unreachable(String(answer.status));
+      if (!answer.ok) {
+        if (answer.status === 401) credentials.over();
+        throw new Problem(answer.status, await document_(answer));
+      }
+      state(true);
+      for await (const event of eventsOf(/** @type {ReadableStream<Uint8Array>} */ (answer.body))) {
+        wait = FIRST_WAIT_MS;
+        if (event.id) last = event.id;
+        if (event.event && on(event) === true) return;
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof Problem) throw error;
+    }
+    state(false);
+    await sleep(wait + Math.random() * FIRST_WAIT_MS, signal);
+  }
+}
+
+/**
+ * The events of a stream. Events with an id alone have an empty `event`.
+ * @param {ReadableStream<Uint8Array>} body
+ * @returns {AsyncGenerator<StreamEvent>}
+ */
+async function* eventsOf(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let left = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const blocks = (left + value).split("\n\n");
+      left = /** @type {string} */ (blocks.pop());
+      for (const block of blocks) {
+        const event = eventOf(block);
+        if (event) yield event;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/** @param {string} block @returns {StreamEvent | null} */
+function eventOf(block) {
+  let id = "", event = "", data = "";
+  for (const line of block.split("\n")) {
+    if (line.startsWith("id: ")) id = line.slice(4);
+    else if (line.startsWith("event: ")) event = line.slice(7);
+    else if (line.startsWith("data: ")) data += line.slice(6);
+  }
+  if (!id && !event) return null;
+  return { id, event, data: data ? JSON.parse(data) : null };
+}

@@ -1,0 +1,45 @@
+// Texts in the language of the reader, from locales/*.json.
+import { signal } from "./html.js";
+
+const NAMES = { en: "English", zh: "中文" };
+const KEPT = "hostler-language";
+
+/** @type {Record<string, string>} */
+let texts = {};
+let plurals = new Intl.PluralRules("en");
+
+/** `en` or `zh`. Components that show texts read it, so that they change with it. */
+export const language = signal("en");
+export const languages = Object.entries(NAMES);
+
+function preferred() {
+  const kept = localStorage.getItem(KEPT);
+  for (const one of [kept, ...navigator.languages]) {
+    const short = one?.slice(0, 2).toLowerCase();
+    if (short && short in NAMES) return short;
+  }
+  return "en";
+}
+
+/** Load the texts of a language, the reader's own without one. @param {string} [wanted] */
+export async function speak(wanted) {
+  const chosen = wanted ?? preferred();
+  if (wanted) localStorage.setItem(KEPT, wanted);
+  const answer = await fetch(new URL(`../locales/${chosen}.json`, import.meta.url));
+  texts = await answer.json();
+  plurals = new Intl.PluralRules(chosen);
+  document.documentElement.lang = chosen === "zh" ? "zh-Hans" : chosen;
+  language.value = chosen;
+}
+
+/**
+ * A text with its fields filled in: `{name}`. With `count`, the form for that number: `key.one`, `key.other`.
+ * @param {string} key @param {Record<string, any>} [fields]
+ */
+export function t(key, fields = {}) {
+  void language.value;
+  let found = texts[key];
+  if ("count" in fields) found = texts[`${key}.${plurals.select(fields.count)}`] ?? texts[`${key}.other`] ?? found;
+  if (found === undefined) return key;
+  return found.replace(/\{(\w+)\}/g, (whole, name) => (name in fields ? String(fields[name]) : whole));
+}

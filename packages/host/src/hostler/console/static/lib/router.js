@@ -1,0 +1,70 @@
+// Addresses of pages. Back, forward, new tabs and shared links work as everywhere.
+import { signal } from "./html.js";
+
+const read = () => ({ path: location.pathname, query: new URLSearchParams(location.search) });
+
+/** Where the browser is. */
+export const here = signal(read());
+
+/** @param {string} to @param {{replace?: boolean}} [options] */
+export function go(to, { replace = false } = {}) {
+  if (replace) history.replaceState(null, "", to);
+  else {
+    history.pushState(null, "", to);
+    scrollTo(0, 0);
+  }
+  here.value = read();
+}
+
+/**
+ * Change fields of the query in place; empty ones are left out.
+ * @param {Record<string, string | string[] | null | undefined>} changes
+ */
+export function setQuery(changes) {
+  const query = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    query.delete(name);
+    for (const one of Array.isArray(value) ? value : [value]) if (one) query.append(name, one);
+  }
+  const text = query.toString();
+  go(location.pathname + (text ? `?${text}` : ""), { replace: true });
+}
+
+/**
+ * The parts of a path that a pattern like `/runs/:id` names, or null.
+ * @param {string} pattern @param {string} path
+ * @returns {Record<string, string> | null}
+ */
+export function match(pattern, path) {
+  const wanted = pattern.split("/"), given = path.replace(/\/$/, "").split("/");
+  if (pattern === "/") return path === "/" ? {} : null;
+  if (wanted.length !== given.length) return null;
+  /** @type {Record<string, string>} */
+  const found = {};
+  for (const [number, part] of wanted.entries()) {
+    if (part.startsWith(":")) {
+      try {
+        found[part.slice(1)] = decodeURIComponent(given[number]);
+      } catch {
+        return null;
+      }
+    } else if (part !== given[number]) return null;
+  }
+  return found;
+}
+
+/** The address of a page: `address("runs", id)`. @param {...string} parts */
+export const address = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
+
+/** Follow links to pages without loading anew. @param {(path: string) => boolean} isPage */
+export function start(isPage) {
+  addEventListener("popstate", () => (here.value = read()));
+  document.addEventListener("click", (event) => {
+    if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const link = /** @type {Element} */ (event.target).closest?.("a[href]");
+    if (!(link instanceof HTMLAnchorElement) || link.target || link.download || link.origin !== location.origin) return;
+    if (!isPage(link.pathname) || (link.hash && link.pathname === location.pathname)) return;
+    event.preventDefault();
+    go(link.pathname + link.search);
+  });
+}

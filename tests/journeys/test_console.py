@@ -1,0 +1,208 @@
+"""The console in a real browser: sign-in, the live list of runs, both languages and themes, by keyboard."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.axe import serious_mistakes
+from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.command_line import CommandLine
+from support.http_host import ADMIN_KEY, Served, serving
+
+pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(60), NEEDS_CHROMIUM]
+HOSTILE = '<img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 300
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path / "data") as made:
+        yield made
+
+
+@pytest.fixture
+async def page(tmp_path: Path) -> AsyncIterator[Page]:
+    async with browsing(tmp_path) as made:
+        yield made
+
+
+async def sign_in(served: Served, page: Page, *, path: str = "/") -> None:
+    code = (await served.client.post("/v1/auth/links", json={})).json()["code"]
+    await page.open(f"{served.url}{path}#sign-in={code}")
+    await page.until(there("main#main h1"))
+
+
+def shown(text: str) -> str:
+    return f"document.body.innerText.includes({json.dumps(text)})"
+
+
+def there(selector: str) -> str:
+    return f"(document.querySelector({json.dumps(selector)}) !== null)"
+
+
+async def test_a_link_signs_in_and_leaves_no_code_in_the_address(served: Served, page: Page) -> None:
+    await sign_in(served, page, path="/settings?a=b")
+    assert await page.evaluate("location.pathname + location.search + location.hash") == "/settings?a=b"
+    await page.until(shown("this one"))
+    await page.evaluate("document.querySelector('.person button').click()")
+    await page.until(there("#key"))
+    assert await page.evaluate("fetch('/v1/runs').then((answer) => answer.status)") == 401
+
+
+async def test_a_key_is_pasted_and_a_wrong_one_is_told(served: Served, page: Page) -> None:
+    await page.open(f"{served.url}/runs?status=failed")
+    await page.until("document.activeElement?.id === 'key'")
+    for key, told in (("", "Paste a key first"), ("wrong", "this key is not valid")):
+        await page.type_into("#key", key)
+        await page.press("Enter")
+        await page.until(shown(told))
+    await page.type_into("#key", ADMIN_KEY)
+    await page.press("Enter")
+    await page.until(shown("No run matches these filters"))
+    assert await page.evaluate("location.pathname + location.search") == "/runs?status=failed"
+    stored = await page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
+    assert ADMIN_KEY not in stored
+
+
+async def test_runs_appear_and_change_by_themselves_also_after_the_host_was_gone(
+    tmp_path: Path, page: Page
+) -> None:
+    async with serving(tmp_path / "data") as served:
+        await sign_in(served, page)
+        await page.until(shown("No run yet"))
+        await served.say("say 1", conversation_id="first")
+        await page.until(f"{shown('first')} && {shown('completed')}")
+        held = (await served.say("hold", wait=None, conversation_id="second"))["run"]["run_id"]
+        await page.until(f"{shown('second')} && {shown('running')}")
+        port = served.port
+        await served.client.post(f"/v1/runs/{held}/cancel", json={})
+        await page.until(shown("cancelled"))
+    await page.until(shown("Not connected; trying again"))
+    async with serving(tmp_path / "data", port=port) as served:
+        await served.say("say 1", conversation_id="third")
+        await page.until(f"{shown('third')} && !{shown('Not connected')}")
+        order = "[...document.querySelectorAll('.run .id')].map((one) => one.textContent).join()"
+        assert await page.evaluate(order) == "third,second,first"
+
+
+async def test_filters_are_in_the_address_and_back_leads_back(served: Served, page: Page) -> None:
+    await served.say("say 1", conversation_id="good")
+    await served.say("fail", conversation_id="bad")
+    await sign_in(served, page)
+    await page.until(f"{shown('good')} && {shown('bad')}")
+    await page.evaluate(
+        "(() => { const field = document.querySelector('.filters select'); field.value = 'failed';"
+        " field.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    await page.until(f"!{shown('good')} && {shown('bad')}")
+    assert await page.evaluate("location.search") == "?status=failed"
+    await page.open(f"{served.url}/runs?conversation=good")
+    await page.until(f"{shown('completed')} && !{shown('bad')}")
+    await page.evaluate("document.querySelector('.navigation a[href=\"/settings\"]').click()")
+    await page.until(shown("Appearance"))
+    await page.evaluate("history.back()")
+    await page.until(f"{shown('completed')} && location.search === '?conversation=good'")
+
+
+async def test_texts_change_with_the_language_and_stay_so(served: Served, page: Page) -> None:
+    await sign_in(served, page, path="/settings")
+    choose = (
+        "(() => { const field = document.querySelector('.card select'); field.value = 'zh';"
+        " field.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    await page.evaluate(choose)
+    await page.until(shown("已登录的浏览器"))
+    assert await page.evaluate("document.documentElement.lang") == "zh-Hans"
+    await page.open(f"{served.url}/runs")
+    await page.until(shown("还没有运行"))
+    assert await page.evaluate("document.title") == "运行 · Hostler"
+
+
+async def test_hostile_names_are_text_and_break_no_layout(served: Served, page: Page) -> None:
+    await served.say("say 1", conversation_id=HOSTILE)
+    await sign_in(served, page)
+    await page.until("document.querySelector('.run .id')?.textContent.includes('onerror') === true")
+    assert await page.evaluate("window.broken") is None
+    assert not await page.evaluate(there("main img"))
+    for width in (360, 1440):
+        await page.resize(width, 800)
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+
+
+async def test_the_list_of_many_runs_has_few_rows_in_the_page(served: Served, page: Page) -> None:
+    for number in range(150):
+        await served.say("say 1", conversation_id=f"c{number}")
+    await sign_in(served, page)
+    await page.until("document.querySelectorAll('.run').length > 10")
+    bottom = "(scrollTo(0, document.body.scrollHeight), document.body.innerText.includes('c0\\n'))"
+    await page.until(bottom)
+    assert await page.evaluate("document.querySelectorAll('.run').length") < 60
+    tops = "[...document.querySelectorAll('.slot')].map((one) => one.getBoundingClientRect().top)"
+    found = await page.evaluate(tops)
+    assert [round(b - a) for a, b in itertools.pairwise(found)] == [44] * (len(found) - 1)
+
+
+async def test_everything_is_reached_by_keyboard(served: Served, page: Page) -> None:
+    await served.say("say 1", conversation_id="c")
+    await sign_in(served, page)
+    await page.until(there(".run"))
+    reached = []
+    for _ in range(12):
+        await page.press("Tab")
+        found = "document.activeElement.tagName + ' ' + document.activeElement.innerText"
+        if await page.evaluate("document.activeElement === document.body"):
+            break  # the end of the page
+        reached.append(await page.evaluate(found))
+        focus = "getComputedStyle(document.activeElement).outlineStyle"
+        assert await page.evaluate(focus) != "none", reached[-1]
+    assert reached[0] == "A Skip to the content"
+    for wanted in ("Runs", "Settings", "Sign out", "SELECT", "INPUT"):
+        assert any(wanted in one for one in reached), (wanted, reached)
+
+
+@pytest.mark.parametrize("width", [360, 1440])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_axe_finds_nothing_serious_and_nothing_leaves_the_host(
+    served: Served, page: Page, width: int, theme: str, language: str
+) -> None:
+    await served.say("say 1", conversation_id="c")
+    await page.resize(width, 800)
+    await page.wish(theme)
+    await page.open(served.url)
+    await page.evaluate(f"localStorage.setItem('hostler-language', '{language}')")
+    for path in ("/runs", "/runs?status=failed", "/settings", "/nothing-of-ours", "/"):
+        if path == "/nothing-of-ours":
+            nowhere = "history.pushState(null, '', '/runs/a/b/c'), dispatchEvent(new Event('popstate'))"
+            await page.evaluate(f"({nowhere}, true)")
+        elif path == "/":
+            await page.evaluate("document.querySelector('.person button').click()")
+            await page.until(there("#key"))
+        elif path == "/runs":
+            await sign_in(served, page, path=path)
+        else:
+            await page.open(f"{served.url}{path}")
+        await page.until(f"{there('main')} && !{there('.loading')}")
+        assert await serious_mistakes(page) == [], path
+    loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+    assert loaded
+    assert all(name.startswith((served.url, "data:")) for name in loaded)
+    assert page.complaints == []
+
+
+def test_the_command_prints_a_link_that_signs_in(hostler: CommandLine) -> None:
+    hostler.cwd.joinpath("hostler.yaml").write_text("agents: []\n")
+    refused = hostler("console", "--no-browser")
+    assert refused.status != 0
+    assert "hostler serve" in refused.err
+    with hostler.serving("--config", hostler.cwd / "hostler.yaml") as server:
+        made = hostler("console", "--no-browser")
+        assert made.out.startswith(f"{server.url}/#sign-in=")
+        assert "for one browser, until" in made.err
+        record: dict[str, Any] = hostler("console", "--json").json
+        assert set(record) == {"url", "expires_at"}
