@@ -188,7 +188,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "list_input_items": (get("/v1/responses/resp_{run_id}/input_items"), 404),
     "create_conversation": (send("POST", "/v1/conversations", json={}), 200),
     "get_conversation": (get("/v1/conversations/theirs"), 404),
-    "update_conversation": (send("POST", "/v1/conversations/theirs", json={"metadata": {}}), 400),
+    "update_conversation": (send("POST", "/v1/conversations/theirs", json={"metadata": {"a": "b"}}), 404),
     "list_items": (get("/v1/conversations/same/items"), OWN),
     "get_item": (get("/v1/conversations/theirs/items/item_1"), 404),
     "create_items": (send("POST", "/v1/conversations/theirs/items", json={"items": []}), 400),

@@ -32,9 +32,11 @@ ELSEWHERE = {
     "revoke_token": "the same",
     "create_link": "takes keys alone: tests/host/http/test_key_sessions.py",
     "create_session": "begins a session: tests/host/http/test_key_sessions.py",
-    "create_conversation": "makes nothing: the id of one that begins with its first response",
-    **dict.fromkeys(("update_conversation", "create_items", "delete_item"), "refused, whatever is sent"),
-    "upload_artifact": "content, as the text of a message is: no fact",
+    **dict.fromkeys(("create_items", "delete_item"), "refused, whatever is sent"),
+    **dict.fromkeys(
+        ("create_conversation", "update_conversation", "upload_artifact"),
+        "content, as the text of a message is: no fact",
+    ),
 }
 """Writes that are not made here, and where their facts are shown."""
 

@@ -1,7 +1,8 @@
 """`/v1/conversations` of OpenAI: the host's conversations, and their messages as items.
 
-A conversation is its messages: it has no row of its own, so it begins with its first message, and keeps no
-metadata. `DELETE /v1/conversations/{id}` is the host's own route, whose receipt has OpenAI's fields, too.
+A conversation is its messages, and the metadata that clients give it: it begins with its first message, and
+has no row of its own. `DELETE /v1/conversations/{id}` is the host's own route, whose receipt has OpenAI's
+fields, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.quotas import quotas_of
 from hostler.http.endpoint import endpoint
 from hostler.http.openai.dialect import OPENAI
 from hostler.http.openai.items import ItemsQuery, listed, read_item_id, transcript_item
@@ -19,7 +21,7 @@ from hostler.http.openai.responses_types import ItemList
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Json
 from hostler.storage.port import Tx
-from hostler.storage.stores import conversations, transcripts
+from hostler.storage.stores import conversation_metadata, conversations, transcripts
 from hostler.storage.stores.transcripts import StoredItem, TranscriptPage
 from hostler_protocol._base import Lenient, Strict
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -29,10 +31,16 @@ PREFIX = "conv_"
 
 
 class CreateConversation(Strict):
-    """`POST /v1/conversations`. Both have to be empty."""
+    """`POST /v1/conversations`. `items` has to be empty."""
 
     items: list[dict[str, Any]] | None = None
     metadata: Metadata | None = None
+
+
+class UpdateConversation(Strict):
+    """`POST /v1/conversations/{id}`: all of its metadata; what is left out goes."""
+
+    metadata: Metadata | None
 
 
 class Anything(Lenient):
@@ -53,10 +61,10 @@ async def create_conversation(request: ApiRequest, body: CreateConversation) -> 
     """Name a new conversation. It begins with the first response that is created in it."""
     if body.items:
         raise refused("items", "items: a conversation begins with a response: send them as its input")
+    name = f"{PREFIX}{new_id()}"
     if body.metadata:
-        raise refused("metadata", "metadata: conversations keep none; responses do")
-    name = new_id()
-    return Json(ConversationObject(f"{PREFIX}{name}", _made_at(f"{PREFIX}{name}") or 0))
+        await _describe(request, name, body.metadata)
+    return Json(ConversationObject(name, _made_at(name) or 0, body.metadata or {}))
 
 
 @endpoint(
@@ -64,28 +72,18 @@ async def create_conversation(request: ApiRequest, body: CreateConversation) -> 
 )
 async def get_conversation(request: ApiRequest) -> Json[ConversationObject]:
     """Get a conversation: one with messages, or one that was named and has none yet."""
-    conversation_id = request.parameters["conversation_id"]
-    workspace = request.workspace_id
-
-    def read(tx: Tx) -> tuple[bool, list[StoredItem]]:
-        first = transcripts.page(tx, workspace, conversation_id=conversation_id, limit=1, direction="forward")
-        return conversations.known(tx, workspace, conversation_id), first.items
-
-    known, first = await request.state.host.db.read(read)
-    made_at = _made_at(conversation_id)
-    if made_at is None and first:
-        made_at = first[0].created_at // 1000
-    if made_at is None and not known:
-        raise NotFoundError(f"there is no conversation {conversation_id[:200]!r}")
-    return Json(ConversationObject(conversation_id, made_at or 0))
+    return Json(await _find(request))
 
 
 @endpoint(
     "POST", "/v1/conversations/{conversation_id}", right="conversations:write", tag="openai", dialect=OPENAI
 )
-async def update_conversation(request: ApiRequest, body: Anything) -> Json[ConversationObject]:
-    """Refuse to change a conversation."""
-    raise refused("metadata", "metadata: conversations keep none; responses do")
+async def update_conversation(request: ApiRequest, body: UpdateConversation) -> Json[ConversationObject]:
+    """Replace the metadata of a conversation."""
+    found = await _find(request)
+    found.metadata = body.metadata or {}
+    await _describe(request, found.id, found.metadata)
+    return Json(found)
 
 
 @endpoint(
@@ -160,6 +158,33 @@ async def delete_item(request: ApiRequest) -> Json[ConversationObject]:
     """Refuse to take a message out of a conversation."""
     raise InvalidArgumentError(
         "items of a conversation cannot be deleted alone: delete the conversation, which gives a receipt"
+    )
+
+
+async def _find(request: ApiRequest) -> ConversationObject:
+    """Return the conversation that the path names. NotFoundError if there is none."""
+    conversation_id = request.parameters["conversation_id"]
+    workspace = request.workspace_id
+
+    def read(tx: Tx) -> tuple[bool, list[StoredItem], dict[str, str]]:
+        first = transcripts.page(tx, workspace, conversation_id=conversation_id, limit=1, direction="forward")
+        metadata = conversation_metadata.get(tx, workspace, conversation_id)
+        return conversations.known(tx, workspace, conversation_id), first.items, metadata
+
+    known, first, metadata = await request.state.host.db.read(read)
+    made_at = _made_at(conversation_id)
+    if made_at is None and first:
+        made_at = first[0].created_at // 1000
+    if made_at is None and not known:
+        raise NotFoundError(f"there is no conversation {conversation_id[:200]!r}")
+    return ConversationObject(conversation_id, made_at or 0, metadata)
+
+
+async def _describe(request: ApiRequest, conversation_id: str, metadata: dict[str, str]) -> None:
+    host, workspace = request.state.host, request.workspace_id
+    bounds = quotas_of(host.allowances.of(workspace).quota)
+    await host.db.write(
+        lambda tx: conversation_metadata.put(tx, workspace, conversation_id, metadata, bounds)
     )
 
 

@@ -1,0 +1,51 @@
+"""Metadata of conversations, which clients give them: a value of the conversation's state, of no agent.
+
+So it is sealed, counted, removed and deleted as the rest of that state, and no run sees it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hostler.domain.keys import state_value_of
+from hostler.domain.quotas import QuotaExceeded, Quotas
+from hostler.domain.scopes import StateArea, storage_key
+from hostler.storage.port import Tx
+from hostler.storage.stores import state_values
+
+OWNER = "conversations"
+"""In place of an agent's id, which is a UUID."""
+KEY = "metadata"
+
+
+def get(tx: Tx, ws: str, conversation_id: str) -> dict[str, Any]:
+    """Return the metadata of a conversation; {} if it has none."""
+    found = state_values.get(tx, ws, _area(ws, conversation_id).scope_key, KEY).value
+    return found if isinstance(found, dict) else {}
+
+
+def put(tx: Tx, ws: str, conversation_id: str, metadata: dict[str, Any], bounds: Quotas) -> None:
+    """Replace the metadata of a conversation.
+
+    InvalidArgumentError if it is no JSON; PayloadTooLargeError beyond 256 KiB, or if the workspace's quota of
+    state has no room for it.
+    """
+    area = _area(ws, conversation_id)
+    if not metadata:
+        state_values.delete(tx, ws, area.scope_key, KEY)
+        return
+    written = state_values.set(tx, ws, area, KEY, state_value_of(metadata), bounds=bounds)
+    if isinstance(written, QuotaExceeded):
+        raise written.error
+
+
+def _area(ws: str, conversation_id: str) -> StateArea:
+    key = storage_key(
+        "conversation",
+        workspace_id=ws,
+        bot_id=None,
+        runner_id=OWNER,
+        agent_id=OWNER,
+        identity={"conversation": conversation_id},
+    )
+    return StateArea("conversation", key, OWNER, conversation_id=conversation_id)
