@@ -94,6 +94,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/agents.md",
         "docs/runners.md",
         "docs/http.md",
+        "docs/console.md",
         "docs/front-ends.md",
         "docs/streams.md",
         "docs/replay.md",

@@ -134,8 +134,8 @@ async def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
         responses = DOCUMENT["paths"][path][method]["responses"]
         response = responses.get(str(status)) or responses["default"]
         kind = answer.headers["content-type"].partition(";")[0]
-        if "*/*" in response["content"]:
-            return
+        if "application/octet-stream" in response["content"]:
+            return  # of the artifact's own type
         assert kind in response["content"], (path, kind)
         if kind.endswith("json"):
             schema = response["content"][kind]["schema"]

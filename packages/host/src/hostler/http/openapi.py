@@ -16,10 +16,23 @@ _PROBLEMS_EVERYWHERE = (400, 429, 500, 503)
 _PROBLEMS_WITH_KEY = (401, 403)
 
 
+def _say_items(schema: Any) -> None:
+    """Say of lists of anything that their items are anything: generators of clients expect it to be said."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "array" and not {"items", "prefixItems"} & schema.keys():
+            schema["items"] = {}
+        schema = schema.values()
+    elif not isinstance(schema, (list, tuple)):
+        return
+    for part in schema:
+        _say_items(part)
+
+
 def document(endpoints: list[Endpoint], version: str) -> dict[str, Any]:
     """Return the document as plain JSON values, without routes of dialects: their makers document those."""
     endpoints = [endpoint for endpoint in endpoints if endpoint.dialect is None]
     schemas, components = msgspec.json.schema_components(_types(endpoints), ref_template=REFERENCE)
+    _say_items(components)
     schema_of = dict(zip(map(repr, _types(endpoints)), schemas, strict=True))
     paths: dict[str, Any] = {}
     for endpoint in endpoints:

@@ -28,7 +28,9 @@ from hostler_protocol.runs import ArtifactMetadata
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}")
 _UNSAFE_IN_FILENAME = re.compile(r'[^\x20-\x7e]|["\\/%]')
-BYTES = Media("*/*", "The content, of the artifact's own type", schema={})
+_BINARY = {"type": "string", "format": "binary"}
+RANGE = Media("application/octet-stream", "The requested range", schema=_BINARY)
+BYTES = Media("application/octet-stream", "The content, of the artifact's own type", schema=_BINARY)
 
 
 class UploadQuery(Strict):
@@ -48,7 +50,7 @@ class UploadQuery(Strict):
     right="artifacts:write",
     tag="artifacts",
     status=201,
-    media=Media("*/*", "The content", schema={}),
+    media=Media("application/octet-stream", "The content, of any type", schema=_BINARY),
     narrow=("conversation_id",),
 )
 async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[ArtifactMetadata]:
@@ -102,7 +104,11 @@ async def get_artifact(request: ApiRequest) -> ArtifactMetadata:
     "/v1/artifacts/{artifact_id}/content",
     right="artifacts:read",
     tag="artifacts",
-    answers={200: BYTES, 206: Media("*/*", "The requested range", schema={}), 304: None},
+    answers={
+        200: BYTES,
+        206: RANGE,
+        304: None,
+    },
     narrow=(),
 )
 async def get_artifact_content(request: ApiRequest) -> StreamedBody | Empty:
