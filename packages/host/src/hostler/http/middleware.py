@@ -38,6 +38,7 @@ from hostler.http.request import (
     ApiRequest,
     check_headers,
     check_json_type,
+    check_not_encoded,
     decode_json,
     decode_lenient,
     decode_query,
@@ -191,6 +192,7 @@ async def _response_of(state: AppState, endpoint: Endpoint, exchange: HttpExchan
     if endpoint.reads_body or (endpoint.method == "POST" and endpoint.media is None):
         if endpoint.reads_body:
             check_json_type(request.headers.get("content-type"))
+            check_not_encoded(request.headers.get("content-encoding"))
         request.body = await read_body(request)
     if endpoint.reads_body:
         body = request.body or (b"{}" if endpoint.body_optional else b"")

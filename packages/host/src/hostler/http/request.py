@@ -202,6 +202,14 @@ def check_json_type(content_type: str | None) -> None:
         raise UnsupportedMediaTypeError(f"the body is {kind or 'untyped'}; expected application/json")
 
 
+def check_not_encoded(content_encoding: str | None) -> None:
+    """Raise UnsupportedMediaTypeError for a body that is compressed: few bytes could be any number."""
+    if content_encoding is not None and content_encoding.strip().lower() not in ("", "identity"):
+        raise UnsupportedMediaTypeError(
+            f"the body is encoded ({content_encoding[:40]!r}); send it without Content-Encoding"
+        )
+
+
 async def read_body(request: ApiRequest, *, limit: int = MAX_BODY_BYTES) -> bytes:
     """Read the whole body. PayloadTooLargeError over `limit` bytes, RequestTimeoutError if it is too slow."""
     try:
