@@ -47,6 +47,7 @@ EXPOSED_HEADERS = (
     "Mcp-Session-Id",
     "MCP-Protocol-Version",
     # of all dialects
+    "Hostler-Code",
     "Hostler-Run",
     # OpenAI
     "x-request-id",
