@@ -45,7 +45,7 @@ async def test_the_same_key_is_the_same_run_in_whatever_form(host: Served) -> No
         rest = await told(client, [user(TALKS)], extra_headers={**key, "Last-Event-ID": "3"})
         assert streamed.content.endswith(rest.content)
         assert len(rest.content) < len(streamed.content)
-        with pytest.raises(openai.ConflictError):
+        with pytest.raises(openai.UnprocessableEntityError):
             await client.chat.completions.create(model="player", messages=[user("other")], extra_headers=key)
         for wrong in ({"Idempotency-Key": ""}, {**key, "Last-Event-ID": "x"}):
             with pytest.raises(openai.BadRequestError):

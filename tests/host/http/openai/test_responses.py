@@ -315,7 +315,7 @@ async def test_the_same_request_is_one_run(tmp_path: Path) -> None:
             for _ in range(2)
         ]
         assert after[0].id == after[1].id
-        with pytest.raises(openai.ConflictError) as other:
+        with pytest.raises(openai.UnprocessableEntityError) as other:
             await client.responses.create(model="player", input="z", extra_headers=key)
         assert other.value.response.headers["x-should-retry"] == "false"
         assert len((await served.client.get("/v1/runs")).json()["items"]) == 2

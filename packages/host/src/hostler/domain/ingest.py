@@ -146,6 +146,8 @@ def _check_ids(envelope: EventEnvelope) -> None:
             "subject.subject_id": envelope.subject.subject_id,
             "subject.subject_type": envelope.subject.subject_type,
         }
+    if any("\x00" in ref.artifact_id for ref in artifact_refs_of(envelope)):
+        raise InvalidArgumentError("input: an artifact_id holds a NUL character; ids may not")
     for name, value in values.items():
         if value is None:
             continue

@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from hostler.domain.legacy_actions import ResumeAction
+from hostler.http.dialects.files import read_data_url, web_address
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import (
     ArtifactElement,
@@ -267,9 +268,26 @@ def _of_binary(part: Part, name: str | None) -> ContentElement | None:
 
 
 def _of_url(url: str, name: str | None, *, image: bool) -> ContentElement:
+    if url.startswith("data:"):
+        try:
+            kind, data = read_data_url(url)
+        except ValueError as error:
+            raise _wrong_file(error) from None
+        return _of_data(data, kind, name, image=image)
+    try:
+        url = web_address(url)
+    except ValueError as error:
+        raise _wrong_file(error) from None
     if image:
         return ImageUrlElement(image_url=ImageUrl(url=url))
     return FileUrlElement(file_url=url, file_name=name)
+
+
+def _wrong_file(error: ValueError) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"messages: the address of a file: {error}",
+        errors=[{"field": "messages", "expected": "files by http, https or data"}],
+    )
 
 
 def _of_data(data: str, mime_type: str | None, name: str | None, *, image: bool) -> ContentElement:

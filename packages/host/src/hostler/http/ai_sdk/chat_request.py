@@ -49,7 +49,7 @@ class ToolOfChat(Lenient):
 class ChatRequest(Lenient):
     """The body of a chat's request. `tools` and `data` are what the front end adds to it."""
 
-    id: Annotated[str, msgspec.Meta(min_length=1)]
+    id: Annotated[str, msgspec.Meta(min_length=1, pattern=r"^[^\x00]*$")]
     messages: Annotated[list[UIMessage], msgspec.Meta(min_length=1, max_length=MAX_MESSAGES)]
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     message_id: str | None = msgspec.field(default=None, name="messageId")
@@ -86,6 +86,8 @@ def last_said(chat: ChatRequest) -> Said:
         if not str(part.get("type", "")).startswith("data-")
     ]
     texts = [part for part in parts if isinstance(part, TextElement)]
+    if not any(part.text for part in texts) and len(texts) == len(parts):
+        raise InvalidArgumentError(f"{place}: the message is empty: expected a text or a file")
     tools = [tool.tool() for tool in chat.tools]
     # an edited message keeps its id, and is another one
     identity = digest(["ai-sdk", chat.id, message.id, msgspec.to_builtins(parts)])

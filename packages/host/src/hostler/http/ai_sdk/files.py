@@ -6,7 +6,7 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-from hostler.http.dialects.files import UNKNOWN_TYPE, read_data_url
+from hostler.http.dialects.files import UNKNOWN_TYPE, read_data_url, web_address
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
@@ -40,8 +40,10 @@ def element_of(part: dict[str, Any], place: str) -> ContentElement:
         if kind.startswith("image/"):
             return ImageBase64Element(image_base64=data, mime_type=kind)
         return FileBase64Element(file_base64=data, file_name=name, mime_type=kind)
-    if not url.startswith(("https://", "http://")):
-        raise InvalidArgumentError(f"{place}: url: expected one of http, https or data")
+    try:
+        url = web_address(url)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{place}: url: {error}") from None
     if kind.startswith("image/"):
         return ImageUrlElement(image_url=ImageUrl(url=url))
     return FileUrlElement(file_url=url, file_name=name)

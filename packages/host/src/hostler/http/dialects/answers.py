@@ -16,10 +16,13 @@ import msgspec
 from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.http.auth import require_right
+from hostler.http.dialects.disconnects import cancels_when_gone
 from hostler.http.dialects.fold import Answer, Fold, Folding
+from hostler.http.dialects.message_files import check_files
 from hostler.http.event_stream import Batches, EventStream, Translation, next_batch
 from hostler.http.limits import MAX_WAIT_SECONDS, STREAM_QUIET_SECONDS
 from hostler.http.narrow import check_run, find_run
+from hostler.http.problems import KeyReusedError
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers
 from hostler.journal.feed import StoredResult
@@ -27,6 +30,7 @@ from hostler.storage.stores.run_rows import Run
 from hostler_protocol.content import HistoryMessage, Usage
 from hostler_protocol.errors import (
     CancelledCallError,
+    ConflictError,
     DeniedError,
     InvalidArgumentError,
     NotFoundError,
@@ -37,8 +41,6 @@ from hostler_protocol.ids import digest
 from hostler_protocol.limits import MAX_INTEGER
 from hostler_protocol.runs import TERMINAL_STATUSES
 
-ON_DISCONNECT_HEADER = "hostler-on-disconnect"
-"""`cancel`: the run is cancelled when the client disconnects. Default: `continue`."""
 MAX_PAUSES_OF_RUN = 100
 """Pauses of a run that are searched for a call, newest first."""
 F = TypeVar("F", bound=Fold)
@@ -64,7 +66,7 @@ def read_answer_id(prefix: str, text: str) -> Answer:
     """Return the answer with an id. NotFoundError for any other text."""
     head, _, rest = text.partition("_")
     run_id, _, after = rest.partition("_")
-    if head == prefix and run_id and (not after or _is_sequence(after)):
+    if head == prefix and run_id and "\x00" not in text and (not after or _is_sequence(after)):
         return Answer(run_id, int(after or 0))
     raise NotFoundError(f"there is no {text[:100]!r} here")
 
@@ -77,7 +79,7 @@ def call_id_of(answer: Answer, call_id: str) -> str:
 def read_call_id(text: str) -> tuple[str, str]:
     """Return the run and the host's id of a call. NotFoundError for any other text."""
     parts = text.split("_", 2)
-    if len(parts) == 3 and parts[0] == "call" and parts[1] and parts[2]:
+    if len(parts) == 3 and parts[0] == "call" and parts[1] and parts[2] and "\x00" not in text:
         return parts[1], parts[2]
     raise NotFoundError(f"no call with the id {text[:200]!r} waits here")
 
@@ -95,17 +97,26 @@ async def send_message(
     """Send a message, and return where its answer begins. `history` goes before it, in a new conversation.
 
     An event id makes a repeated request the same run; without one the request's Idempotency-Key does. Raises
-    NotFoundError if no agent takes the message, DeniedError if its agent is busy and takes no other,
-    UnavailableError if it could not be routed.
+    NotFoundError if no agent takes the message or a file in it is not there, KeyReusedError if the key was
+    used for another message, DeniedError if its agent is busy and takes no other, UnavailableError if it
+    could not be routed.
     """
     require_right(request.caller, "events:write")
     require_right(request.caller, "runs:read")
+    cancels_when_gone(request)
+    keyed = keyed_event_id(request)
     if envelope.event_id is None:
-        envelope = msgspec.structs.replace(envelope, event_id=keyed_event_id(request))
+        envelope = msgspec.structs.replace(envelope, event_id=keyed)
+    await check_files(request, envelope)
     host = request.state.host
     # the host keeps the conversation of a front-end token: its page puts no words into the agent's mouth
     earlier = history if request.caller.scope is None else ()
-    accepted = await host.orchestrator.accept(envelope, request.caller, history=earlier)
+    try:
+        accepted = await host.orchestrator.accept(envelope, request.caller, history=earlier)
+    except ConflictError as error:
+        if keyed is None or envelope.event_id != keyed or "event_id" not in error.details:
+            raise
+        raise KeyReusedError("this Idempotency-Key was used for another request: use a new one") from None
     request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
     if accepted.outcome == "deferred":
         async with request.while_key_is_valid():
@@ -166,14 +177,20 @@ async def find_calls(request: ApiRequest, run_id: str, call_ids: Iterable[str]) 
 
 
 async def decide(
-    request: ApiRequest, run_id: str, decisions: Sequence[tuple[str, ToAction]]
+    request: ApiRequest, run_id: str, decisions: Sequence[tuple[str, ToAction]], *, model: str | None = None
 ) -> tuple[Answer, ActionAnswer]:
     """Decide calls of one pause of a run, all or none; return the answer that goes on after them.
 
     `decisions`: the host's id of each call, and what makes the action of its view (which has the digest of
-    the arguments). A decision that was taken before changes nothing, and gives the same answer. Raises as
-    `POST /v1/pauses/{id}/actions`; InvalidArgumentError if the calls are of several pauses.
+    the arguments). A decision that was taken before changes nothing, and gives the same answer. `model`: the
+    agent that the request names. Raises as `POST /v1/pauses/{id}/actions`; InvalidArgumentError if the calls
+    are of several pauses; ConflictError if the run is of another agent.
     """
+    cancels_when_gone(request)
+    if model is not None and (made := (await find_run(request, run_id)).agent_name) != model:
+        raise ConflictError(
+            f"these calls are of the model {made!r}: send what came of them to it", param="model"
+        )
     found = await find_calls(request, run_id, [call_id for call_id, _ in decisions])
     pauses = {pause.id: pause for pause, _ in found}
     if len(pauses) != 1:
@@ -358,12 +375,8 @@ async def _read(request: ApiRequest, answer: Answer, fold: Fold, *, until: int |
 
 
 def _when_gone(request: ApiRequest, run_id: str) -> Callable[[], asyncio.Future[object]] | None:
-    wish = request.headers.get(ON_DISCONNECT_HEADER, "continue")
-    if wish not in ("continue", "cancel"):
-        raise InvalidArgumentError(f"{ON_DISCONNECT_HEADER}: expected continue or cancel, not {wish[:40]!r}")
-    if wish == "continue":
+    if not cancels_when_gone(request):
         return None
-    require_right(request.caller, "runs:write")
     return partial(_cancel_gone, request, run_id)  # type: ignore[return-value]
 
 

@@ -90,6 +90,16 @@ class Inline(NamedTuple):
     data: str
 
 
+def web_address(url: str) -> str:
+    """Return the address of a file in the web. ValueError for any other: it may be read where the agent runs,
+    and there `file:` means another disk than the client's.
+    """
+    scheme, _, rest = url.partition(":")
+    if scheme.lower() in ("http", "https") and rest.startswith("//"):
+        return url
+    raise ValueError("expected an address with http or https, or a data: URL with base64")
+
+
 def read_data_url(url: str) -> Inline:
     """Return the content of a data URL. ValueError says what is wrong with it."""
     head, comma, data = url.removeprefix("data:").partition(",")

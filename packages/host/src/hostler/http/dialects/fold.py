@@ -30,7 +30,7 @@ from hostler.domain.run_events import (
     TextAdded,
     ToolReturned,
 )
-from hostler.http.problems import Problem, encode_problem
+from hostler.http.problems import Problem, encode_problem, problem_of
 from hostler.journal.feed import StoredResult
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import InvalidArgumentError
@@ -120,7 +120,7 @@ class Folding:
     `skip`: frames that the client has already. `through`: requests that were decided end nothing, so that the
     answer is the whole run, up to its end or to where it waits now; `decided` are those of which the run has
     not shown that yet (the host's ids of the calls). `ending` is set once the answer is over; `finish` then
-    gives its last frames.
+    gives its last frames. A client that says it has more than there are is told so at the end.
     """
 
     def __init__(
@@ -201,7 +201,13 @@ class Folding:
         if self.ending is None or self._finished:
             return []
         self._finished = True
-        return self._count(self._fold.end(self.ending, usage), muted=False)
+        frames = self._count(self._fold.end(self.ending, usage), muted=False)
+        if self.frames < self._skip:
+            beyond = InvalidArgumentError(
+                f"the client says that it has {self._skip} events of this answer, which has {self.frames}"
+            )
+            return self._fold.refuse(problem_of(beyond))
+        return frames
 
     def refuse(self, problem: Problem) -> list[bytes]:
         """Return what is written if the stream has to end now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from typing import NamedTuple
 
 from hostler.domain.narrow_callers import check_conversation
 from hostler.http.dialects.answers import (
@@ -52,13 +53,10 @@ async def create_chat_completion(
     conversation = _conversation(request, body)
     turn = turn_of(body.messages, in_conversation=conversation is not None)
     await check_model(request, body.model)
+    usage = bool(body.stream_options and body.stream_options.include_usage)
+    form = _form(request, streamed=bool(body.stream), usage=usage, waits=bool(body.stream))
     answer = await take_turn(request, body, turn, conversation)
-    return await _respond(
-        request,
-        answer,
-        streamed=bool(body.stream),
-        usage=bool(body.stream_options and body.stream_options.include_usage),
-    )
+    return await _respond(request, answer, form)
 
 
 @endpoint(
@@ -76,14 +74,30 @@ async def get_chat_completion(
     """Get an answer again, however late, or the rest of it; one that is not complete yet is waited for."""
     answer = read_answer_id(PREFIX, request.parameters["completion_id"])
     streamed = query.stream or EVENT_STREAM in request.headers.get("accept", "")
-    return await _respond(request, answer, streamed=streamed, usage=query.include_usage, waits=True)
+    return await _respond(
+        request, answer, _form(request, streamed=streamed, usage=query.include_usage, waits=True)
+    )
+
+
+class _Form(NamedTuple):
+    """How an answer is wanted. `skip`: the number of events of its stream that the client has."""
+
+    streamed: bool
+    usage: bool
+    waits: bool
+    skip: int
+
+
+def _form(request: ApiRequest, *, streamed: bool, usage: bool, waits: bool) -> _Form:
+    """Return the form that a request asks for; `waits` unless it says otherwise. InvalidArgumentError."""
+    skip = last_event_id(request.headers.get("last-event-id"), None) if streamed else 0
+    return _Form(streamed, usage, _waits(request, default=waits), skip)
 
 
 async def _respond(
-    request: ApiRequest, answer: Answer, *, streamed: bool, usage: bool, waits: bool | None = None
+    request: ApiRequest, answer: Answer, form: _Form
 ) -> EventStream | Json[types.Completion] | Json[ErrorAnswer]:
-    waits = _waits(request, default=streamed if waits is None else waits)
-    skip = last_event_id(request.headers.get("last-event-id"), None) if streamed else 0
+    streamed, usage, waits, skip = form
     stored = await check_answer(request, answer)
     facts = ChatFacts(answer, stored.agent_name, stored.created_at // 1000, _base(request))
     run = answer.run_id.encode()

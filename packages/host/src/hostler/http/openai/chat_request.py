@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostler.http.dialects.answers import read_call_id
-from hostler.http.dialects.files import Inline, checked_base64, read_data_url
+from hostler.http.dialects.files import Inline, checked_base64, read_data_url, web_address
 from hostler.http.openai import chat_types as types
 from hostler_protocol.content import (
     ArtifactElement,
@@ -254,13 +254,13 @@ def _element(part: types.Part, place: str) -> ContentElement:
 
 
 def _image(image: types.PartImageUrl, place: str) -> ContentElement:
-    scheme, _, rest = image.url.partition(":")
-    if scheme in ("http", "https") and rest.startswith("//"):
-        return ImageUrlElement(image_url=ImageUrl(url=image.url, detail=image.detail))
-    if scheme == "data":
+    if image.url.startswith("data:"):
         kind, data = _data_url(image.url, place)
         return ImageBase64Element(image_base64=data, mime_type=kind)
-    raise wrong(place, "expected an address with http or https, or a data: URL with base64")
+    try:
+        return ImageUrlElement(image_url=ImageUrl(url=web_address(image.url), detail=image.detail))
+    except ValueError as error:
+        raise wrong(place, str(error)) from None
 
 
 def _file(file: types.PartFile, place: str) -> ContentElement:

@@ -12,7 +12,7 @@ from hostler.http.dialects import answers
 from hostler.http.dialects.fold import Answer
 from hostler.http.endpoint import endpoint
 from hostler.http.event_stream import EventStream
-from hostler.http.openai.dialect import OPENAI, ModelNotFoundError
+from hostler.http.openai.dialect import OPENAI
 from hostler.http.openai.items import ItemsQuery, page_of
 from hostler.http.openai.models import check_model
 from hostler.http.openai.responses_asked import input_items
@@ -27,7 +27,7 @@ from hostler.http.openai.retries import event_id_of
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Json
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, events, runs
+from hostler.storage.stores import events, runs
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.events import Actor, EventEnvelope, Input
@@ -181,8 +181,17 @@ async def _begin(request: ApiRequest, body: CreateResponse, turn: Turn) -> Answe
     """Send a message; return its answer."""
     if not turn.contents:
         raise refused("input", "input has no message of the user, and no result that a run waits for")
-    if turn.history and (body.conversation is not None or body.previous_response_id is not None):
+    named = body.conversation is not None or body.previous_response_id is not None
+    if turn.history and named:
         raise refused("input", "input has answers of the agent: in a conversation send only what is new")
+    if body.store is False and named:
+        raise refused("store", "store: what is said in a conversation is kept in it: leave store out")
+    if turn.references and not named and request.caller.scope is None:
+        raise refused(
+            turn.references[0],
+            f"{turn.references[0]}: a reference is to an item of a conversation, and the request names none: "
+            "send previous_response_id or conversation, or the items themselves",
+        )
     tools = read_tools(body.tools, body.tool_choice)
     event_id = await event_id_of(request, "response")
     place = await _place(request, body, event_id)
@@ -196,9 +205,7 @@ async def _begin(request: ApiRequest, body: CreateResponse, turn: Turn) -> Answe
         data=echo_of(body, instructions or None),
         **place,
     )
-    known = await request.state.host.db.read(lambda tx: agents.find(tx, request.workspace_id, body.model))
-    if known is None:
-        raise ModelNotFoundError(body.model)
+    await check_model(request, body.model)
     return (await answers.send_message(request, envelope, history=turn.history)).answer
 
 

@@ -34,7 +34,7 @@ async def go_on(request: ApiRequest, body: CreateResponse, decided: list[Decided
         names = ", ".join(answers.call_id_of(Answer(run_id), call.call_id) for call in missing)
         raise refused("input", f"no output or approval for these calls, which wait, too: {names}")
     answer, _ = await answers.decide(
-        request, run_id, [(call_id, one.to_action) for call_id, one in wanted.items()]
+        request, run_id, [(call_id, one.to_action) for call_id, one in wanted.items()], model=body.model
     )
     return answer
 

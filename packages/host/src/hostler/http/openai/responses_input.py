@@ -11,7 +11,7 @@ import msgspec
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
 from hostler.http.dialects.answers import ToAction, read_call_id
-from hostler.http.dialects.files import content_of
+from hostler.http.dialects.files import content_of, web_address
 from hostler.http.openai.responses_items import json_text, read_approval_id
 from hostler.http.openai.responses_request import refused
 from hostler_protocol._base import Lenient
@@ -92,7 +92,6 @@ _ECHOES = frozenset(
     {
         "mcp_list_tools",
         "reasoning",
-        "item_reference",
         "compaction",
     }
 )
@@ -115,12 +114,14 @@ class Turn:
 
     `contents`: the new message of the user. `history`: what was said before it. `instructions`: of messages
     of the roles system and developer. `decided`: results and approvals at the end of the input.
+    `references`: the places of references to other items.
     """
 
     contents: list[ContentElement] = field(default_factory=list)
     history: list[HistoryMessage] = field(default_factory=list)
     instructions: list[str] = field(default_factory=list)
     decided: list[Decided] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
 
 
 def read_input(given: str | Sequence[dict[str, Any]] | None) -> Turn:
@@ -159,7 +160,9 @@ class _Reading:
                 self._add_call(_read(item, _CallItem, place))
             case "mcp_call" | "mcp_approval_request":
                 self._end_turn()
-            case kind if kind in _ECHOES:
+            case "item_reference":
+                self._turn.references.append(place)
+            case str(kind) if kind in _ECHOES:
                 pass
             case kind:
                 text = str(kind)[:100]
@@ -239,15 +242,24 @@ def _element(part: _Part, place: str) -> ContentElement:
         case _Image(image_url=str(url)):
             if url.startswith("data:"):
                 return ImageBase64Element(image_base64=url)
-            return ImageUrlElement(image_url=ImageUrl(url=url, detail=part.detail))
+            return ImageUrlElement(
+                image_url=ImageUrl(url=_address(url, f"{place}.image_url"), detail=part.detail)
+            )
         case _File(file_data=str(data)):
             return FileBase64Element(file_base64=data, file_name=part.filename)
         case _File(file_url=str(url)):
-            return FileUrlElement(file_url=url, file_name=part.filename)
+            return FileUrlElement(file_url=_address(url, f"{place}.file_url"), file_name=part.filename)
         case _Image():
             raise refused(place, f"{place}: an input_image needs image_url or file_id")
         case _:
             raise refused(place, f"{place}: an input_file needs file_data, file_url or file_id")
+
+
+def _address(url: str, place: str) -> str:
+    try:
+        return web_address(url)
+    except ValueError as error:
+        raise refused(place, f"{place}: {error}") from None
 
 
 # -- decisions ---------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def approval_id(run_id: str, call_id: str, args_hash: str | None) -> str:
 def read_approval_id(text: str) -> ApprovalId:
     """Return what the id of an approval request says. NotFoundError for any other text."""
     parts = text.split("_", 3)
-    if len(parts) == 4 and parts[0] == APPROVAL and all(parts):
+    if len(parts) == 4 and parts[0] == APPROVAL and all(parts) and "\x00" not in text:
         return ApprovalId(parts[1], parts[3], parts[2])
     raise NotFoundError(f"no approval request with the id {text[:200]!r} waits here")
 

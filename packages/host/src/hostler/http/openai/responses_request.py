@@ -103,7 +103,8 @@ def check(body: CreateResponse) -> None:
             "previous_response_id",
             "send previous_response_id or conversation, not both: each names the conversation",
         )
-    if (form := (body.text or {}).get("format")) is not None and form.get("type") != "text":
+    form = (body.text or {}).get("format")
+    if form is not None and not (isinstance(form, dict) and form.get("type") == "text"):
         raise refused("text.format", "text.format: an agent answers with text; only {'type': 'text'} is kept")
     for number, name in enumerate(body.include or []):
         if name not in INCLUDABLE:
