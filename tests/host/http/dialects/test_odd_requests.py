@@ -297,10 +297,10 @@ async def test_results_go_to_the_model_that_asked(tmp_path: Path) -> None:
 async def test_a_body_that_is_compressed_or_has_odd_types_is_refused_in_words(tmp_path: Path) -> None:
     async with playing(tmp_path / "data") as served:
         for interface in INTERFACES:
-            body = json.dumps(body_of(interface, TEXTS[interface]("hi"))).encode()
+            whole = json.dumps(body_of(interface, TEXTS[interface]("hi"))).encode()
             packed = await served.client.post(
                 PATHS[interface],
-                content=gzip.compress(body),
+                content=gzip.compress(whole),
                 headers={"content-type": "application/json", "content-encoding": "gzip"},
             )
             assert packed.status_code == 415, packed.text
