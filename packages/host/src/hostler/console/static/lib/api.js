@@ -172,7 +172,8 @@ export async function follow(to, { query, after = "", signal, on, state = () => 
  * @returns {AsyncGenerator<StreamEvent>}
  */
 async function* eventsOf(body) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  const decoder = /** @type {ReadableWritablePair<string, Uint8Array>} */ (/** @type {unknown} */ (new TextDecoderStream()));
+  const reader = body.pipeThrough(decoder).getReader();
   let left = "";
   try {
     for (;;) {

@@ -1,0 +1,65 @@
+"""The console's scripts are checked by TypeScript: they have their types in comments, and no build step."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hostler.console.files import FOLDER
+from support.node_clients import node_clients
+
+pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(300)]
+LIBRARIES = {one["name"]: one for one in json.loads((FOLDER / "vendor" / "vendor.json").read_text("utf-8"))}
+MODULES = {
+    "preact-hooks": "preact/hooks",
+    "signals": "@preact/signals",
+    "signals-core": "@preact/signals-core",
+}
+"""File in `vendor` -> module, where the two have other names."""
+WITH_DEFAULT = {"dompurify", "htm", "uplot"}
+OPTIONS = {
+    "allowJs": True,
+    "checkJs": True,
+    "noEmit": True,
+    "strict": True,
+    "noUncheckedSideEffectImports": True,
+    "target": "es2023",
+    "module": "esnext",
+    "moduleResolution": "bundler",
+    "lib": ["es2023", "dom", "dom.iterable", "dom.asynciterable"],
+    "skipLibCheck": True,
+    "types": [],
+}
+
+
+def test_types_hold(tmp_path: Path) -> None:
+    libraries = [f"{name}@{one['version']}" for name, one in LIBRARIES.items()]
+    node = node_clients("typescript@5.9.3", *libraries)
+    node.lend_to(tmp_path)
+    vendor = tmp_path / "types" / "vendor"
+    vendor.mkdir(parents=True)
+    for path in (FOLDER / "vendor").glob("*.js"):
+        module = MODULES.get(path.stem, path.stem)
+        lines = [f'export * from "{module}";']
+        if path.stem in WITH_DEFAULT:
+            lines = [f'import whole from "{module}";', "export default whole;"]
+        (vendor / f"{path.stem}.d.ts").write_text("\n".join(lines))
+    sources = tmp_path / "static"
+    for path in FOLDER.rglob("*.js"):
+        if "vendor" not in path.parts:
+            copy = sources / path.relative_to(FOLDER)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(path.read_text("utf-8"), "utf-8")
+    config = {
+        "compilerOptions": {**OPTIONS, "rootDirs": ["static", "types"]},
+        "include": ["static/**/*.js", "types/**/*.d.ts"],
+    }
+    (tmp_path / "tsconfig.json").write_text(json.dumps(config))
+    compiler = node.module("typescript") / "bin" / "tsc"
+    found = subprocess.run(
+        [node.program, compiler, "-p", tmp_path], capture_output=True, text=True, check=False, timeout=240
+    )
+    assert (found.returncode, found.stdout) == (0, "")
