@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from hostler.host import maintenance, workspace_keys
 from hostler.host.config import ConfigFile
+from hostler.journal.timeline_feed import TimelineFilter
 from hostler.secrets.key_ring import KeyRing, new_key
 from hostler.storage.sealing.tx import workspace_key_uses
 from hostler.storage.stores import verification
@@ -87,6 +90,33 @@ async def test_without_a_key_a_host_says_so_and_neither_reads_nor_stores(tmp_pat
         assert not await host.host.problems()
         ended = await host.run([["call", "history.page", {}], ["tell"]], conversation_id="c")
         assert "sealedword" in str(ended.told)
+
+
+async def test_without_its_key_a_stream_over_runs_leaves_nothing_out(tmp_path: Path) -> None:
+    """It waits or breaks: whoever goes on by the cursor later, when the key is there, sees all."""
+    data, key_path = tmp_path / "data", tmp_path / "master.key"
+    wanted = TimelineFilter(WORKSPACE)
+    async with within(100), stage(data) as host:
+        await turn_on(host, tmp_path)
+        await host.run([["say", "sealedword"]], conversation_id="c")
+    kept = key_path.read_text()
+    for other in (None, new_key().hex()):
+        key_path.unlink()
+        if other is not None:
+            key_path.write_text(other)
+        async with within(100), stage(data, agent=False) as host:
+            watching = cast("AsyncGenerator[Any, None]", host.host.runs.timelines.watch(wanted, 0))
+            with pytest.raises(StorageError, match=r"content is sealed|does not open"):
+                await anext(watching)
+            await watching.aclose()
+        key_path.write_text(kept)
+    async with within(100), stage(data, agent=False) as host:
+        watching = cast("AsyncGenerator[Any, None]", host.host.runs.timelines.watch(wanted, 0))
+        types: list[str] = []
+        while "run.completed" not in types:
+            types += [entry.type for entry in await anext(watching)]
+        assert types[:2] == ["event.received", "run.status"]
+        await watching.aclose()
 
 
 async def test_a_master_key_cannot_be_taken_away_from_what_it_opens(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from hostler.domain.pauses import PauseStatus
 from hostler.journal.feed import DELTA, StoredResult
 from hostler.storage.port import Tx
-from hostler.storage.sealing.envelope import SealedError
+from hostler.storage.sealing.envelope import KeyMissingError, SealedError
 from hostler.storage.stores import timeline
 from hostler.storage.stores.timeline import ArrivedEvent, JournalPiece, TimelineRow
 from hostler_protocol._base import Lenient, Strict
@@ -213,9 +213,14 @@ def read_page(
 
 
 def _first_row(tx: Tx, ws: str, row: TimelineRow, after: int, deltas: bool) -> TimelinePage:
-    """Return the entries of one row, none if its content cannot be opened: its key was destroyed."""
+    """Return the entries of one row, none if its content cannot be opened: its key was destroyed.
+
+    KeyMissingError if this host lacks a key: then nothing is left out, and streams wait.
+    """
     try:
         return _with_content(tx, ws, [row], after, deltas, row.last_seq, True)
+    except KeyMissingError:
+        raise
     except SealedError as error:
         log.warning("workspace %s: streams leave out what cannot be opened: %s", ws, error.message)
         return TimelinePage([], row.last_seq, more=True)

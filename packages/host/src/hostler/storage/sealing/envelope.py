@@ -45,6 +45,10 @@ class SealedError(StorageError):
     retryable = False
 
 
+class KeyMissingError(SealedError):
+    """A stored key is under one that this host lacks: what it seals is there for a host that has it."""
+
+
 class DataKey:
     """A key that seals values, with its id. Its representation does not show it."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hostler.secrets.key_ring import KeyRing, KeyRingError, UnknownKeyError, open_sealed, seal
-from hostler.storage.sealing.envelope import DataKey, SealedError
+from hostler.storage.sealing.envelope import DataKey, KeyMissingError, SealedError
 from hostler_protocol.ids import canonical_json
 
 MAX_CACHED_KEYS = 20_000
@@ -109,7 +109,8 @@ class Sealer:
                 return DataKey(key_id, self.erasure.reread().unwrap(bound, inner))
         except KeyRingError as error:
             which = "" if parent is not None else f" of workspace {row['workspace_id']!r}"
-            raise SealedError(f"a key{which} that seals content does not open: {error.message}") from error
+            kind = KeyMissingError if isinstance(error, UnknownKeyError) else SealedError
+            raise kind(f"a key{which} that seals content does not open: {error.message}") from error
 
     def rewrapped(self, row: Mapping[str, Any]) -> bytes | None:
         """Return a workspace's key under the current master key and erasure key; None if it is."""

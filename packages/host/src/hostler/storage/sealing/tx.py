@@ -13,7 +13,7 @@ from typing import Any
 from hostler.secrets.key_ring import KeyRingError, wrapped_by
 from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sealing.columns import LABELS, TRIVIAL, bucket_of, conversation_group, named_by
-from hostler.storage.sealing.envelope import DataKey, SealedError, key_id_in, new_data_key
+from hostler.storage.sealing.envelope import DataKey, KeyMissingError, SealedError, key_id_in, new_data_key
 from hostler.storage.sealing.keyring import NO_WORKSPACE, WORKSPACE, Change, Sealer
 from hostler.storage.sealing.plans import Plan, plan_of
 from hostler.storage.sql.session import OpenTx, Session, SessionTx
@@ -377,7 +377,7 @@ class LockedTx(SessionTx):
 
     def blinded(self, workspace_id: str, conversation_id: str, tokens: Iterable[str]) -> list[str] | None:
         """SealedError."""
-        raise SealedError(f"content is sealed, and {self._why}")
+        raise KeyMissingError(f"content is sealed, and {self._why}")
 
     def keyed(self, workspace_id: str, name: str, digest: str, conversation_id: str | None = None) -> str:
         """Return the digest of an audit fact, which holds no content here; SealedError for another.
@@ -385,7 +385,7 @@ class LockedTx(SessionTx):
         The change that gives the key back is a fact itself.
         """
         if not name.startswith("audit:"):
-            raise SealedError(f"content is sealed, and {self._why}")
+            raise KeyMissingError(f"content is sealed, and {self._why}")
         return digest
 
     def _refuse(self, query: Query, params: Mapping[str, Any]) -> None:
@@ -394,11 +394,11 @@ class LockedTx(SessionTx):
             return
         values = [params[param] for param in plan.sealed]
         if any(value is not None and value not in TRIVIAL for value in values):
-            raise SealedError(f"nothing is stored: content is sealed here, and {self._why}")
+            raise KeyMissingError(f"nothing is stored: content is sealed here, and {self._why}")
 
     def _check(self, rows: list[Row]) -> None:
         if any(key_id_in(row[column]) for row in rows for column in _columns(row)):
-            raise SealedError(f"content is sealed, and {self._why}")
+            raise KeyMissingError(f"content is sealed, and {self._why}")
 
 
 def sealing(sealer: Sealer) -> OpenTx:
