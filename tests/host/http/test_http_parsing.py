@@ -176,7 +176,7 @@ def test_pieces_hold_every_event_once_and_stay_small(sizes: list[int]) -> None:
         StoredResult(number, "log", b'{"x":"%s"}' % (b"y" * size))
         for number, size in enumerate(sizes, start=1)
     ]
-    chunks = chunks_of(batch)
+    chunks = [*chunks_of(batch)]
     whole = b"".join(chunk.body for chunk in chunks)
     assert [int(event["id"]) for event in parse_events(whole)] == [result.sequence for result in batch]
     assert chunks[-1].last == len(batch)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hostler.journal.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, Seen, StoredResult
+from hostler.journal.feed import BATCH_BYTES, OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, Seen, StoredResult
 from hostler.journal.timeline_feed import TimelineFeed
 from hostler.runs.records import record
 from hostler.storage.port import Database, Listen, Tx
@@ -129,7 +129,7 @@ class RunReader:
     async def _results(self, run_id: str, after: int, at_most: int) -> Seen:
         def read(tx: Tx) -> Seen:
             run = runs.by_id(tx, run_id)
-            page = journal.results(tx, run_id, after, max_items=at_most)
+            page = journal.results(tx, run_id, after, max_items=at_most, max_bytes=BATCH_BYTES)
             results = [
                 StoredResult.of(run_id, entry.sequence or 0, entry.type, entry.data.encode())
                 for entry in page.items

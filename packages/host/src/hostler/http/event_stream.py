@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -41,8 +41,8 @@ class Framing(Protocol):
     def begin(self) -> list[EventChunk]:
         """Return what precedes any result."""
 
-    def chunks(self, batch: list[StoredResult]) -> list[EventChunk]:
-        """Return the chunks of a batch, which may be none."""
+    def chunks(self, batch: list[StoredResult]) -> Iterator[EventChunk]:
+        """Yield the chunks of a batch, which may be none; each is made when it is wanted."""
 
     def cut(self) -> None:
         """No result followed while it waited: the stream is over."""

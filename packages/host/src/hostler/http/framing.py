@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hostler.http.dialects.fold import Folding
 from hostler.http.event_stream import EventStream, Framing, Translation
 from hostler.http.limits import STREAM_WRITE_BYTES
@@ -31,7 +33,7 @@ class Results:
         """Nothing precedes the results."""
         return []
 
-    def chunks(self, batch: list[StoredResult]) -> list[EventChunk]:
+    def chunks(self, batch: list[StoredResult]) -> Iterator[EventChunk]:
         """Frame a batch."""
         self.over = batch[-1].type in TERMINAL_RESULTS
         return chunks_of(batch)
@@ -75,9 +77,8 @@ class Translated:
         """Return the frames that precede any result."""
         return self._chunk(self.folding.begin())
 
-    def chunks(self, batch: list[StoredResult]) -> list[EventChunk]:
+    def chunks(self, batch: list[StoredResult]) -> Iterator[EventChunk]:
         """Fold a batch."""
-        chunks: list[EventChunk] = []
         frames: list[bytes] = []
         size = 0
         for result in batch:
@@ -88,10 +89,9 @@ class Translated:
             if self.over:
                 break
             if size >= STREAM_WRITE_BYTES:
-                chunks += self._chunk(frames)
+                yield from self._chunk(frames)
                 frames, size = [], 0
-        chunks += self._chunk(frames)
-        return chunks
+        yield from self._chunk(frames)
 
     def cut(self) -> None:
         """End the answer."""

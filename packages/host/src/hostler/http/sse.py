@@ -6,6 +6,7 @@ JSON, encoded once when it was stored.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -82,9 +83,8 @@ def on_one_line(data: bytes) -> bytes:
     return data.translate(_LINE_ENDS) if b"\n" in data or b"\r" in data else data
 
 
-def chunks_of(batch: list[StoredResult]) -> list[EventChunk]:
+def chunks_of(batch: list[StoredResult]) -> Iterator[EventChunk]:
     """Split the events of a batch into chunks of about STREAM_WRITE_BYTES, so that one write stays small."""
-    chunks: list[EventChunk] = []
     waiting: list[bytes] = []
     size = 0
     for result in batch:
@@ -92,8 +92,7 @@ def chunks_of(batch: list[StoredResult]) -> list[EventChunk]:
         waiting.append(event)
         size += len(event)
         if size >= STREAM_WRITE_BYTES:
-            chunks.append(EventChunk.of(b"".join(waiting), result.sequence))
+            yield EventChunk.of(b"".join(waiting), result.sequence)
             waiting, size = [], 0
     if waiting:
-        chunks.append(EventChunk.of(b"".join(waiting), batch[-1].sequence))
-    return chunks
+        yield EventChunk.of(b"".join(waiting), batch[-1].sequence)

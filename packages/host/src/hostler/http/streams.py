@@ -3,7 +3,8 @@
 A stream reads the feed alone until it has caught up with the other streams of its run. Then it joins their
 fan-out: one task reads the feed, frames each batch once and writes the bytes to every member. A member whose
 buffer is full leaves the fan-out with its cursor and reads on alone, at its own speed. So no reader waits for
-a slow one, which takes the memory of a cursor and one chunk. A client that disconnects cancels nothing.
+a slow one, which takes the memory of one batch of results and one chunk. A client that disconnects cancels
+nothing.
 
 Streams of the same run in the same dialect share a fan-out, too: its results are folded once. A reader that
 leaves it folds them again from the first, and writes what follows its cursor.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Hashable
+from collections.abc import AsyncGenerator, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ from hostler.http.limits import (
 from hostler.http.problems import problem_of
 from hostler.http.responses import Headers
 from hostler.http.sse import COMMENT, EventChunk
-from hostler.journal.feed import BATCH_RESULTS, StoredResult
+from hostler.journal.feed import BATCH_BYTES, BATCH_RESULTS, StoredResult
 from hostler_protocol.errors import HostlerError
 
 if TYPE_CHECKING:  # it imports uvicorn, which a host inside of one command does not need
@@ -238,7 +239,7 @@ class Streams:
         await self._write(stream, await framing.finish())
         return None
 
-    async def _write(self, stream: _Stream, chunks: list[EventChunk]) -> None:
+    async def _write(self, stream: _Stream, chunks: Iterable[EventChunk]) -> None:
         """Write chunks to a stream that reads alone, at its own speed."""
         loop = asyncio.get_running_loop()
         for chunk in chunks:
@@ -321,7 +322,7 @@ class Streams:
 
     async def _pace_after(self, loop: asyncio.AbstractEventLoop, batch: list[StoredResult]) -> None:
         """Wait between two batches: for the next tick after a small one, not at all after a full one."""
-        if len(batch) < BATCH_RESULTS:
+        if len(batch) < BATCH_RESULTS and sum(len(one.json) for one in batch) < BATCH_BYTES // 2:
             await self._tick(loop)
         else:
             await asyncio.sleep(0)

@@ -23,6 +23,8 @@ RING_BYTES = 512 * KIB
 """Recent results kept per active run. A reader further behind than this reads the journal."""
 BATCH_RESULTS = 512
 """Results handed to a watcher at once."""
+BATCH_BYTES = 256 * KIB
+"""About the most bytes of them that are read from the journal: a reader that is slow holds a batch."""
 SHARED_POLL_SECONDS = 1.0
 """The longest wait of a watcher before it reads the journal, if other hosts may write to it."""
 OWN_POLL_SECONDS = 30.0

@@ -202,7 +202,7 @@ def read_page(
     wants: Callable[[TimelineRow], bool],
     deltas: bool,
 ) -> TimelinePage:
-    """Return the next wanted entries after a sequence. A page holds about 4 MiB, and may hold none."""
+    """Return the next wanted entries after a sequence. A page holds about 512 KiB, and may hold none."""
     step = timeline.step(tx, ws, after, conversation_id, wants)
     if not step.rows:
         return TimelinePage([], step.until, step.more)
@@ -229,13 +229,16 @@ def _first_row(tx: Tx, ws: str, row: TimelineRow, after: int, deltas: bool) -> T
 def _with_content(  # noqa: PLR0917
     tx: Tx, ws: str, rows: list[TimelineRow], after: int, deltas: bool, until: int, more: bool
 ) -> TimelinePage:
-    pieces = timeline.pieces(tx, ws, rows, after, deltas=deltas)
-    if len(pieces) == timeline.JOURNAL_ROWS:
+    pieces, all_of_them = timeline.pieces(tx, ws, rows, after, deltas=deltas)
+    if not all_of_them:
         until, more = pieces[-1].seq, True
-    known = timeline.events(tx, ws, [row for row in rows if row.last_seq <= until])
+    known, left_out = timeline.events(tx, ws, [row for row in rows if row.last_seq <= until])
+    if left_out is not None:
+        until, more = left_out.last_seq - 1, True
     of_row: dict[int, list[JournalPiece]] = {}
     for piece in pieces:
-        of_row.setdefault(piece.last_seq, []).append(piece)
+        if piece.seq <= until:
+            of_row.setdefault(piece.last_seq, []).append(piece)
     entries: list[TimelineEntry] = []
     for row in rows:
         match row.kind:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hostler.calls.cursors import Cursors, ScopedCursors
 from hostler.http.framing import Results
 from hostler.http.limits import STREAM_WRITE_BYTES
@@ -31,20 +33,18 @@ class TimelineFraming:
         """Return the cursor at which the stream begins: a client that loses it at once resumes from there."""
         return [EventChunk.of(self._mark(self._after), self._after)]
 
-    def chunks(self, batch: list[StoredResult]) -> list[EventChunk]:
+    def chunks(self, batch: list[StoredResult]) -> Iterator[EventChunk]:
         """Frame a batch in chunks of about STREAM_WRITE_BYTES."""
-        chunks: list[EventChunk] = []
         waiting: list[bytes] = []
         size = 0
         for entry in batch:
             waiting.append(self._frame(entry))
             size += len(waiting[-1])
             if size >= STREAM_WRITE_BYTES:
-                chunks.append(EventChunk.of(b"".join(waiting), entry.sequence))
+                yield EventChunk.of(b"".join(waiting), entry.sequence)
                 waiting, size = [], 0
         if waiting:
-            chunks.append(EventChunk.of(b"".join(waiting), batch[-1].sequence))
-        return chunks
+            yield EventChunk.of(b"".join(waiting), batch[-1].sequence)
 
     def cut(self) -> None:
         """It never waits."""

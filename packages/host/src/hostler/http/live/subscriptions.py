@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,28 +146,22 @@ class Subscriptions:
             await self._write(_encode(End(subscription=name, problem=problem), enc_hook=str))
 
 
-def frames_of(name: str, batch: list[StoredResult], cursor_of: Callable[[int], str]) -> list[bytes]:
-    """Return the messages of a batch, each of about STREAM_WRITE_BYTES."""
-    frames: list[bytes] = []
+def frames_of(name: str, batch: list[StoredResult], cursor_of: Callable[[int], str]) -> Iterator[bytes]:
+    """Yield the messages of a batch, each of about STREAM_WRITE_BYTES and made when it is wanted."""
     head = b'{"type":"events","subscription":%b,"events":[' % _encode(name)
     waiting: list[bytes] = []
     size = 0
-
-    def flush() -> None:
-        nonlocal waiting, size
-        if waiting:
-            frames.append(head + b",".join(waiting) + b"]}")
-            waiting, size = [], 0
-
     for one in batch:
         cursor: Any = cursor_of(one.sequence)
+        if one.type != PROGRESS:
+            waiting.append(
+                b'{"cursor":%b,"type":%b,"data":%b}' % (_encode(cursor), _encode(one.type), one.json)
+            )
+            size += len(waiting[-1])
+        if waiting and (size >= STREAM_WRITE_BYTES or one.type == PROGRESS):
+            yield head + b",".join(waiting) + b"]}"
+            waiting, size = [], 0
         if one.type == PROGRESS:
-            flush()
-            frames.append(_encode(Progress(subscription=name, cursor=cursor)))
-            continue
-        waiting.append(b'{"cursor":%b,"type":%b,"data":%b}' % (_encode(cursor), _encode(one.type), one.json))
-        size += len(waiting[-1])
-        if size >= STREAM_WRITE_BYTES:
-            flush()
-    flush()
-    return frames
+            yield _encode(Progress(subscription=name, cursor=cursor))
+    if waiting:
+        yield head + b",".join(waiting) + b"]}"

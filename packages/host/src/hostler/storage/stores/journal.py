@@ -47,7 +47,9 @@ MAX_INLINE_BYTES = 64 * KIB
 MAX_RESULTS = 1_000
 """Results returned at once."""
 _ROWS_PER_QUERY = 32
-"""Rows read before their sizes are checked: at most 2 MiB."""
+"""Rows read before their sizes are checked, in pages. Most are small; a result may have 1 MiB."""
+_FIRST_ROWS = 4
+"""The same in the first look-up of what follows; each further one takes twice as many."""
 
 _q = load(__file__)
 
@@ -245,8 +247,9 @@ def _following(tx: Tx, query: Query, run_id: str, after: int, *, by_sequence: bo
     key = "last_sequence" if by_sequence else "last_position"
     after = max(after, 0)
     start = after
+    limit = _FIRST_ROWS
     while True:
-        rows = tx.all(query, run_id=run_id, after=start, limit=_ROWS_PER_QUERY)
+        rows = tx.all(query, run_id=run_id, after=start, limit=limit)
         if start == after > 0 and _is_dropped(tx, run_id, rows, key, after):
             raise CursorLostError(run_id, "sequence" if by_sequence else "position", after)
         if not rows:
@@ -254,7 +257,7 @@ def _following(tx: Tx, query: Query, run_id: str, after: int, *, by_sequence: bo
         for row in rows:
             first = row[key] - row["count"] + 1
             yield from _entries_of(row)[max(0, after + 1 - first) :]
-        start = rows[-1][key] + 1
+        start, limit = rows[-1][key] + 1, min(limit * 2, _ROWS_PER_QUERY)
 
 
 def _is_dropped(tx: Tx, run_id: str, rows: Sequence[Row], key: str, after: int) -> bool:

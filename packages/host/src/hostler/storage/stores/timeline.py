@@ -21,6 +21,7 @@ import msgspec
 
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
+from hostler_protocol.limits import KIB
 
 _q = load(__file__)
 
@@ -29,7 +30,13 @@ CHAIN = "timeline"
 STEP_ROWS = 500
 """Rows looked at in one step: they are narrow, some 150 bytes each."""
 JOURNAL_ROWS = 64
-"""Rows of journals read at once: at most 4 MiB."""
+"""Rows of journals in one page."""
+PAGE_BYTES = 256 * KIB
+"""About the most content in one page, of journals and of events each: a reader that is slow holds a page."""
+FIRST_ROWS = 8
+"""Rows with content in the first look-up of a page, twice as many in each further one: most rows are small,
+some have a megabyte.
+"""
 SKIPPED = 10_000_000
 """Far more entries than can be lost at once; a host may start 900 million times before numbers end."""
 SKEW_MS = 60_000
@@ -245,35 +252,58 @@ def _row(row: Row) -> TimelineRow:
     return TimelineRow(**row)
 
 
-def pieces(tx: Tx, ws: str, rows: Sequence[TimelineRow], after: int, *, deltas: bool) -> list[JournalPiece]:
-    """Return what journals hold of some rows after a sequence, in order, at most JOURNAL_ROWS.
+def pieces(
+    tx: Tx, ws: str, rows: Sequence[TimelineRow], after: int, *, deltas: bool
+) -> tuple[list[JournalPiece], bool]:
+    """Return what journals hold of some rows after a sequence, in order, and whether that is all.
 
-    Of a journal only results, changes of status, steering and decisions; without `deltas` not these either.
+    At most JOURNAL_ROWS and about PAGE_BYTES. Of a journal only results, changes of status, steering and
+    decisions; without `deltas` not these either.
     """
     seqs = [row.last_seq for row in rows if row.kind == "journal"]
-    if not seqs:
-        return []
-    found = tx.all(
-        _q.journal_rows,
-        ws=ws,
-        seqs=msgspec.json.encode(seqs).decode(),
-        after=after,
-        deltas=int(deltas),
-        limit=JOURNAL_ROWS,
-    )
-    return [JournalPiece(**row) for row in found]
+    found: list[JournalPiece] = []
+    size, limit = 0, FIRST_ROWS
+    while seqs and len(found) < JOURNAL_ROWS:
+        some = tx.all(
+            _q.journal_rows,
+            ws=ws,
+            seqs=msgspec.json.encode(seqs).decode(),
+            after=after,
+            deltas=int(deltas),
+            limit=limit,
+        )
+        for row in some:
+            size += len(row["data"])
+            if found and size > PAGE_BYTES:
+                return found, False
+            found.append(JournalPiece(**row))
+        if len(some) < limit:
+            return found, True
+        after, limit = found[-1].seq, limit * 2
+    return found, not seqs
 
 
-def events(tx: Tx, ws: str, rows: Sequence[TimelineRow]) -> dict[str, ArrivedEvent]:
-    """Return the events that some rows stand for, by id."""
-    ids = [row.event_id for row in rows if row.event_id is not None]
-    if not ids:
-        return {}
-    found = tx.all(_q.events, ws=ws, event_ids=msgspec.json.encode(ids).decode())
-    return {
-        row["event_id"]: ArrivedEvent(**{**row, "content_redacted": bool(row["content_redacted"])})
-        for row in found
-    }
+def events(
+    tx: Tx, ws: str, rows: Sequence[TimelineRow]
+) -> tuple[dict[str, ArrivedEvent], TimelineRow | None]:
+    """Return the events that some rows stand for, by id, about PAGE_BYTES of them; the first row left out."""
+    named = [row for row in rows if row.event_id is not None]
+    found: dict[str, ArrivedEvent] = {}
+    size, start, limit = 0, 0, FIRST_ROWS
+    while start < len(named):
+        part = named[start : start + limit]
+        ids = msgspec.json.encode([row.event_id for row in part]).decode()
+        stored = {row["event_id"]: row for row in tx.all(_q.events, ws=ws, event_ids=ids)}
+        for row in part:
+            event_id = row.event_id or ""
+            if (one := stored.get(event_id)) is None:
+                continue
+            size += len(one["body"])
+            if found and size > PAGE_BYTES:
+                return found, row
+            found[event_id] = ArrivedEvent(**{**one, "content_redacted": bool(one["content_redacted"])})
+        start, limit = start + limit, limit * 2
+    return found, None
 
 
 def sweep(tx: Tx, ws: str, before: int) -> int:
