@@ -17,6 +17,7 @@ from hostler.http.app import ENDPOINTS
 from hostler.http.endpoint import ANY_KEY
 from hostler.storage.stores import artifacts
 from hostler.storage.stores.artifacts import NewArtifact
+from support.dialects.mcp import stateless, stateless_headers
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
 from support.two_workspaces import SECRET, Things, fill, keep_secrets
 
@@ -36,6 +37,7 @@ def send(method: str, path: str, **given: Any) -> Case:
 # What a key of one workspace is answered about the other's things: a status, or "own" where both have such a
 # thing and the answer must be that of the key's own workspace.
 OWN = "own"
+MCP_CALL = stateless("tools/call", {"name": "only-theirs", "arguments": {"message": "x"}})
 DENIAL = {"call_id": "other-call", "type": "deny", "args_hash": "0" * 64}
 OLDER_DENIAL = {"call_id": "other-call", "decision": "denied"}
 CASES: dict[str, tuple[Case, int | str]] = {
@@ -221,6 +223,13 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "stop_chat": (send("POST", "/ai-sdk/only-theirs/c/stop"), 204),
     "connect_agent": (get("/ag-ui/only-theirs/same/connect"), 404),
     "stop_thread": (send("POST", "/ag-ui/only-theirs/same/stop", json={}), 404),
+    "post_message": (
+        send("POST", "/mcp", json=MCP_CALL, headers=stateless_headers(MCP_CALL["params"], "tools/call")),
+        400,
+    ),
+    "resume_stream": (get("/mcp"), 405),
+    "get_resource_metadata": (get("/.well-known/oauth-protected-resource"), 200),
+    "get_mcp_metadata": (get("/.well-known/oauth-protected-resource/mcp"), 200),
 }
 
 

@@ -166,7 +166,7 @@ async def test_every_other_route_refuses_a_front_end_token(tmp_path: Path) -> No
             asked += 1
         assert asked > 60
         mcp = await page.client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
-        assert mcp.status_code == 401
+        assert mcp.status_code == 403
 
 
 async def things_of(page: FrontEnd, served: Served, name: str, workspace: str = WORKSPACE) -> dict[str, str]:

@@ -12,6 +12,7 @@ import pytest
 
 from hostler.http.app import ENDPOINTS
 from hostler.http.sessions import SAFE_METHODS
+from support.dialects.mcp import stateless, stateless_headers
 from support.http_host import PUPPET_RUNNER
 from support.identity_provider import SECRET, Browser
 from support.sign_in_desk import Desk, desk
@@ -130,6 +131,10 @@ async def interfaces(person: Ada) -> None:
     await person.sent_the_last_message()
     thread = {"threadId": "thread", "runId": "r", "messages": [{"id": "m", **said}]}
     await person.write("run_agent", "puppet", action=None, json=thread)
+    await person.sent_the_last_message()
+    call = stateless("tools/call", {"name": "puppet", "arguments": {"message": "say 1"}})
+    headers = stateless_headers(call["params"], "tools/call")
+    await person.write("post_message", action=None, json=call, headers=headers)
     await person.sent_the_last_message()
     for route, place, body in (("stop_chat", "held-chat", None), ("stop_thread", "held-thread", {})):
         event = {"event_type": "message.received", "agent": "puppet", "conversation_id": place}

@@ -215,6 +215,8 @@ async def test_no_route_lets_in_a_key_that_is_none(tmp_path: Path) -> None:
                         continue
                     if expected(endpoint).open:
                         continue
+                    if kind == "run token" and endpoint.path == "/mcp":
+                        continue  # it is good there: the run's own server answers
                     answer = await ask(client, endpoint, visitor)
                     assert answer.status_code in NOT_LET_IN, (kind, endpoint.name, answer.text)
                     if kind not in FORBIDDEN:

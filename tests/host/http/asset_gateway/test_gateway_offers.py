@@ -10,8 +10,8 @@ from hostler.calls.executor import CallExecutor
 from hostler.calls.run_tokens import RunAccess
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.tool_pins import ToolPin
-from hostler.http.asset_gateway.messages import RpcError
 from hostler.http.asset_gateway.tool_list import HOST_CALL_TOOLS, call_of, definitions
+from hostler.http.mcp.messages import RpcError
 from hostler.tools.port import OfferedTool
 from hostler_protocol.calls import CALLS, RetrieveParams
 from support.grants import agent_of, catalog_of, grant_of

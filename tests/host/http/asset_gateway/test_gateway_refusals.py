@@ -17,7 +17,7 @@ from mcp.client.client import Client
 from hostler.domain.token_bucket import TokenBuckets
 from hostler.http.asset_gateway import gateway, sessions
 from support.gates import BOUND_SECONDS
-from support.http_host import OTHER, WORKSPACE
+from support.http_host import OTHER
 from support.lending import Lending, Lent, client_of, lending
 from support.loopback import NO_CERTIFICATES
 
@@ -93,8 +93,7 @@ async def cannot_connect(lent: Lent, token: str | None = None) -> None:
 async def test_wrong_foreign_expired_and_ended_tokens_are_refused_and_audited(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         victim, lent = await made.open(conversation_id="a"), await made.open(conversation_id="b")
-        key = await made.served.key(WORKSPACE)
-        for wrong in ("hostler_run_guessed", key, victim.token[:-1], victim.token + "x"):
+        for wrong in ("hostler_run_guessed", victim.token[:-1], victim.token + "x"):
             async with raw(made, wrong) as client:
                 said_no(await client.ask("initialize", HELLO), "wrong")
         await cannot_connect(lent, "hostler_run_guessed")
@@ -141,7 +140,7 @@ async def test_a_stranger_who_guesses_is_slowed_down_and_does_not_fill_the_audit
             ):
                 answer = await bare.post(f"{made.served.url}/mcp", content=b"{}", headers=headers)
                 assert answer.status_code == 401
-                assert answer.json()["code"] == "unauthorized"
+                assert answer.json()["error"]["data"]["code"] == "unauthorized"
 
     await within(tmp_path, scenario)
 

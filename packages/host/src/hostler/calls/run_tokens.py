@@ -28,6 +28,7 @@ from hostler_protocol.frames import MessageId
 TOKEN_SECONDS = 3600.0
 """Longest lifetime of a token; shorter if the run's deadline comes first."""
 TOKEN_BYTES = 32
+TOKEN_PREFIX = "hostler_run_"  # noqa: S105  what all begin with
 MAX_ENDED = 10_000
 """Ended tokens that are remembered, so that their refusal can name the run."""
 CONFIG_ITEM = "assets-enabled"
@@ -104,7 +105,7 @@ class RunTokens:
         """Return the runner's context, with a token if its configuration asks for one."""
         if self.url is None or context.config.get(CONFIG_ITEM) is not True:
             return context
-        token = f"hostler_run_{secrets.token_urlsafe(TOKEN_BYTES)}"
+        token = f"{TOKEN_PREFIX}{secrets.token_urlsafe(TOKEN_BYTES)}"
         expires_at = self._clock() + TOKEN_SECONDS
         if context.runtime.deadline_at is not None:
             expires_at = min(expires_at, context.runtime.deadline_at)

@@ -11,7 +11,7 @@ from hostler.host.config import ASSETS_PATH
 from hostler.http import openapi, sockets
 from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Receive, Scope, Send
-from hostler.http.asset_gateway.gateway import AssetGateway
+from hostler.http.asset_gateway.gateway import AssetGateway, has_run_token
 from hostler.http.auth import KEY_ISSUER, KeyRing, find_key
 from hostler.http.console_pages import serve_console
 from hostler.http.cors import Cors, is_preflight, origin_of
@@ -58,7 +58,7 @@ class App:
         exchange = await self._exchange(scope, receive, send, path)
         if exchange is None:
             return
-        if path == ASSETS_PATH:
+        if path == ASSETS_PATH and has_run_token(scope):
             await self.assets.serve(exchange)
             return
         if found is None and (status := await serve_console(self._console, exchange)) is not None:

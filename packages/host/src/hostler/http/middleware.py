@@ -25,7 +25,9 @@ from hostler.http.endpoint import ANY_KEY, Endpoint
 from hostler.http.idempotency import run_once
 from hostler.http.limits import DRAIN_BYTES, DRAIN_SECONDS
 from hostler.http.narrow import SUBPROTOCOL, check_narrow, check_path, socket_token, take_query_token
+from hostler.http.own_address import own_address
 from hostler.http.problems import (
+    CHALLENGE,
     PROBLEM_TYPE,
     MethodNotAllowedError,
     UnauthenticatedError,
@@ -108,7 +110,8 @@ async def respond(state: AppState, routes: dict[str, Endpoint], exchange: HttpEx
         response = await _response_of(state, endpoint, exchange)
         status = await response.send(scope, exchange.receive, exchange.send)
     except HostlerError as error:
-        status = await send_problem(error, exchange, dialect)
+        base = own_address(state.host.settings.public_url, scope)
+        status = await send_problem(error, exchange, dialect, base=base)
     except Exception:
         # The top of a request: the client gets a response, the log the traceback.
         log.exception("%s %s failed", scope["method"], exchange.path)
@@ -137,25 +140,29 @@ async def respond_preflight(state: AppState, exchange: HttpExchange, headers: Ca
     state.metrics.count_request("preflight", status, 0.0)
 
 
-async def send_problem(error: HostlerError, exchange: HttpExchange, dialect: Dialect | None = None) -> int:
+async def send_problem(
+    error: HostlerError, exchange: HttpExchange, dialect: Dialect | None = None, *, base: str = ""
+) -> int:
     """Respond with a problem document, or with what the dialect says instead; return the status.
 
-    Raises the error if a response has started already.
+    `base`: the host's address. Raises the error if a response has started already.
     """
     problem = problem_of(error)
     status, body, media_type = problem.status, encode_problem(problem), PROBLEM_TYPE
     extra: tuple[tuple[bytes, bytes], ...] = ()
+    challenge = CHALLENGE
     if dialect is not None:
         refusal = dialect.refuse(problem)
         status, body, media_type = refusal.status, refusal.encode(), refusal.media_type
         extra = refusal.headers
+        challenge = dialect.challenge(base)
     if not caller_blamed(error):
         log.warning("%s %s: %s", exchange.scope["method"], exchange.path, error.message)
     if exchange.started:
         raise error
     headers = [
         *COMMON_HEADERS,
-        *problem_headers(error, status),
+        *problem_headers(error, status, challenge),
         *extra,
         (b"content-type", media_type.encode("ascii")),
     ]

@@ -30,6 +30,8 @@ from hostler_protocol.errors import (
 )
 
 PROBLEM_TYPE = "application/problem+json"
+CHALLENGE = b'Bearer realm="hostler"'
+"""How a caller without a valid key is told to authenticate."""
 
 STATUS_OF_CODE: dict[ErrorCode, int] = {
     "invalid_argument": 400,
@@ -139,11 +141,11 @@ def problem_of(error: HostlerError) -> Problem:
     )
 
 
-def headers_of(error: HostlerError, status: int) -> list[tuple[bytes, bytes]]:
-    """Return the headers that the status requires."""
+def headers_of(error: HostlerError, status: int, challenge: bytes = CHALLENGE) -> list[tuple[bytes, bytes]]:
+    """Return the headers that the status requires. `challenge`: how to authenticate."""
     headers: list[tuple[bytes, bytes]] = []
     if status == HTTPStatus.UNAUTHORIZED:
-        headers.append((b"www-authenticate", b'Bearer realm="hostler"'))
+        headers.append((b"www-authenticate", challenge))
     if isinstance(error, UpgradeRequiredError):
         headers += [(b"upgrade", b"websocket"), (b"connection", b"upgrade")]
     if isinstance(error, MethodNotAllowedError):

@@ -25,6 +25,7 @@ from hostler.http.limits import (
     MAX_QUERY_BYTES,
     MAX_QUERY_FIELDS,
 )
+from hostler.http.own_address import own_address
 from hostler.http.problems import HeadersTooLargeError, RequestTimeoutError, UnsupportedMediaTypeError
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.errors import CancelledCallError, InvalidArgumentError, PayloadTooLargeError
@@ -81,6 +82,11 @@ class ApiRequest:
     def workspace_id(self) -> str:
         """The workspace of the caller's key: the only one that this request can reach."""
         return self.caller.workspace_id
+
+    @property
+    def base(self) -> str:
+        """The address of this host, as the client may reach it."""
+        return own_address(self.state.host.settings.public_url, self.scope)
 
     @property
     def address(self) -> str:

@@ -6,6 +6,7 @@ from types import ModuleType
 
 from hostler.http.ag_ui import routes as ag_ui
 from hostler.http.ai_sdk import routes as ai_sdk
+from hostler.http.mcp import routes as mcp
 from hostler.http.openai import chat, responses
 from hostler.http.openai import conversations as openai_conversations
 from hostler.http.routes import (
@@ -71,5 +72,6 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     ag_ui,
     responses,
     openai_conversations,
+    mcp,
 )
 """In the order of the documentation."""

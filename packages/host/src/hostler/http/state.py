@@ -11,6 +11,7 @@ from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Scope
 from hostler.http.auth import KeyRing
 from hostler.http.cors import Cors
+from hostler.http.mcp.levels import SessionLevels
 from hostler.http.metrics import Metrics
 from hostler.http.open_keys import OpenKeys
 from hostler.http.proxies import TrustedProxies
@@ -38,6 +39,7 @@ class AppState:
     metrics: Metrics
     docs: ApiDocs
     proxies: TrustedProxies
+    mcp_levels: SessionLevels = field(default_factory=SessionLevels)
     sockets: set[object] = field(default_factory=set)
     """The connections of `/v1/ws` that are open."""
 

@@ -170,7 +170,8 @@ class Streams:
                 task.cancel()
             await asyncio.wait({pump, gone})
         if pump.cancelled():
-            if not self._closing and stream.answer.on_disconnect is not None:
+            gone_early = not self._closing and not stream.framing.over
+            if gone_early and stream.answer.on_disconnect is not None:
                 await stream.answer.on_disconnect()
         elif (error := pump.exception()) is not None:
             raise error

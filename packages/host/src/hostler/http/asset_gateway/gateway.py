@@ -11,24 +11,29 @@ import asyncio
 import logging
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
-from hostler.calls.run_tokens import AssetRefusedError, RunAccess
+from hostler.calls.run_tokens import TOKEN_PREFIX, AssetRefusedError, RunAccess
+from hostler.http.asgi import Scope
 from hostler.http.asset_gateway.limits import (
     COMMENT_SECONDS,
     MAX_MESSAGE_BYTES,
     MAX_TOOLS_ON_PAGE,
     QUICK_SECONDS,
 )
-from hostler.http.asset_gateway.messages import (
+from hostler.http.asset_gateway.sessions import ExternalCall, McpSession, Sessions
+from hostler.http.asset_gateway.tool_list import call_of, definitions
+from hostler.http.auth import failed_authentications
+from hostler.http.limits import MAX_TOKEN_CHARS
+from hostler.http.mcp.messages import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     SESSION_HEADER,
     RpcError,
     RpcMessage,
+    RpcReply,
     encode_error,
     encode_result,
     initialize_result,
@@ -37,10 +42,7 @@ from hostler.http.asset_gateway.messages import (
     tool_error,
     tool_result,
 )
-from hostler.http.asset_gateway.sessions import ExternalCall, McpSession, Sessions
-from hostler.http.asset_gateway.tool_list import call_of, definitions
-from hostler.http.auth import failed_authentications
-from hostler.http.limits import MAX_TOKEN_CHARS
+from hostler.http.mcp.origins import check_origin
 from hostler.http.middleware import HttpExchange, send_problem
 from hostler.http.problems import MethodNotAllowedError, UnauthenticatedError
 from hostler.http.proxies import rate_key
@@ -50,16 +52,29 @@ from hostler.http.state import AppState
 from hostler.storage.stores import audit
 from hostler.tools.caller_tools import tools_of_run
 from hostler_protocol.calls import ToolCallReply
-from hostler_protocol.errors import HostError, HostlerError, RateLimitedError, UnauthorizedError, to_fault
+from hostler_protocol.errors import HostError, HostlerError, RateLimitedError, to_fault
 
 log = logging.getLogger("hostler.http")
 
+_ABOUT = {
+    "capabilities": {"tools": {}},
+    "instructions": "The assets of one run: its conversation's history, its knowledge, state and artifacts, "
+    "and the tools that it may use. They exist as long as the run.",
+}
 _ALLOWED = ["DELETE", "OPTIONS", "POST"]
 _STREAM_HEADERS: Headers = [
     *COMMON_HEADERS,
     (b"content-type", b"text/event-stream"),
     (b"x-accel-buffering", b"no"),
 ]
+
+
+def has_run_token(scope: Scope) -> bool:
+    """Whether a request is for this server: it has, or claims to have, a run token. All others are for
+    `http/mcp`.
+    """
+    found = [value for name, value in scope["headers"] if name == b"authorization"]
+    return len(found) == 1 and found[0].partition(b" ")[2].strip().startswith(TOKEN_PREFIX.encode())
 
 
 class AssetGateway:
@@ -99,8 +114,7 @@ class AssetGateway:
                 scope, exchange.receive, exchange.send
             )
             return
-        if await self._state.cors.allowed(headers.get("origin"), request.address) is None:
-            _check_origin(headers)
+        await check_origin(request)
         access = await self._admit(request)
         if request.method == "DELETE":
             self.sessions.end(await self._session(request, access))
@@ -108,7 +122,7 @@ class AssetGateway:
         elif request.method == "POST":
             check_json_type(headers.get("content-type"))
             message = read_message(await read_body(request, limit=MAX_MESSAGE_BYTES), headers)
-            if message is None or message.id is None:
+            if isinstance(message, RpcReply) or message.id is None:
                 await self._serve_notification(request, access, message)
                 await Empty(202).send(scope, exchange.receive, exchange.send)
             else:
@@ -164,9 +178,9 @@ class AssetGateway:
     # -- messages ---------------------------------------------------------------------------------
 
     async def _serve_notification(
-        self, request: ApiRequest, access: RunAccess, message: RpcMessage | None
+        self, request: ApiRequest, access: RunAccess, message: RpcMessage | RpcReply
     ) -> None:
-        if message is None or message.stateless:
+        if isinstance(message, RpcReply) or message.stateless:
             return  # a response, or a notification of a stateless client, which has none for servers
         session = await self._session(request, access)
         if message.method == "notifications/cancelled":
@@ -182,9 +196,9 @@ class AssetGateway:
         if message.method == "initialize" and not message.stateless:
             session = self.sessions.begin(access)
             headers = [(SESSION_HEADER.encode(), session.session_id.encode())]
-            body = encode_result(message, initialize_result(message))
+            body = encode_result(message, initialize_result(message, _ABOUT))
         elif message.method == "server/discover":
-            body = encode_result(message, server_info(), is_list=True)
+            body = encode_result(message, server_info(_ABOUT), is_list=True)
         else:
             if not message.stateless:
                 session = await self._session(request, access)
@@ -306,13 +320,6 @@ async def _outcome(call: ExternalCall) -> dict[str, Any]:
 def _failed(error: HostlerError) -> dict[str, Any]:
     fault = to_fault(error)
     return tool_error(fault.code, fault.message, retryable=fault.retryable)
-
-
-def _check_origin(headers: dict[str, str]) -> None:
-    """Raise UnauthorizedError for a browser page of another origin."""
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
-        raise UnauthorizedError("pages of other origins may not call this")
 
 
 async def _disconnected(exchange: HttpExchange) -> None:

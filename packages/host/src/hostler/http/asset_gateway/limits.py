@@ -10,8 +10,6 @@ MAX_SESSIONS = 8
 """Sessions per token. A service opens one per worker; the longest idle one is ended for a new one."""
 MAX_CALLS = 16
 """Calls in progress per token."""
-MAX_ID_CHARS = 128
-"""The id of a request that is text."""
 MAX_TOOLS_ON_PAGE = 100
 SESSION_ID_BYTES = 24
 QUICK_SECONDS = 1.0

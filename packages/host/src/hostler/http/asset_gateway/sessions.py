@@ -10,7 +10,7 @@ from typing import Any
 
 from hostler.calls.run_tokens import AssetRefusedError, RunAccess
 from hostler.http.asset_gateway.limits import MAX_CALLS, MAX_SESSIONS, SESSION_ID_BYTES
-from hostler.http.asset_gateway.messages import RequestId
+from hostler.http.mcp.messages import RequestId
 from hostler_protocol.calls import CallParams
 from hostler_protocol.errors import CancelledCallError, HostlerError, NotFoundError, RateLimitedError
 from hostler_protocol.frames import MessageId

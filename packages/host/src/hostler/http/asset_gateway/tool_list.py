@@ -17,7 +17,7 @@ from hostler.calls.run_tokens import RunAccess
 from hostler.domain.grants import Grant
 from hostler.domain.suggestions import did_you_mean
 from hostler.http.asset_gateway.limits import MAX_READ_BYTES
-from hostler.http.asset_gateway.messages import INVALID_PARAMS, RpcError
+from hostler.http.mcp.messages import INVALID_PARAMS, RpcError
 from hostler.tools.port import OfferedTool
 from hostler_protocol.calls import CALLS, CallParams, ToolCallParams
 from hostler_protocol.limits import MAX_PAGE_ITEMS

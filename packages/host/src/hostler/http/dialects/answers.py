@@ -15,8 +15,8 @@ import msgspec
 
 from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
 from hostler.domain.pause_views import CallView, PauseView
-from hostler.http.auth import require_right
-from hostler.http.dialects.disconnects import cancels_when_gone
+from hostler.http.auth import has_right, require_right
+from hostler.http.dialects.disconnects import ON_DISCONNECT_HEADER, cancels_when_gone
 from hostler.http.dialects.fold import Answer, Fold, Folding
 from hostler.http.dialects.message_files import check_files
 from hostler.http.event_stream import Batches, EventStream, Translation, next_batch
@@ -44,6 +44,8 @@ from hostler_protocol.runs import TERMINAL_STATUSES
 MAX_PAUSES_OF_RUN = 100
 """Pauses of a run that are searched for a call, newest first."""
 F = TypeVar("F", bound=Fold)
+WhenGone = Literal["continue", "cancel"]
+"""What becomes of a run whose client disconnects: a key without the right to cancel it leaves it alone."""
 
 
 class Started(NamedTuple):
@@ -231,13 +233,15 @@ async def stream_answer(
     through: bool = False,
     prepare: Callable[[], Awaitable[None]] | None = None,
     headers: Headers | None = None,
+    when_gone: WhenGone = "continue",
 ) -> EventStream:
     """Return an answer as the stream of a dialect. NotFoundError if the run is not the caller's.
 
     `make` makes a fresh fold; equal `kind` of the same answer means equal frames. `skip`: the number of
     frames that the client has already. `through`: as of `Folding`. `prepare` is awaited before the first
-    results of a reading are folded: it reads facts that exist once the run has begun. Also NotFoundError if
-    the answer begins after the run's last result.
+    results of a reading are folded: it reads facts that exist once the run has begun. `when_gone`: what
+    becomes of the run if the client disconnects and its request does not say. Also NotFoundError if the
+    answer begins after the run's last result.
     """
     await check_answer(request, answer)
     watch: Callable[[int], Batches] = partial(request.state.host.runs.feed.watch, answer.run_id)
@@ -254,7 +258,7 @@ async def stream_answer(
         headers=headers or [],
         while_valid=request.while_key_is_valid,
         translation=translation,
-        on_disconnect=_when_gone(request, answer.run_id),
+        on_disconnect=_when_gone(request, answer.run_id, when_gone),
     )
 
 
@@ -273,14 +277,23 @@ async def _prepared(
         await batches.aclose()  # type: ignore[attr-defined]
 
 
-async def whole_answer(request: ApiRequest, answer: Answer, fold: F, *, seconds: float | None = None) -> F:
-    """Read an answer to its end, and return its fold. Raises as `stream_answer`.
+async def whole_answer(
+    request: ApiRequest,
+    answer: Answer,
+    fold: F,
+    *,
+    seconds: float | None = None,
+    through: bool = False,
+    when_gone: WhenGone = "continue",
+) -> F:
+    """Read an answer to its end, and return its fold. Raises as `stream_answer`, as do `through` and
+    `when_gone`.
 
     `seconds`: return the fold after this time at the latest, as it is then. CancelledCallError if the client
     disconnects meanwhile.
     """
     await check_answer(request, answer)
-    reading = asyncio.create_task(_read(request, answer, fold))
+    reading = asyncio.create_task(_read(request, answer, fold, through=through))
     gone = asyncio.create_task(_disconnected(request))
     try:
         async with request.while_key_is_valid():
@@ -290,7 +303,7 @@ async def whole_answer(request: ApiRequest, answer: Answer, fold: F, *, seconds:
         if not done:
             return fold
         if not reading.done():
-            if (cancel := _when_gone(request, answer.run_id)) is not None:
+            if (cancel := _when_gone(request, answer.run_id, when_gone)) is not None:
                 await cancel()
             raise CancelledCallError("the client disconnected before its answer was complete")
         await reading
@@ -301,14 +314,14 @@ async def whole_answer(request: ApiRequest, answer: Answer, fold: F, *, seconds:
     return fold
 
 
-async def answer_so_far(request: ApiRequest, answer: Answer, fold: F) -> F:
+async def answer_so_far(request: ApiRequest, answer: Answer, fold: F, *, through: bool = False) -> F:
     """Read what there is of an answer without waiting for more; return its fold. Raises as `stream_answer`.
 
     Where the run waits for its client it takes as long as a stream to see that no other call follows.
     """
     run = await check_answer(request, answer)
     if run.sequence:
-        await _read(request, answer, fold, until=run.sequence)
+        await _read(request, answer, fold, until=run.sequence, through=through)
     return fold
 
 
@@ -351,9 +364,12 @@ async def cancel_run(request: ApiRequest, run_id: str, reason: str) -> Literal["
     return "cancelled"
 
 
-async def _read(request: ApiRequest, answer: Answer, fold: Fold, *, until: int | None = None) -> None:
+async def _read(
+    request: ApiRequest, answer: Answer, fold: Fold, *, until: int | None = None, through: bool = False
+) -> None:
     """Fold an answer: to its end, or up to the result `until` unless the run waits for its client there."""
-    folding = Folding(fold, answer)
+    decided = await decided_calls(request, answer.run_id) if through else frozenset()
+    folding = Folding(fold, answer, through=through, decided=decided)
     folding.begin()
     batches: Batches = request.state.host.runs.feed.watch(answer.run_id)
     try:
@@ -374,8 +390,14 @@ async def _read(request: ApiRequest, answer: Answer, fold: Fold, *, until: int |
     folding.finish(await usage_of(request, answer.run_id))
 
 
-def _when_gone(request: ApiRequest, run_id: str) -> Callable[[], asyncio.Future[object]] | None:
-    if not cancels_when_gone(request):
+def _when_gone(
+    request: ApiRequest, run_id: str, default: WhenGone
+) -> Callable[[], asyncio.Future[object]] | None:
+    if ON_DISCONNECT_HEADER not in request.headers and default == "cancel":
+        cancels = has_right(request.caller, "runs:write")
+    else:
+        cancels = cancels_when_gone(request)
+    if not cancels:
         return None
     return partial(_cancel_gone, request, run_id)  # type: ignore[return-value]
 

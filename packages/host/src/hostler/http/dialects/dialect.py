@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.http.problems import Problem
+from hostler.http.problems import CHALLENGE, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,10 @@ class Dialect(ABC):
     def authorization(self, headers: dict[str, str]) -> str | None:
         """Return the Authorization header of a request, or what its dialect sends instead; None: no key."""
         return headers.get("authorization")
+
+    def challenge(self, base: str) -> bytes:
+        """Return WWW-Authenticate of a response 401. `base`: the host's address."""
+        return CHALLENGE
 
     @abstractmethod
     def refuse(self, problem: Problem) -> Refusal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import NamedTuple
 
@@ -34,7 +33,6 @@ ON_PAUSE_HEADER = "hostler-on-pause"
 """While people decide: `wait` keeps the answer open, `answer` ends it. Default: a stream waits."""
 FAILED_STATUS = 424
 """Of a run that has failed: no client repeats the request, which would be another run."""
-_HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
 
 
 class CompletionQuery(Strict):
@@ -99,7 +97,12 @@ async def _respond(
 ) -> EventStream | Json[types.Completion] | Json[ErrorAnswer]:
     streamed, usage, waits, skip = form
     stored = await check_answer(request, answer)
-    facts = ChatFacts(answer, stored.agent_name, stored.created_at // 1000, _base(request))
+    facts = ChatFacts(
+        answer,
+        stored.agent_name,
+        stored.created_at // 1000,
+        request.base,
+    )
     run = answer.run_id.encode()
     headers: Headers = [(b"hostler-run", run), (b"x-request-id", run)]
     if streamed:
@@ -143,12 +146,3 @@ def _waits(request: ApiRequest, *, default: bool) -> bool:
     if wish not in ("wait", "answer"):
         raise InvalidArgumentError(f"{ON_PAUSE_HEADER}: expected wait or answer, not {wish[:40]!r}")
     return wish == "wait"
-
-
-def _base(request: ApiRequest) -> str:
-    """Return the address of this host as its client may reach it."""
-    public = request.state.host.settings.public_url
-    if public is not None:
-        return public.rstrip("/")
-    host = request.headers.get("host", "")
-    return f"{request.scope['scheme']}://{host}" if _HOST.fullmatch(host) else ""

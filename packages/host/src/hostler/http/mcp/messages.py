@@ -1,4 +1,4 @@
-"""Decode MCP messages and encode their responses. No IO.
+"""Decode MCP messages and encode their responses, for both servers at `/mcp`. No IO.
 
 Two generations of the protocol are served. Clients up to 2025-11-25 begin with a handshake (`initialize`) and
 have a session. Since 2026-07-28 each request carries what the handshake carried, and is stateless.
@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from hostler.http.asset_gateway.limits import MAX_ID_CHARS
 from hostler.version import NAME, VERSION
 from hostler_protocol._base import DECODE_ERRORS
 
@@ -26,24 +25,31 @@ SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
 METHOD_HEADER = "mcp-method"
 NAME_HEADER = "mcp-name"
+NAMED_BY: Mapping[str, str] = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""Method -> the parameter that a stateless request repeats in the header Mcp-Name."""
+MAX_ID_CHARS = 128
+"""The id of a request that is text."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+MISSING_CAPABILITY = -32021
 HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
 _STATUS = {METHOD_NOT_FOUND: 404, INTERNAL_ERROR: 500}
 """JSON-RPC error code -> HTTP status; 400 for all others."""
 
-_PREFIX = "io.modelcontextprotocol/"
+META_PREFIX = "io.modelcontextprotocol/"
 _BASE64 = re.compile(r"=\?base64\?(?P<payload>[A-Za-z0-9+/=]*)\?=")
-_INSTRUCTIONS = (
-    "The assets of one run: its conversation's history, its knowledge, state and artifacts, and the tools "
-    "that it may use. They exist as long as the run."
-)
-
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
@@ -69,9 +75,29 @@ class RpcMessage:
     id: RequestId | None
     stateless: bool = False
 
+    @property
+    def meta(self) -> dict[str, Any]:
+        """The parameter `_meta`; empty if there is none."""
+        meta = self.params.get("_meta")
+        return meta if isinstance(meta, dict) else {}
 
-def read_message(body: bytes, headers: Mapping[str, str]) -> RpcMessage | None:
-    """Decode a message. Return None for a response, since this server sends no requests. RpcError."""
+    @property
+    def capabilities(self) -> dict[str, Any]:
+        """What a stateless client can do, which it says in every request."""
+        found = self.meta.get(META_PREFIX + "clientCapabilities")
+        return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class RpcReply:
+    """A client's response to a request of this server. `result` None: it is an error."""
+
+    id: RequestId | None
+    result: Any
+
+
+def read_message(body: bytes, headers: Mapping[str, str]) -> RpcMessage | RpcReply:
+    """Decode a message. RpcError."""
     try:
         data = msgspec.json.decode(body)
     except DECODE_ERRORS as error:
@@ -83,7 +109,7 @@ def read_message(body: bytes, headers: Mapping[str, str]) -> RpcMessage | None:
     id_ = _id(data)
     method, params = data.get("method"), data.get("params", {})
     if method is None and ("result" in data or "error" in data):
-        return None
+        return RpcReply(id_, data.get("result"))
     if not isinstance(method, str) or not isinstance(params, dict):
         raise RpcError(INVALID_REQUEST, "a message has a method, and params as an object", id_=id_)
     stateless = headers.get(VERSION_HEADER) in STATELESS_VERSIONS
@@ -117,17 +143,17 @@ def _check_version(version: str | None, id_: RequestId | None) -> None:
 
 def _check_envelope(message: RpcMessage, headers: Mapping[str, str]) -> None:
     """Check that a stateless request agrees with its headers. RpcError."""
-    meta = message.params.get("_meta")
-    meta = meta if isinstance(meta, dict) else {}
-    missing = [name for name in ("protocolVersion", "clientCapabilities") if _PREFIX + name not in meta]
+    meta = message.meta
+    missing = [name for name in ("protocolVersion", "clientCapabilities") if META_PREFIX + name not in meta]
     if missing:
-        names = ", ".join(_PREFIX + name for name in missing)
+        names = ", ".join(META_PREFIX + name for name in missing)
         raise RpcError(INVALID_PARAMS, f"params._meta lacks {names}", id_=message.id)
-    if meta[_PREFIX + "protocolVersion"] != headers.get(VERSION_HEADER):
+    if meta[META_PREFIX + "protocolVersion"] != headers.get(VERSION_HEADER):
         raise _mismatch(message, VERSION_HEADER)
     if headers.get(METHOD_HEADER) != message.method:
         raise _mismatch(message, METHOD_HEADER)
-    if message.method == "tools/call" and _decoded(headers.get(NAME_HEADER)) != message.params.get("name"):
+    name = NAMED_BY.get(message.method)
+    if name is not None and _decoded(headers.get(NAME_HEADER)) != message.params.get(name):
         raise _mismatch(message, NAME_HEADER)
 
 
@@ -145,15 +171,14 @@ def _decoded(value: str | None) -> str | None:
         return None
 
 
-# -- responses ------------------------------------------------------------------------------------
+# -- responses -------------------------------------------------------------------------------------------
 
 
 def encode_result(message: RpcMessage, result: dict[str, Any], *, is_list: bool = False) -> bytes:
     """Encode the response to a request. `is_list`: tell a stateless client not to cache it."""
     if message.stateless:
-        result = (
-            result | {"resultType": "complete"} | ({"ttlMs": 0, "cacheScope": "private"} if is_list else {})
-        )
+        cache = {"ttlMs": 0, "cacheScope": "private"} if is_list else {}
+        result = {"resultType": "complete"} | result | cache
     return _encoder.encode({"jsonrpc": "2.0", "id": message.id, "result": result})
 
 
@@ -165,30 +190,30 @@ def encode_error(error: RpcError) -> bytes:
     return _encoder.encode({"jsonrpc": "2.0", "id": error.id, "error": fault})
 
 
-def initialize_result(message: RpcMessage) -> dict[str, Any]:
-    """Return the result of `initialize`, with the requested version if it is supported, else our newest."""
+def session_version(message: RpcMessage) -> str:
+    """Return the version of a session that begins: the requested one if it is supported, else our newest."""
     requested = message.params.get("protocolVersion")
-    version = requested if requested in SESSION_VERSIONS else SESSION_VERSIONS[-1]
-    return {"protocolVersion": version, "serverInfo": _server(), **_about()}
+    return requested if requested in SESSION_VERSIONS else SESSION_VERSIONS[-1]
 
 
-def server_info() -> dict[str, Any]:
-    """Return the result of `server/discover`."""
+def initialize_result(message: RpcMessage, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of `initialize`. `about`: the server's capabilities and instructions."""
+    return {"protocolVersion": session_version(message), "serverInfo": _server(), **about}
+
+
+def server_info(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of `server/discover`. `about`: the server's capabilities and instructions."""
     versions = [*SESSION_VERSIONS, *STATELESS_VERSIONS]
-    return {"supportedVersions": versions, "_meta": {_PREFIX + "serverInfo": _server()}, **_about()}
+    return {"supportedVersions": versions, "_meta": {META_PREFIX + "serverInfo": _server()}, **about}
 
 
 def _server() -> dict[str, str]:
     return {"name": NAME, "version": VERSION}
 
 
-def _about() -> dict[str, Any]:
-    return {"capabilities": {"tools": {}}, "instructions": _INSTRUCTIONS}
-
-
 def tool_result(value: Any) -> dict[str, Any]:
     """Return a tool's result in MCP's form: as text, and an object also as structured content."""
-    result: dict[str, Any] = {"content": [_text(value)], "isError": False}
+    result: dict[str, Any] = {"content": [text_block(value)], "isError": False}
     if isinstance(value, dict):
         result["structuredContent"] = value
     return result
@@ -197,8 +222,13 @@ def tool_result(value: Any) -> dict[str, Any]:
 def tool_error(code: str, text: str, *, retryable: bool) -> dict[str, Any]:
     """Return the result of a failed call, for the model to read."""
     error = {"code": code, "message": text, "retryable": retryable}
-    return {"content": [_text(f"{code}: {text}")], "isError": True, "structuredContent": {"error": error}}
+    return {
+        "content": [text_block(f"{code}: {text}")],
+        "isError": True,
+        "structuredContent": {"error": error},
+    }
 
 
-def _text(value: Any) -> dict[str, Literal["text"] | str]:
+def text_block(value: Any) -> dict[str, Literal["text"] | str]:
+    """Return a text, or another value as JSON, as a block of content."""
     return {"type": "text", "text": value if isinstance(value, str) else _encoder.encode(value).decode()}
