@@ -26,7 +26,12 @@ async def check_files(request: ApiRequest, envelope: EventEnvelope) -> None:
         known = event_id is not None and "\x00" not in event_id
         if known and events.find(tx, workspace, stored_event_id(request.caller, event_id or "")) is not None:
             return None
-        return next((name for name in named if artifacts.find(tx, workspace, name) is None), None)
+        return next((name for name in named if not reached(tx, name)), None)
+
+    def reached(tx: Tx, name: str) -> bool:
+        """Whether there is a file that the caller reaches: what is foreign is answered like what is not."""
+        found, scope = artifacts.find(tx, workspace, name), request.caller.scope
+        return found is not None and (scope is None or found.place.conversation_id == scope.conversation_id)
 
     if (name := await request.state.host.db.read(missing)) is not None:
         raise NotFoundError(
