@@ -1,0 +1,168 @@
+"""The page of a run in a real browser: everything in order, live, and what can be done from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from support.axe import serious_mistakes
+from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.editor_hosts import a_host
+from support.editors import delta, result, said, steps
+from support.http_host import Served, serving
+from support.server_process import KEY
+from support.wire_client import ask
+
+pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(90), NEEDS_CHROMIUM]
+HOSTILE = (
+    '<script>window.broken=1</script><img src=x onerror="window.broken=1"> [a](javascript:window.broken=1) '
+    "![p](http://127.0.0.1:9/picture.png) <svg><a xlink:href='javascript:window.broken=1'>x</a></svg> "
+    "[fine](https://example.org) <iframe src='/'></iframe> <style>*{display:none}</style> **bold**"
+)
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(tmp_path / "data") as made:
+        yield made
+
+
+@pytest.fixture
+async def page(tmp_path: Path) -> AsyncIterator[Page]:
+    async with browsing(tmp_path) as made:
+        yield made
+
+
+async def look(page: Page, url: str, code: str, run_id: str) -> None:
+    await page.open(f"{url}/runs/{run_id}#sign-in={code}")
+    await page.until("document.querySelector('.timeline .step') !== null")
+
+
+async def look_at(served: Served, page: Page, run_id: str) -> None:
+    code = (await served.client.post("/v1/auth/links", json={})).json()["code"]
+    await look(page, served.url, code, run_id)
+
+
+def shown(text: str) -> str:
+    return f"document.body.textContent.includes({json.dumps(text)})"
+
+
+TITLES = "[...document.querySelectorAll('.step')].map((one) => one.querySelector('.what').textContent.trim())"
+
+
+async def test_what_was_said_called_and_logged_is_there_in_order(tmp_path: Path, page: Page) -> None:
+    program = steps(
+        delta("Hello "),
+        delta("**world** 你好"),
+        said("Hello **world** 你好"),
+        result("log", level="info", text="looking"),
+        result("tool.call.started", tool_call_id="c1", tool_name="files.read", parameters={"path": "a.txt"}),
+        result("tool.call.completed", tool_call_id="c1", tool_name="files.read", result={"text": "Ä"}),
+        result("tool.call.started", tool_call_id="c2", tool_name="files.write", parameters={"path": "b.txt"}),
+        result("tool.call.completed", tool_call_id="c2", tool_name="files.write", error="read only"),
+        said("Done."),
+    )
+    async with a_host(tmp_path) as host:
+        event = {"event_type": "message.received", "agent": "helper", "input": {"text": program}}
+        run = (await ask(host.url, "POST", "/v1/events?wait=30", event)).json()
+        code = (await ask(host.url, "POST", "/v1/auth/links", {})).json()["code"]
+        await look(page, host.url, code, run["run_id"])
+        assert await page.evaluate(TITLES) == [
+            "starting opened",
+            "What the agent got",
+            "running the plugin took it",
+            "Message Hello **world** 你好",
+            "info looking",
+            "files.read",
+            "files.write",
+            "Message Done.",
+            "run.completed",
+            "completed stop",
+        ]
+        assert await page.evaluate("document.querySelector('.said strong').textContent") == "world"
+        assert await page.evaluate("document.querySelectorAll('.step.bad').length") == 1
+        await page.evaluate("document.querySelectorAll('.step.of-tool .row').forEach((one) => one.click())")
+        for text in ('"path": "a.txt"', '"text": "Ä"', "read only", "Arguments", "Result", "Error"):
+            await page.until(shown(text))
+        assert await serious_mistakes(page) == []
+        assert page.complaints == []
+        answer = await page.evaluate(
+            "fetch([...document.querySelectorAll('.actions a')].at(-1).href).then((one) => one.json())"
+        )
+        assert answer["run"]["run_id"] == run["run_id"]
+        assert KEY not in json.dumps(answer)
+
+
+async def test_a_run_is_followed_stopped_run_again_and_forked(served: Served, page: Page) -> None:
+    held = (await served.say("hold", wait=None, conversation_id="c"))["run"]["run_id"]
+    await look_at(served, page, held)
+    await page.until(shown("running"))
+    await page.evaluate("document.querySelector('.actions .danger').click()")
+    await page.until(f"{shown('cancelled')} && {shown('Run again')}")
+    run = await served.say("say 2", conversation_id="d")
+    await look_at(served, page, run["run_id"])
+    await page.until(shown("done: say 2."))
+    await page.evaluate("document.querySelector('.actions button').click()")
+    await page.until(f"!location.pathname.endsWith({json.dumps(run['run_id'])}) && {shown('Repeats')}")
+    await page.until(shown("done: say 2."))
+    await page.evaluate("document.querySelectorAll('.step .row')[2].click()")
+    await page.until("document.querySelector('.details button') !== null")
+    again = await page.evaluate("location.pathname")
+    await page.evaluate("document.querySelector('.details button').click()")
+    await page.until(f"location.pathname !== {json.dumps(again)} && {shown('Forked from')}")
+    await page.evaluate("history.back()")
+    await page.until(f"location.pathname === {json.dumps(again)} && {shown('Repeats')}")
+
+
+async def test_a_run_goes_on_in_the_page_after_the_host_was_gone(tmp_path: Path, page: Page) -> None:
+    async with serving(tmp_path / "data", shutdown_grace_seconds=0.1) as served:
+        held = (await served.say("hold", wait=None, conversation_id="c"))["run"]["run_id"]
+        await look_at(served, page, held)
+        await page.until(shown("running"))
+        port = served.port
+    async with serving(tmp_path / "data", port=port) as served:
+        await page.until(f"{shown('Run again')} && {shown('host.restarted')}")
+        assert (await served.client.get(f"/v1/runs/{held}")).json()["status"] == "failed"
+
+
+async def test_hostile_text_does_nothing(tmp_path: Path, page: Page) -> None:
+    async with a_host(tmp_path) as host:
+        text = steps(said(HOSTILE), result("log", level="info", text=HOSTILE), said("W" * 100_000))
+        event = {"event_type": "message.received", "agent": "helper", "input": {"text": text}}
+        run = (await ask(host.url, "POST", "/v1/events?wait=30", event)).json()
+        code = (await ask(host.url, "POST", "/v1/auth/links", {})).json()["code"]
+        await page.resize(360, 800)
+        await look(page, host.url, code, run["run_id"])
+        await page.until("document.querySelector('.said strong')?.textContent === 'bold'")
+        await page.evaluate("document.querySelectorAll('.step .row').forEach((one) => one.click())")
+        assert await page.evaluate("window.broken") is None
+        strange = "main img, main script, main iframe, main style, main svg, main a[href^=javascript]"
+        assert await page.evaluate(f"document.querySelectorAll({json.dumps(strange)}).length") == 0
+        links = "[...document.querySelectorAll('.markdown a')].map((one) => [one.href, one.rel, one.target])"
+        wanted = ["https://example.org/", "noopener noreferrer nofollow", "_blank"]
+        assert wanted in await page.evaluate(links)
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        # text is looked through in a document that has the page's policy, which refuses what it would do
+        assert all("has been blocked" in one for one in page.complaints), page.complaints
+
+
+async def test_a_run_of_another_workspace_is_not_there(served: Served, page: Page) -> None:
+    run = await served.say("say 1")
+    key = await served.key("other")
+    async with served.as_key(key) as client:
+        code = (await client.post("/v1/auth/links", json={})).json()["code"]
+    await page.open(f"{served.url}/runs/{run['run_id']}#sign-in={code}")
+    await page.until(shown("That did not work"))
+    assert await page.evaluate(shown("there is no run"))
+
+
+async def test_who_may_only_read_has_no_buttons_that_write(served: Served, page: Page) -> None:
+    run = await served.say("say 1")
+    async with served.as_key(await served.key("default", "runs:read")) as client:
+        code = (await client.post("/v1/auth/links", json={})).json()["code"]
+    await look(page, served.url, code, run["run_id"])
+    buttons = "[...document.querySelectorAll('.actions > *')].map((one) => one.textContent)"
+    assert await page.evaluate(buttons) == ["Download"]
