@@ -336,3 +336,45 @@ async def test_a_reference_needs_the_conversation_that_it_is_of(tmp_path: Path) 
             "/v1/responses", json={**body, "previous_response_id": first["id"]}
         )
         assert went_on.json()["output"][0]["content"][0]["text"] == "you said: and?"
+
+
+async def test_what_a_request_names_is_of_the_conversation_that_it_names(tmp_path: Path) -> None:
+    """A server that lets its users into their own conversations alone has only these ids to go by."""
+    async with playing(tmp_path / "data") as served:
+        text = script(["say", "secret"], ["tool", "player.order", {"thing": "tea"}, "x"])
+        theirs = await send(served, "ai-sdk", body_of("ai-sdk", TEXTS["ai-sdk"](text), place="theirs"))
+        name = json.loads(theirs.text.split("data: ")[1])["messageId"]
+        assert "secret" in theirs.text
+        pause = (await served.client.get("/v1/pauses")).json()["items"][0]
+        call = pause["calls"][0]
+        call_id = f"call_{pause['run_id']}_{call['call_id']}"
+        part = {
+            "type": "dynamic-tool",
+            "input": {"thing": "tea"},
+            "approval": {"id": call_id, "approved": True},
+        }
+        approved = {"messages": [{"id": name, "role": "assistant", "parts": [part]}]}
+        again = body_of("ai-sdk", TEXTS["ai-sdk"]("x")) | {"trigger": "regenerate-message", "messageId": name}
+        asked = f"mcpr_{pause['run_id']}_{call['args_hash']}_{call['call_id']}"
+        decision = {"type": "mcp_approval_response", "approval_request_id": asked, "approve": True}
+        result = {"role": "tool", "tool_call_id": call_id, "content": "done"}
+        for path, body in (
+            (PATHS["ai-sdk"], {"id": "mine", **approved}),
+            (PATHS["ai-sdk"], {**again, "id": "mine"}),
+            (PATHS["responses"], {"model": "player", "input": [decision], "conversation": "mine"}),
+            (
+                PATHS["chat"],
+                {"model": "player", "messages": [result], "metadata": {"conversation_id": "mine"}},
+            ),
+        ):
+            refused = await served.client.post(path, json=body)
+            assert refused.status_code == 404, (path, refused.text)
+            assert "secret" not in refused.text
+        shown = await served.client.get(f"/ai-sdk/player/mine/stream?message_id={name}")
+        assert (shown.status_code, "secret" in shown.text) == (404, False)
+        assert (await served.client.get("/v1/pauses?status=open")).json()["items"]
+        assert await runs_of(served) == 1
+        shown = await served.client.get(f"/ai-sdk/player/theirs/stream?message_id={name}")
+        assert "secret" in shown.text
+        done = await send(served, "ai-sdk", {"id": "theirs", **approved})
+        assert "ordered 1 tea" in done.text

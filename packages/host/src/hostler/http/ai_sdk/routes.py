@@ -77,7 +77,7 @@ async def send_to_chat(request: ApiRequest, body: ChatRequest) -> EventStream | 
         data=body.data,
     )
     answer = await _answer_to(request, envelope, body)
-    return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False)
+    return await _message(request, body.id, answer, answer_id(PREFIX, answer), goes_on=False)
 
 
 @endpoint("GET", "/ai-sdk/{agent}/{chat}/stream", right="runs:read", tag=TAG, dialect=AI_SDK, narrow=())
@@ -86,14 +86,15 @@ async def resume_chat(request: ApiRequest, query: ResumeQuery) -> EventStream | 
 
     With `message_id` it is that message, also if it was complete long ago.
     """
+    chat = request.parameters["chat"]
     if query.message_id is not None:
-        answer = Answer(read_answer_id(PREFIX, query.message_id).run_id)
-        return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False, through=True)
-    active = await _active(request)
-    if not active:
+        run_id = read_answer_id(PREFIX, query.message_id).run_id
+    elif active := await _active(request):
+        run_id = active[0].run_id
+    else:
         return Empty(204)
-    answer = Answer(active[0].run_id)
-    return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False, through=True)
+    answer = Answer(run_id)
+    return await _message(request, chat, answer, answer_id(PREFIX, answer), goes_on=False, through=True)
 
 
 @endpoint("POST", "/ai-sdk/{agent}/{chat}/stop", right="runs:write", tag=TAG, dialect=AI_SDK, narrow=())
@@ -117,17 +118,17 @@ async def _answer_to(request: ApiRequest, envelope: EventEnvelope, body: ChatReq
 
     known, begun = await request.state.host.db.read(read)
     if known is not None and known.run_id is not None:
-        await _run_of(request, known.run_id)
+        await _run_of(request, body.id, known.run_id)
         return Answer(known.run_id)
     started = await send_message(request, envelope, history=() if begun else earlier_messages(body))
     return started.answer
 
 
 async def _message(
-    request: ApiRequest, answer: Answer, message_id: str, *, goes_on: bool, through: bool = False
+    request: ApiRequest, chat: str, answer: Answer, message_id: str, *, goes_on: bool, through: bool = False
 ) -> EventStream:
     """Stream an answer as (part of) a message."""
-    run, client_tools = await _run_of(request, answer.run_id)
+    run, client_tools = await _run_of(request, chat, answer.run_id)
     facts = MessageFacts(answer, message_id, run.conversation_id, client_tools, goes_on)
     return await stream_answer(
         request,
@@ -142,7 +143,7 @@ async def _message(
 async def _go_on(request: ApiRequest, body: ChatRequest, decisions: list[Decided]) -> EventStream | RawBody:
     """Take the decisions of the latest pause that the message names, and go on after them."""
     run_id = decisions[-1].run_id
-    await _run_of(request, run_id)
+    await _run_of(request, body.id, run_id)
     actions = {one.call_id: one.action for one in decisions if one.run_id == run_id}
     found = await find_calls(request, run_id, actions)
     latest = max((pause for pause, _ in found), key=lambda pause: pause.segment)
@@ -153,7 +154,7 @@ async def _go_on(request: ApiRequest, body: ChatRequest, decisions: list[Decided
     if done.remaining:  # others of its calls still wait: there is nothing to stream
         rest = chunk("start", messageId=message_id) + chunk("finish", finishReason="tool-calls") + DONE
         return RawBody(rest, EVENT_STREAM, headers=STREAM_HEADERS)
-    return await _message(request, answer, message_id, goes_on=True)
+    return await _message(request, body.id, answer, message_id, goes_on=True)
 
 
 async def _again(request: ApiRequest, body: ChatRequest) -> EventStream | None:
@@ -167,28 +168,28 @@ async def _again(request: ApiRequest, body: ChatRequest) -> EventStream | None:
         request.workspace_id, run_id, actor=request.caller.subject, agent_version=None
     )
     answer = Answer(again)
-    return await _message(request, answer, answer_id(PREFIX, answer), goes_on=False)
+    return await _message(request, body.id, answer, answer_id(PREFIX, answer), goes_on=False)
 
 
 async def _run_to_repeat(request: ApiRequest, body: ChatRequest) -> str | None:
     """Return the run of the message that is to be answered again: by its id, else by the user's message."""
     if body.message_id is not None and body.message_id.startswith(f"{PREFIX}_"):
         run_id = read_answer_id(PREFIX, body.message_id).run_id
-        await _run_of(request, run_id)
+        await _run_of(request, body.id, run_id)
         return run_id
     event_id = stored_event_id(request.caller, last_said(body).event_id)
     event = await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, event_id))
     return None if event is None else event.run_id
 
 
-async def _run_of(request: ApiRequest, run_id: str) -> _Chat:
-    """Return a run of the agent in the path. NotFoundError if it is another's."""
+async def _run_of(request: ApiRequest, chat: str, run_id: str) -> _Chat:
+    """Return a run of a chat with the agent in the path. NotFoundError if it is another's."""
     agent = request.parameters["agent"]
     run = await find_run(request, run_id)
 
     def read(tx: Tx) -> _Chat:
-        if run.agent_name != agent:
-            raise NotFoundError(f"agent {agent!r} has no run {run_id!r}")
+        if run.agent_name != agent or run.conversation_id != chat:
+            raise NotFoundError(f"this chat with the agent {agent!r} has no run {run_id!r}")
         event = None if run.event_id is None else events.find(tx, request.workspace_id, run.event_id)
         tools = [] if event is None or event.envelope is None else event.envelope.input.tools
         return _Chat(run, frozenset(tool.name for tool in tools))

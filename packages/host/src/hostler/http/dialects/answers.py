@@ -179,19 +179,28 @@ async def find_calls(request: ApiRequest, run_id: str, call_ids: Iterable[str]) 
 
 
 async def decide(
-    request: ApiRequest, run_id: str, decisions: Sequence[tuple[str, ToAction]], *, model: str | None = None
+    request: ApiRequest,
+    run_id: str,
+    decisions: Sequence[tuple[str, ToAction]],
+    *,
+    model: str | None = None,
+    conversation: str | None = None,
 ) -> tuple[Answer, ActionAnswer]:
     """Decide calls of one pause of a run, all or none; return the answer that goes on after them.
 
     `decisions`: the host's id of each call, and what makes the action of its view (which has the digest of
-    the arguments). A decision that was taken before changes nothing, and gives the same answer. `model`: the
-    agent that the request names. Raises as `POST /v1/pauses/{id}/actions`; InvalidArgumentError if the calls
-    are of several pauses; ConflictError if the run is of another agent.
+    the arguments). A decision that was taken before changes nothing, and gives the same answer. `model`
+    and `conversation`: what the request names. Raises as `POST /v1/pauses/{id}/actions`; InvalidArgumentError
+    if the calls are of several pauses; ConflictError if the run is of another agent, NotFoundError if it is
+    of another conversation.
     """
     cancels_when_gone(request)
-    if model is not None and (made := (await find_run(request, run_id)).agent_name) != model:
+    run = await find_run(request, run_id)
+    if conversation is not None and run.conversation_id != conversation:
+        raise NotFoundError("this conversation has no such call")
+    if model is not None and run.agent_name != model:
         raise ConflictError(
-            f"these calls are of the model {made!r}: send what came of them to it", param="model"
+            f"these calls are of the model {run.agent_name!r}: send what came of them to it", param="model"
         )
     found = await find_calls(request, run_id, [call_id for call_id, _ in decisions])
     pauses = {pause.id: pause for pause, _ in found}

@@ -34,6 +34,4 @@ async def check_files(request: ApiRequest, envelope: EventEnvelope) -> None:
         return found is not None and (scope is None or found.place.conversation_id == scope.conversation_id)
 
     if (name := await request.state.host.db.read(missing)) is not None:
-        raise NotFoundError(
-            f"there is no artifact {name[:200]!r}: upload the file first, and send the id that it gets"
-        )
+        raise NotFoundError(f"there is no artifact {name!r}")  # as of one that the caller does not reach

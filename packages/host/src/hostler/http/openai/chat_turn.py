@@ -31,7 +31,7 @@ async def take_turn(
     resumed: Answer | None = None
     if turn.results:
         try:
-            resumed = await _resume(request, body.model, turn.results)
+            resumed = await _resume(request, body.model, conversation, turn.results)
         except (ExpiredError, ConflictError, NotFoundError):
             if not turn.contents:
                 raise
@@ -60,10 +60,12 @@ async def take_turn(
     return started.answer
 
 
-async def _resume(request: ApiRequest, model: str, results: list[ToolResult]) -> Answer:
+async def _resume(
+    request: ApiRequest, model: str, conversation: str | None, results: list[ToolResult]
+) -> Answer:
     """Give a run what came of the calls that it waits for; return the answer that goes on after them."""
     decisions = [(result.call_id, _action_of(result)) for result in results]
-    answer, _ = await decide(request, results[0].run_id, decisions, model=model)
+    answer, _ = await decide(request, results[0].run_id, decisions, model=model, conversation=conversation)
     return answer
 
 

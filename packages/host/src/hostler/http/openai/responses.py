@@ -20,7 +20,7 @@ from hostler.http.openai.responses_continue import go_on
 from hostler.http.openai.responses_facts import echo_of, facts_of, is_stored
 from hostler.http.openai.responses_fold import PREFIX, ResponseFold
 from hostler.http.openai.responses_input import Turn, read_input
-from hostler.http.openai.responses_request import ConversationParam, CreateResponse, check, refused
+from hostler.http.openai.responses_request import CreateResponse, check, named_conversation, refused
 from hostler.http.openai.responses_tools import read_tools
 from hostler.http.openai.responses_types import Deleted, ItemList, Response
 from hostler.http.openai.retries import event_id_of
@@ -151,7 +151,7 @@ async def _check_narrow(request: ApiRequest, body: CreateResponse) -> None:
     if request.caller.scope is None:
         return
     await check_model(request, body.model)
-    if (named := _named_conversation(body)) is not None:
+    if (named := named_conversation(body)) is not None:
         check_conversation(request.caller, named)
     if body.store is False:
         raise refused("store", "store: what a front-end token sends is in its conversation: leave store out")
@@ -211,18 +211,13 @@ async def _begin(request: ApiRequest, body: CreateResponse, turn: Turn) -> Answe
 
 async def _place(request: ApiRequest, body: CreateResponse, event_id: str) -> dict[str, Any]:
     """Return where a message belongs: the ids of its conversation, bot and thread."""
-    if (named := _named_conversation(body)) is not None:
+    if (named := named_conversation(body)) is not None:
         return {"conversation_id": named}
     if body.previous_response_id is not None:
         return await _after(request, body.previous_response_id, event_id)
     if (scope := request.caller.scope) is not None:
         return {"conversation_id": scope.conversation_id}
     return {"conversation_id": f"conv_{digest(event_id)[:32]}"}  # the same for a repeated request
-
-
-def _named_conversation(body: CreateResponse) -> str | None:
-    named = body.conversation
-    return named.id if isinstance(named, ConversationParam) else named
 
 
 async def _after(request: ApiRequest, previous: str, event_id: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from hostler.http.dialects import answers
 from hostler.http.dialects.fold import Answer
 from hostler.http.openai.responses_fold import PREFIX
 from hostler.http.openai.responses_input import Decided
-from hostler.http.openai.responses_request import CreateResponse, refused
+from hostler.http.openai.responses_request import CreateResponse, named_conversation, refused
 from hostler.http.request import ApiRequest
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 
@@ -34,7 +34,11 @@ async def go_on(request: ApiRequest, body: CreateResponse, decided: list[Decided
         names = ", ".join(answers.call_id_of(Answer(run_id), call.call_id) for call in missing)
         raise refused("input", f"no output or approval for these calls, which wait, too: {names}")
     answer, _ = await answers.decide(
-        request, run_id, [(call_id, one.to_action) for call_id, one in wanted.items()], model=body.model
+        request,
+        run_id,
+        [(call_id, one.to_action) for call_id, one in wanted.items()],
+        model=body.model,
+        conversation=named_conversation(body),
     )
     return answer
 

@@ -119,6 +119,12 @@ def check(body: CreateResponse) -> None:
         raise refused("background", "background: a response that is not stored cannot be looked up later")
 
 
+def named_conversation(body: CreateResponse) -> str | None:
+    """Return the id of the conversation that a request names."""
+    named = body.conversation
+    return named.id if isinstance(named, ConversationParam) else named
+
+
 def refused(param: str, message: str) -> InvalidArgumentError:
     """Return the error for a parameter."""
     return InvalidArgumentError(message, param=param)
