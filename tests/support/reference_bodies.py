@@ -64,7 +64,9 @@ IN_BODIES: dict[str, Bound] = {
         name: Bound("conversation", WORKSPACE)
         for name in ("threadId", "id", "conversation", "conversation.id")
     },
-    "model": Bound("agent", WORKSPACE),
+    **{name: Bound("agent", WORKSPACE) for name in ("model", "assistant_id", "graph_id")},
+    "ids[]": Bound("conversation", WORKSPACE),
+    "command.resume": Bound("call", "calls that wait in the thread"),
     "messageId": Bound("message, and its run", f"runs of the agent in the path, in {WORKSPACE}"),
     "previous_response_id": Bound("response, and its run", WORKSPACE),
     "messages[].content[].file.file_id": Bound("artifact", WORKSPACE),
@@ -106,12 +108,18 @@ _OF_AI_SDK = (
     "tools[].inputSchema{key}",
 )
 _OF_AG_UI = tuple(f"messages[].toolCalls[].{name}" for name in ("id", "function.name", "function.arguments"))
+_OF_LANGGRAPH = (
+    *("before", "checkpoint", "checkpoint_id", "command.goto", "command.update", "interrupt_after"),
+    *("interrupt_before", "select[]", "stream_mode", "stream_mode[]", "supersteps[]", "webhook"),
+    *(f"{name}{{{key}}}" for name in ("config.configurable", "context", "values") for key in ("", "key")),
+)
 """Texts of standard interfaces; ids of calls in a history that clients bring are their own."""
 BODY_TEXT = frozenset(
     {
         *_OF_OPENAI,
         *_OF_AI_SDK,
         *_OF_AG_UI,
+        *_OF_LANGGRAPH,
         *("event_type", "source", "source_event_type", "source_event_id", "raw_ref", "session_id"),
         *("launcher_type", "launcher_id", "sender_id", "input", "input.text"),
         *(f"input.contents[].{name}" for name in ("text", "image_base64", "mime_type", "file_name")),

@@ -179,12 +179,13 @@ IN_ROUTES: dict[str, Bound] = {
     },
     "name": Bound("agent, secret or entry", f"{WORKSPACE}; entries take `installation`"),
     "token_id": Bound("token", f"{WORKSPACE}, made by the key unless it is an administrator's"),
+    "assistant": Bound("agent", WORKSPACE),
     "webhook": Bound("webhook", WORKSPACE),
     **{name: Bound("conversation", WORKSPACE) for name in ("thread", "chat")},
     "model_id": Bound("agent or model", f"{WORKSPACE}; {SHARED}"),
     **{
         name: Bound("response, and its run", WORKSPACE)
-        for name in ("completion_id", "message_id", "response_id")
+        for name in ("completion_id", "message_id", "response_id", "answer")
     },
     "item_id": Bound("message", "the conversation in the path"),
     "session_id": Bound("session", OWN),
@@ -218,6 +219,7 @@ ROUTE_TEXT = frozenset(
             "order",
             "starting_after",
             "stream",
+            *("subgraphs", "xray", "stream_mode", "cancel_on_disconnect", "offset", "action"),
         ),
     }
 )

@@ -94,6 +94,18 @@ NARROW = {
     "run_agent": "the path is checked, the thread is the conversation; runs within it",
     "connect_agent": "the path is checked; runs within it",
     "stop_thread": "the path is checked; runs within it",
+    **dict.fromkeys(
+        ("create_thread_run", "stream_thread_run", "wait_for_thread_run"),
+        "the path is checked, the thread is the conversation; assistant and runs within it",
+    ),
+    **dict.fromkeys(
+        ("get_thread", "get_thread_state", "get_thread_history", "list_thread_runs"),
+        "the path is checked; runs of its agent alone",
+    ),
+    **dict.fromkeys(
+        ("get_thread_run", "join_thread_run", "join_thread_run_stream", "cancel_thread_run"),
+        "the path is checked; runs by `find_run`",
+    ),
     "create_chat_completion": "model and conversation are checked, the conversation is filled in",
     "get_chat_completion": "runs by `find_run`",
     "create_response": "model, conversation and earlier responses are checked, the conversation is filled in",

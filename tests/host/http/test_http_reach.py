@@ -69,6 +69,11 @@ NOT_ASKED = {
 }
 """Kinds of which nothing is out of reach, or that another test asks."""
 BODIES: dict[str, dict[str, Any]] = {
+    **{
+        f"{verb}_{kind}_run": {"assistant_id": "absent", "input": "x"}
+        for verb in ("create", "stream", "wait_for")
+        for kind in ("thread", "stateless")
+    },
     "post_event": {"event_type": "none.such", "input": {}},
     "act_on_pause": {"revision": 0},
     "create_agent": {"name": "planted", "runner": PUPPET_RUNNER},
@@ -244,6 +249,8 @@ async def test_what_is_out_of_reach_is_answered_like_what_does_not_exist(tmp_pat
                         strict=True,
                     )
                     for there, nowhere in pairs:
+                        if (endpoint.name, there.place) == ("create_thread", "thread_id"):
+                            continue  # requests before have begun it here: test_http_tenancy.py
                         told = []
                         for one, named in ((nowhere, absent), (there, value)):
                             if endpoint.name == "add_member":  # somebody else each time

@@ -230,6 +230,60 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "resume_stream": (get("/mcp"), 405),
     "get_resource_metadata": (get("/.well-known/oauth-protected-resource"), 200),
     "get_mcp_metadata": (get("/.well-known/oauth-protected-resource/mcp"), 200),
+    "search_assistants": (send("POST", "/langgraph/assistants/search", json={}), OWN),
+    "count_assistants": (send("POST", "/langgraph/assistants/count", json={}), 200),
+    **{
+        name: (get(f"/langgraph/assistants/only-theirs{path}"), 404)
+        for name, path in (
+            ("get_assistant", ""),
+            ("get_assistant_graph", "/graph"),
+            ("get_assistant_schemas", "/schemas"),
+            ("get_assistant_subgraphs", "/subgraphs"),
+        )
+    },
+    "list_assistant_versions": (
+        send("POST", "/langgraph/assistants/only-theirs/versions", json={}),
+        404,
+    ),
+    "create_assistant": (send("POST", "/langgraph/assistants", json={"graph_id": "only-theirs"}), 400),
+    "update_assistant": (send("PATCH", "/langgraph/assistants/only-theirs", json={}), 404),
+    "get_langgraph_ok": (get("/langgraph/ok"), 200),
+    "get_langgraph_info": (get("/langgraph/info"), 200),
+    "create_thread": (send("POST", "/langgraph/threads", json={"thread_id": "theirs"}), 200),
+    "get_thread": (get("/langgraph/threads/theirs"), 404),
+    "update_thread": (send("PATCH", "/langgraph/threads/theirs", json={}), 404),
+    "delete_thread": (send("DELETE", "/langgraph/threads/theirs"), 404),
+    "search_threads": (send("POST", "/langgraph/threads/search", json={}), OWN),
+    "count_threads": (send("POST", "/langgraph/threads/count", json={}), 200),
+    "get_thread_state": (get("/langgraph/threads/theirs/state"), 404),
+    "get_thread_history": (send("POST", "/langgraph/threads/theirs/history", json={}), 404),
+    "update_thread_state": (send("POST", "/langgraph/threads/theirs/state", json={}), 404),
+    "copy_thread": (send("POST", "/langgraph/threads/theirs/copy"), 404),
+    **{
+        name: (send("POST", f"/langgraph{path}", json={"assistant_id": "only-theirs", "input": "x"}), 404)
+        for name, path in (
+            ("create_thread_run", "/threads/same/runs"),
+            ("stream_thread_run", "/threads/same/runs/stream"),
+            ("wait_for_thread_run", "/threads/same/runs/wait"),
+            ("create_stateless_run", "/runs"),
+            ("stream_stateless_run", "/runs/stream"),
+            ("wait_for_stateless_run", "/runs/wait"),
+        )
+    },
+    "list_thread_runs": (get("/langgraph/threads/theirs/runs"), 404),
+    "get_thread_run": (get("/langgraph/threads/same/runs/run_{run_id}"), 404),
+    "join_thread_run": (get("/langgraph/threads/same/runs/run_{run_id}/join"), 404),
+    "join_thread_run_stream": (get("/langgraph/threads/same/runs/run_{run_id}/stream"), 404),
+    "cancel_thread_run": (send("POST", "/langgraph/threads/same/runs/run_{run_id}/cancel"), 404),
+    "delete_thread_run": (send("DELETE", "/langgraph/threads/same/runs/run_{run_id}"), 404),
+    "create_run_batch": (send("POST", "/langgraph/runs/batch", json={}), 400),
+    "put_store_item": (send("PUT", "/langgraph/store/items", json={}), 400),
+    "get_store_item": (get("/langgraph/store/items"), 400),
+    "search_store_items": (send("POST", "/langgraph/store/items/search", json={}), 400),
+    "list_store_namespaces": (send("POST", "/langgraph/store/namespaces", json={}), 400),
+    "create_cron": (send("POST", "/langgraph/runs/crons", json={}), 400),
+    "create_thread_cron": (send("POST", "/langgraph/threads/same/runs/crons", json={}), 400),
+    "search_crons": (send("POST", "/langgraph/runs/crons/search", json={}), 400),
 }
 
 

@@ -38,6 +38,8 @@ APPROVAL = {
     "approval_request_id": f"mcpr_<it>_{'0' * 64}_k1",
     "approve": True,
 }
+NAMED_FILE = {"type": "file", "file_id": "<it>"}
+BEGIN_RUNS = ("create_thread_run", "stream_thread_run", "wait_for_thread_run")
 ENDLESS = {"stream_conversation", "stream_workspace"}
 BODIES: dict[str, dict[str, Any]] = {
     "send_to_chat": {"id": "<own>", "messages": [SAID]},
@@ -46,6 +48,8 @@ BODIES: dict[str, dict[str, Any]] = {
         "runId": "r1",
         "messages": [{"id": "m1", "role": "user", "content": "say 0"}],
     },
+    **{name: {"assistant_id": "<agent>", "input": "say 0"} for name in BEGIN_RUNS},
+    "get_thread_history": {},
     "create_chat_completion": {"model": "<agent>", "messages": [{"role": "user", "content": "say 0"}]},
     "create_response": {"model": "<agent>", "input": "say 0"},
     "post_event": MESSAGE,
@@ -67,8 +71,9 @@ KINDS = {
     "completion_id": "run",
     "response_id": "run",
     "model_id": "agent",
+    "answer": "run",
 }
-PREFIXES = {"message_id": "msg_", "completion_id": "chatcmpl_", "response_id": "resp_"}
+PREFIXES = {"message_id": "msg_", "completion_id": "chatcmpl_", "response_id": "resp_", "answer": "run_"}
 """What ids of answers begin with, before the run's."""
 NAMES_NOTHING = {"list_models"}
 """Routes whose requests name nothing: the answer is only what the token reaches."""
@@ -93,6 +98,16 @@ IN_BODIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("run", {"resume": [{"interruptId": "call_<it>_k1.x"}], "messages": []}),
     ],
     "stop_thread": [],
+    **{
+        name: [
+            ("agent", {"assistant_id": "<it>"}),
+            ("run", {"command": {"resume": {"call_<it>_k1.x": True}}, "input": None}),
+            ("artifact", {"input": {"messages": [{"role": "user", "content": [NAMED_FILE]}]}}),
+        ]
+        for name in BEGIN_RUNS
+    },
+    "get_thread_history": [],
+    "cancel_thread_run": [],
     "create_chat_completion": [
         ("agent", {"model": "<it>"}),
         ("conversation", {"metadata": {"conversation_id": "<it>"}}),

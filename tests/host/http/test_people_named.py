@@ -38,6 +38,22 @@ ELSEWHERE = {
         ("create_conversation", "update_conversation", "upload_artifact"),
         "content, as the text of a message is: no fact",
     ),
+    **dict.fromkeys(
+        (
+            *("create_assistant", "update_assistant", "update_thread", "update_thread_state", "copy_thread"),
+            *("delete_thread_run", "create_run_batch", "put_store_item", "search_store_items"),
+            *("list_store_namespaces", "create_cron", "create_thread_cron", "search_crons"),
+        ),
+        "refused, whatever is sent",
+    ),
+    **dict.fromkeys(
+        (
+            *("search_assistants", "count_assistants", "list_assistant_versions", "search_threads"),
+            *("count_threads", "get_thread_history"),
+        ),
+        "reads",
+    ),
+    "create_thread": "makes nothing: the id of one that begins with its first run",
 }
 """Writes that are not made here, and where their facts are shown."""
 
@@ -140,6 +156,15 @@ async def interfaces(person: Ada) -> None:
         event = {"event_type": "message.received", "agent": "puppet", "conversation_id": place}
         await person.write("post_event", action=None, json={**event, "input": {"text": "hold"}})
         await person.write(route, "puppet", place, action="run.cancel_requested", json=body)
+    asked: dict[str, Any] = {"assistant_id": "puppet", "input": "say 1"}
+    for kind, threads in (("stateless_run", []), ("thread_run", ["graph-thread"])):
+        for verb in ("create", "stream", "wait_for"):
+            await person.write(f"{verb}_{kind}", *threads, action=None, json=asked)
+            await person.sent_the_last_message()
+    holding = {**asked, "input": "hold"}
+    made = await person.write("create_thread_run", "graph-held", action=None, json=holding)
+    await person.write("cancel_thread_run", "graph-held", made["run_id"], action="run.cancel_requested")
+    await person.write("delete_thread", "graph-thread", action="data.deleted")
     held = {"model": "puppet", "input": "hold", "background": True}
     made = await person.write("create_response", action=None, json=held)
     await person.sent_the_last_message()

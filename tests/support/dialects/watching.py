@@ -18,6 +18,7 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionChunk
 
 from support.databases import TEST_SECONDS
+from support.dialects.langgraph import transcript
 from support.dialects.openai_chat import Told
 from support.dialects.openai_responses import Reading
 from support.loopback import NO_CERTIFICATES
@@ -164,10 +165,17 @@ async def ag_ui(watched: Watched, dice: random.Random) -> list[str]:
     return complete
 
 
+async def langgraph(watched: Watched, dice: random.Random) -> list[str]:
+    """LangGraph, with the official client, in modes that change from one reading to the next."""
+    modes = ["values", *(["messages-tuple"] if dice.random() < 0.5 else [])]
+    return await transcript(watched.url, watched.key, "c", f"run_{watched.run_id}", dice, modes)
+
+
 WATCHERS: dict[str, Watcher] = {
     "native": native,
     "chat-completions": chat_completions,
     "ai-sdk": ai_sdk,
     "responses": responses,
     "ag-ui": ag_ui,
+    "langgraph": langgraph,
 }

@@ -38,7 +38,7 @@ def shown_as(name: str) -> list[dict[str, Any]]:
 
 
 def test_every_interface_is_tried_here() -> None:
-    assert {"ag-ui", "ai-sdk", "chat-completions", "responses"} == set(FOLDS)
+    assert {"ag-ui", "ai-sdk", "chat-completions", "langgraph", "responses"} == set(FOLDS)
 
 
 def test_ag_ui_has_spans_of_it() -> None:
@@ -65,3 +65,12 @@ def test_chat_completions_have_a_field_that_clients_know() -> None:
     deltas = [choice["delta"] for chunk in shown_as("chat-completions") for choice in chunk["choices"]]
     assert "".join(one.get("reasoning_content") or "" for one in deltas) == "Two and two."
     assert "".join(one.get("content") or "" for one in deltas) == "4"
+
+
+def test_langgraph_has_it_beside_the_content() -> None:
+    told: list[Any] = [*shown_as("langgraph")]
+    chunks = [one[0] for one in told if isinstance(one, list)]
+    assert "".join(one["additional_kwargs"].get("reasoning_content", "") for one in chunks) == "Two and two."
+    assert "".join(one["content"] for one in chunks) == "4"
+    (message,) = [one for one in told if isinstance(one, dict) and "messages" in one][-1]["messages"]
+    assert (message["content"], message["additional_kwargs"]) == ("4", {"reasoning_content": "Two and two."})

@@ -11,6 +11,8 @@ from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
 from hostler.http.ai_sdk.routes import PREFIX as MESSAGE
 from hostler.http.dialects.answers import answer_id
 from hostler.http.dialects.fold import Answer, Fold, Folding
+from hostler.http.langgraph.fold import MODES, RunFold
+from hostler.http.langgraph.fold import Facts as LangGraphFacts
 from hostler.http.openai.chat_fold import ChatFacts, ChatStream
 from hostler.http.openai.responses_fold import ResponseFacts, ResponseFold
 from hostler.http.openai.responses_types import ConversationRef, Response
@@ -53,10 +55,16 @@ def _ag_ui(shown: ShownRun) -> Fold:
     return AgUiFold(shown.answer, AgUiFacts(run.conversation_id or "", run.run_id))
 
 
+def _langgraph(shown: ShownRun) -> Fold:
+    run = shown.run
+    return RunFold(shown.answer, LangGraphFacts(run.conversation_id or "", run.agent, modes=MODES))
+
+
 FOLDS: Mapping[str, Callable[[ShownRun], Fold]] = {
     "ag-ui": _ag_ui,
     "ai-sdk": _ai_sdk,
     "chat-completions": _chat_completions,
+    "langgraph": _langgraph,
     "responses": _responses,
 }
 """Name of a dialect -> how it writes a run."""

@@ -106,4 +106,5 @@ class Translated:
         return EventChunk.of(b"".join(self.folding.refuse(problem)))
 
     def _chunk(self, frames: list[bytes]) -> list[EventChunk]:
-        return [EventChunk.of(b"".join(frames), self._cursor)] if frames else []
+        body = b"".join(frames)  # frames that its client did not ask for are empty
+        return [EventChunk.of(body, self._cursor)] if body else []

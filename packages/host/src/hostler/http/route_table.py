@@ -6,6 +6,10 @@ from types import ModuleType
 
 from hostler.http.ag_ui import routes as ag_ui
 from hostler.http.ai_sdk import routes as ai_sdk
+from hostler.http.langgraph import absent as langgraph_absent
+from hostler.http.langgraph import assistants as langgraph_assistants
+from hostler.http.langgraph import run_routes as langgraph_runs
+from hostler.http.langgraph import thread_routes as langgraph_threads
 from hostler.http.mcp import routes as mcp
 from hostler.http.openai import chat, responses
 from hostler.http.openai import conversations as openai_conversations
@@ -73,5 +77,9 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     responses,
     openai_conversations,
     mcp,
+    langgraph_assistants,
+    langgraph_threads,
+    langgraph_runs,
+    langgraph_absent,
 )
 """In the order of the documentation."""

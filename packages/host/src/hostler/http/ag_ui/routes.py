@@ -10,17 +10,14 @@ from functools import partial
 from typing import NamedTuple
 
 from hostler.domain.narrow_callers import check_conversation
-from hostler.http.ag_ui.decisions import take_decisions
 from hostler.http.ag_ui.dialect import AG_UI, run_error
 from hostler.http.ag_ui.fold import AgUiFold, Facts
-from hostler.http.ag_ui.pending import check_nothing_waits
 from hostler.http.ag_ui.run_input import Message, RunAgentInput, check, envelope_of, history_of, newest
 from hostler.http.ag_ui.threads import (
     active_runs,
     brings_history,
     facts_of_run,
     find_event,
-    get_run,
     latest_run,
     load_state,
     unsent,
@@ -28,7 +25,9 @@ from hostler.http.ag_ui.threads import (
 from hostler.http.ag_ui.wire import PROTOCOL_VERSION as AG_UI_VERSION
 from hostler.http.ag_ui.wire import RunStarted, frame
 from hostler.http.dialects.answers import cancel_run, send_message, stream_answer
+from hostler.http.dialects.decisions import CallResult, get_run, take_decisions
 from hostler.http.dialects.fold import Answer, Waiting
+from hostler.http.dialects.pending import check_nothing_waits
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import EventStream
 from hostler.http.request import ApiRequest
@@ -236,7 +235,8 @@ async def _resume(
     request: ApiRequest, body: RunAgentInput, results: list[Message], cursor: Cursor
 ) -> EventStream | RawBody:
     agent = request.parameters["agent"]
-    decided = await take_decisions(request, agent, body.thread_id, body.resume or [], results)
+    given = [CallResult(one.tool_call_id or "", one.content, one.error) for one in results]
+    decided = await take_decisions(request, agent, body.thread_id, body.resume or [], given)
     if decided.waiting:
         facts = _facts(body)
         await load_state(request, decided.answer.run_id, facts)

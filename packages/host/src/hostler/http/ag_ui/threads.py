@@ -104,14 +104,6 @@ async def latest_run(request: ApiRequest, agent: str, thread_id: str) -> Run:
     return await request.state.host.db.read(read)
 
 
-async def get_run(request: ApiRequest, agent: str, thread_id: str, run_id: str) -> Run:
-    """Return a run of an agent in a thread, by the host's id. NotFoundError for any other."""
-    run = await request.state.host.db.read(lambda tx: runs.find(tx, request.workspace_id, run_id))
-    if run is None or run.conversation_id != thread_id or run.agent_name != agent:
-        raise NotFoundError(f"this thread of the agent {agent!r} has no run {run_id[:100]!r}")
-    return run
-
-
 async def active_runs(request: ApiRequest, agent: str, thread_id: str) -> list[Run]:
     """Return the runs of an agent in a thread that are not over, newest first. NotFoundError for no agent."""
 

@@ -1,4 +1,4 @@
-"""A thread whose run waits takes no other message before that is answered: AG-UI's clients expect an error.
+"""A thread whose run waits takes no other message before that is answered, where clients expect an error.
 
 An agent whose policy is to give up what waits (`on_pause: supersede`), or to reject by itself, is left to it.
 """

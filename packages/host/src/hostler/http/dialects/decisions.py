@@ -1,4 +1,4 @@
-"""`resume` entries, and tool messages, as decisions of the pause that a run waits with."""
+"""`resume` entries, and results of the client's tools, as decisions of the pause that a run waits with."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostler.domain.legacy_actions import ResumeAction, ToolMessage, action_of_message
+import msgspec
+
+from hostler.domain.legacy_actions import ResumeAction, ToolMessage, action_of_message, action_of_resume
 from hostler.domain.pause_actions import Action, UnprocessableError
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.run_events import Asked
-from hostler.http.ag_ui.interrupts import action_for
-from hostler.http.ag_ui.run_input import Message
-from hostler.http.ag_ui.threads import get_run
 from hostler.http.dialects.answers import ToAction, decide, find_calls, read_call_id, waiting_calls
 from hostler.http.dialects.fold import Answer
-from hostler.http.dialects.requests import NamedCall, read_request_id, requests_of, resolve_doubt
+from hostler.http.dialects.requests import NamedCall, check_shown, read_request_id, requests_of, resolve_doubt
 from hostler.http.request import ApiRequest
+from hostler.storage.stores import runs
+from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 
 NOT_DECIDED = frozenset({"expired", "cancelled"})
 """Outcomes of calls that nobody decided: to abandon such a one changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """The result of a tool of the client. `tool_call_id`: as of `call_id_of`, with the key of the call."""
+
+    tool_call_id: str
+    content: Any
+    error: str | None = None
 
 
 @dataclass(slots=True)
@@ -40,7 +50,7 @@ class _Named:
     """The calls that a request decides, by the host's ids."""
 
     entries: dict[str, tuple[ResumeAction, NamedCall]] = field(default_factory=dict)
-    results: dict[str, Message] = field(default_factory=dict)
+    results: dict[str, CallResult] = field(default_factory=dict)
 
 
 async def take_decisions(
@@ -48,7 +58,7 @@ async def take_decisions(
     agent: str,
     thread_id: str,
     entries: Sequence[ResumeAction],
-    results: Sequence[Message],
+    results: Sequence[CallResult],
 ) -> Decided:
     """Decide what a run of a thread waits for, all or nothing.
 
@@ -56,7 +66,7 @@ async def take_decisions(
     leave an interrupt out that the caller may decide.
     """
     names = [(entry, read_request_id(entry.interrupt_id)) for entry in entries]
-    calls = [(message, read_call_id(message.tool_call_id or "")) for message in results]
+    calls = [(message, read_call_id(message.tool_call_id)) for message in results]
     run_ids = {named.run_id for _, named in names} | {run_id for _, (run_id, _) in calls}
     if len(run_ids) != 1:
         raise InvalidArgumentError("answer what one run waits for, not several at a time")
@@ -76,6 +86,14 @@ async def take_decisions(
     ((after, _),) = await find_calls(request, run_id, [found[0].call_id])
     still = {call.call_id for call in waiting_calls(after)} if after.status == "open" else set()
     return Decided(answer, repeated, tuple(one for call_id, one in asked.items() if call_id in still))
+
+
+async def get_run(request: ApiRequest, agent: str, thread_id: str, run_id: str) -> Run:
+    """Return a run of an agent in a thread, by the host's id. NotFoundError for any other."""
+    run = await request.state.host.db.read(lambda tx: runs.find(tx, request.workspace_id, run_id))
+    if run is None or run.conversation_id != thread_id or run.agent_name != agent:
+        raise NotFoundError(f"this thread of the agent {agent!r} has no run {run_id[:100]!r}")
+    return run
 
 
 async def _calls_of(
@@ -132,7 +150,7 @@ async def _decide(request: ApiRequest, pause: PauseView, calls: Sequence[CallVie
     return Answer(pause.run_id, max((sequence for sequence, call_id in asked if call_id in ids), default=0))
 
 
-def _result_of(message: Message) -> ToAction:
+def _result_of(message: CallResult) -> ToAction:
     def make(call: CallView) -> Action:
         if message.error is not None:
             return Action(call_id=call.call_id, type="error", error=message.error or "it failed")
@@ -150,3 +168,36 @@ def _content_of(content: Any) -> Any:
     ):
         return "".join(part["text"] for part in content)
     return content
+
+
+def action_for(entry: ResumeAction, named: NamedCall, call: CallView) -> Action:
+    """Return the decision that a `resume` entry takes.
+
+    StaleViewError if other arguments were shown than are to be decided now; UnprocessableError if the payload
+    decides nothing.
+    """
+    check_shown(entry.interrupt_id, named, call)
+    payload = entry.payload
+    if call.kind in ("approval", "budget") and entry.status == "resolved" and not _decides(payload):
+        raise UnprocessableError(
+            f"the payload of {entry.interrupt_id[:200]!r} decides nothing: expected"
+            ' {"approved": true} or {"approved": false}',
+            reason="schema",
+            call_id=call.call_id,
+        )
+    if call.kind == "question" and not isinstance(payload, dict):
+        raise UnprocessableError(
+            f"the payload of {entry.interrupt_id[:200]!r} is no object: expected the values of its form",
+            reason="schema",
+            call_id=call.call_id,
+        )
+    action = action_of_resume(entry, call)
+    if action.type in ("approve", "deny") and action.args_hash is None:
+        action = msgspec.structs.replace(action, args_hash=call.args_hash)
+    return action
+
+
+def _decides(payload: Any) -> bool:
+    return isinstance(payload, bool) or (
+        isinstance(payload, dict) and isinstance(payload.get("approved"), bool)
+    )

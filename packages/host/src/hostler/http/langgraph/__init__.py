@@ -1,0 +1,1 @@
+"""LangGraph server subset: agents are its assistants, conversations its threads."""

@@ -1,0 +1,265 @@
+"""Runs: create, wait, stream, join, list, get, cancel; in a thread, or each in a thread of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hostler.http.auth import require_right
+from hostler.http.dialects.answers import WhenGone, check_answer
+from hostler.http.endpoint import Media, endpoint
+from hostler.http.event_stream import EventStream
+from hostler.http.langgraph.assistants import Anything, slice_of
+from hostler.http.langgraph.dialect import LANGGRAPH, refused
+from hostler.http.langgraph.run_request import RunCreate
+from hostler.http.langgraph.running import (
+    begin,
+    cancel,
+    cursor_of,
+    find_answer,
+    headers_of,
+    joined,
+    record_of,
+    records_of,
+    streamed,
+    waited,
+)
+from hostler.http.langgraph.threads import MAX_ACTIVE_RUNS, check_thread, new_thread_id, runs_of
+from hostler.http.langgraph.waited import Waited
+from hostler.http.request import ApiRequest
+from hostler.http.responses import Empty, Json, RawBody
+from hostler.http.sse import EVENT_STREAM
+from hostler_protocol._base import Lenient
+from hostler_protocol.runs import RunStatus
+
+STREAM = Media(EVENT_STREAM, "Events of a LangGraph run; `id` is what `Last-Event-ID` continues after")
+_STATUSES: dict[str, frozenset[RunStatus]] = {
+    "pending": frozenset({"queued"}),
+    "running": frozenset({"claimed", "running"}),
+    "success": frozenset({"completed", "paused"}),
+    "error": frozenset({"failed"}),
+    "timeout": frozenset({"timeout"}),
+    "interrupted": frozenset({"cancelled"}),
+}
+
+
+class RunsQuery(Lenient):
+    """Which runs of a thread are wanted."""
+
+    limit: int = 10
+    offset: int = 0
+    status: str | None = None
+
+
+class JoinQuery(Lenient):
+    """`stream_mode`: by default those that the run was created with."""
+
+    stream_mode: list[str] = []
+    cancel_on_disconnect: bool = False
+
+
+class CancelQuery(Lenient):
+    """`wait`: answer once the run has ended. `action`: only `interrupt`."""
+
+    wait: bool = False
+    action: str = "interrupt"
+
+
+@endpoint(
+    "POST",
+    "/langgraph/threads/{thread}/runs",
+    right="events:write",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    narrow=(),
+)
+async def create_thread_run(request: ApiRequest, body: RunCreate) -> Json[dict[str, Any]]:
+    """Begin a run of a thread, and return it without waiting."""
+    return await _created(request, body, request.parameters["thread"])
+
+
+@endpoint(
+    "POST",
+    "/langgraph/threads/{thread}/runs/stream",
+    right="events:write",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    answers={200: STREAM},
+    narrow=(),
+)
+async def stream_thread_run(request: ApiRequest, body: RunCreate) -> EventStream | RawBody:
+    """Begin a run of a thread, or let one go on by `command.resume`, and stream it."""
+    begun = await begin(request, body, request.parameters["thread"])
+    return await streamed(request, begun, on_disconnect=body.on_disconnect)
+
+
+@endpoint(
+    "POST",
+    "/langgraph/threads/{thread}/runs/wait",
+    right="events:write",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    answers={200: dict[str, Any]},
+    narrow=(),
+)
+async def wait_for_thread_run(request: ApiRequest, body: RunCreate) -> Waited:
+    """Begin a run of a thread, and return the state of the thread at its end."""
+    begun = await begin(request, body, request.parameters["thread"])
+    return await waited(request, begun, on_disconnect=body.on_disconnect)
+
+
+@endpoint("POST", "/langgraph/runs", right="events:write", tag="langgraph", dialect=LANGGRAPH)
+async def create_stateless_run(request: ApiRequest, body: RunCreate) -> Json[dict[str, Any]]:
+    """Begin a run in a thread of its own, and return it without waiting."""
+    return await _created(request, body, _thread_of_its_own(request, body))
+
+
+@endpoint(
+    "POST",
+    "/langgraph/runs/stream",
+    right="events:write",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    answers={200: STREAM},
+)
+async def stream_stateless_run(request: ApiRequest, body: RunCreate) -> EventStream | RawBody:
+    """Begin a run in a thread of its own, and stream it."""
+    begun = await begin(request, body, _thread_of_its_own(request, body))
+    return await streamed(request, begun, on_disconnect=body.on_disconnect)
+
+
+@endpoint(
+    "POST",
+    "/langgraph/runs/wait",
+    right="events:write",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    answers={200: dict[str, Any]},
+)
+async def wait_for_stateless_run(request: ApiRequest, body: RunCreate) -> Waited:
+    """Begin a run in a thread of its own, and return the state of that at its end."""
+    begun = await begin(request, body, _thread_of_its_own(request, body))
+    return await waited(request, begun, on_disconnect=body.on_disconnect)
+
+
+@endpoint(
+    "GET",
+    "/langgraph/threads/{thread}/runs",
+    right="runs:read",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    narrow=(),
+)
+async def list_thread_runs(request: ApiRequest, query: RunsQuery) -> Json[list[dict[str, Any]]]:
+    """List the runs of a thread, newest first. One that waited and went on is listed once."""
+    thread_id = request.parameters["thread"]
+    await check_thread(request, thread_id)
+    part = slice_of(query.offset, query.limit)
+    if query.status is not None and query.status not in _STATUSES:
+        raise refused("status", f"{query.status[:40]!r} is no status of a run", f"of {', '.join(_STATUSES)}")
+    statuses = None if query.status is None else _STATUSES[query.status]
+    if part.stop > MAX_ACTIVE_RUNS:
+        raise refused("offset", f"the newest {MAX_ACTIVE_RUNS} runs are listed here; GET /v1/runs has all")
+    found = await runs_of(request, thread_id, limit=part.stop, statuses=statuses)
+    return Json(await records_of(request, found[part]))
+
+
+@endpoint(
+    "GET",
+    "/langgraph/threads/{thread}/runs/{answer}",
+    right="runs:read",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    narrow=(),
+    checks=("answer",),
+)
+async def get_thread_run(request: ApiRequest) -> Json[dict[str, Any]]:
+    """Get a run of a thread. One that waits for people is a success; its thread is interrupted."""
+    run, answer = await find_answer(request, request.parameters["thread"], request.parameters["answer"])
+    return Json(await record_of(request, run, answer))
+
+
+@endpoint(
+    "GET",
+    "/langgraph/threads/{thread}/runs/{answer}/join",
+    right="runs:read",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    answers={200: dict[str, Any]},
+    narrow=(),
+    checks=("answer",),
+)
+async def join_thread_run(request: ApiRequest, query: JoinQuery) -> Waited:
+    """Wait for the end of a run, and return the state of its thread then."""
+    begun = await joined(request, request.parameters["thread"], request.parameters["answer"])
+    return await waited(request, begun, on_disconnect="cancel" if query.cancel_on_disconnect else None)
+
+
+@endpoint(
+    "GET",
+    "/langgraph/threads/{thread}/runs/{answer}/stream",
+    right="runs:read",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    answers={200: STREAM},
+    narrow=(),
+    checks=("answer",),
+)
+async def join_thread_run_stream(request: ApiRequest, query: JoinQuery) -> EventStream | RawBody:
+    """Stream a run from its start, or after `Last-Event-ID`, also when it has ended."""
+    place = request.parameters["thread"], request.parameters["answer"]
+    begun = await joined(request, *place, query.stream_mode)
+    wish: WhenGone | None = "cancel" if query.cancel_on_disconnect else None
+    return await streamed(request, begun, skip=cursor_of(request), on_disconnect=wish)
+
+
+@endpoint(
+    "POST",
+    "/langgraph/threads/{thread}/runs/{answer}/cancel",
+    right="runs:write",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+    answers={200: dict[str, Any]},
+    narrow=(),
+    checks=("answer",),
+)
+async def cancel_thread_run(request: ApiRequest, query: CancelQuery) -> Json[dict[str, Any]] | Waited:
+    """Cancel a run. With `wait` the answer comes once it has ended."""
+    thread_id, name = request.parameters["thread"], request.parameters["answer"]
+    await cancel(request, thread_id, name, query.action)
+    if query.wait:
+        require_right(request.caller, "runs:read")
+        return await waited(request, await joined(request, thread_id, name))
+    return Json({})
+
+
+@endpoint(
+    "DELETE",
+    "/langgraph/threads/{thread}/runs/{answer}",
+    right="runs:write",
+    tag="langgraph",
+    dialect=LANGGRAPH,
+)
+async def delete_thread_run(request: ApiRequest) -> Empty:
+    """Refuse to delete a run alone: what runs did is kept until their thread is deleted."""
+    await find_answer(request, request.parameters["thread"], request.parameters["answer"])
+    raise refused("run_id", "a run is kept as long as its thread: delete the thread")
+
+
+@endpoint("POST", "/langgraph/runs/batch", right="events:write", tag="langgraph", dialect=LANGGRAPH)
+async def create_run_batch(request: ApiRequest, body: Anything) -> Json[dict[str, Any]]:
+    """Refuse to begin several runs at once."""
+    raise refused("body", "runs are begun one by one: POST /runs for each")
+
+
+def _thread_of_its_own(request: ApiRequest, body: RunCreate) -> str:
+    if body.command is not None and body.command.resume is not msgspec.UNSET:
+        raise refused("command", "a run goes on in its thread, which Content-Location names: resume it there")
+    return new_thread_id(request)
+
+
+async def _created(request: ApiRequest, body: RunCreate, thread_id: str) -> Json[dict[str, Any]]:
+    begun = await begin(request, body, thread_id)
+    run = await check_answer(request, begun.answer)
+    return Json(await record_of(request, run, begun.answer), headers=headers_of(begun))
