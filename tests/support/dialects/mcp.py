@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -184,3 +186,57 @@ def texts_of(result: Any) -> list[str]:
     )
     found: list[str] = structured["messages"]
     return found
+
+
+async def follow(
+    client: Wire, opened: Any, dice: random.Random, *, session: bool = True
+) -> list[dict[str, Any]]:
+    """The messages of a stream over broken connections: each once, to the response.
+
+    `opened`: the request that opens it, which is sent again as long as no event has come.
+    """
+    found: list[dict[str, Any]] = []
+    last: str | None = None
+    while not (found and ("result" in found[-1] or "error" in found[-1])):
+        left = dice.randrange(1, 12) if dice.random() < 0.8 else 10**9
+        try:
+            if not client.session and session:
+                await client.begin()
+            if last is None:
+                stream = client.http.stream("POST", "/mcp", json=opened, headers=client.headers())
+            else:
+                stream = client.http.stream("GET", "/mcp", headers=client.headers(last_event_id=last))
+            async with stream as answer:
+                if answer.status_code >= 500:
+                    raise httpx.RemoteProtocolError(str(answer.status_code))
+                assert answer.status_code == 200, await answer.aread()
+                seen, data = last, ""
+                async for line in answer.aiter_lines():
+                    if line.startswith("id: "):
+                        seen = line.removeprefix("id: ")
+                    elif line.startswith("data: "):
+                        data = line.removeprefix("data: ")
+                    elif not line:
+                        last = seen
+                        if data:
+                            found.append(json.loads(data))
+                        data = ""
+                        left -= 1
+                    if left <= 0:
+                        break
+        except (httpx.TransportError, OSError):
+            await asyncio.sleep(0.02)
+    return found
+
+
+async def transcript(url: str, key: str, run_id: str, dice: random.Random) -> list[str]:
+    """The texts of the complete messages of a run, from the result of its task, over broken connections."""
+    params = {"taskId": f"task_{run_id}", "_meta": {"progressToken": "p"}}
+    opened = {"jsonrpc": "2.0", "id": "t", "method": "tasks/result", "params": params}
+    async with wire(url, key) as client:
+        messages = await follow(client, opened, dice)
+    progress = [
+        one["params"]["progress"] for one in messages if one.get("method") == "notifications/progress"
+    ]
+    assert progress == sorted(set(progress)), "a message came twice"
+    return texts_of(messages[-1]["result"])

@@ -19,6 +19,7 @@ from openai.types.chat import ChatCompletionChunk
 
 from support.databases import TEST_SECONDS
 from support.dialects.langgraph import transcript
+from support.dialects.mcp import transcript as mcp_transcript
 from support.dialects.openai_chat import Told
 from support.dialects.openai_responses import Reading
 from support.loopback import NO_CERTIFICATES
@@ -171,6 +172,11 @@ async def langgraph(watched: Watched, dice: random.Random) -> list[str]:
     return await transcript(watched.url, watched.key, "c", f"run_{watched.run_id}", dice, modes)
 
 
+async def mcp(watched: Watched, dice: random.Random) -> list[str]:
+    """MCP: the result of the run's task, whose stream goes on after its last event."""
+    return await mcp_transcript(watched.url, watched.key, watched.run_id, dice)
+
+
 WATCHERS: dict[str, Watcher] = {
     "native": native,
     "chat-completions": chat_completions,
@@ -178,4 +184,5 @@ WATCHERS: dict[str, Watcher] = {
     "responses": responses,
     "ag-ui": ag_ui,
     "langgraph": langgraph,
+    "mcp": mcp,
 }

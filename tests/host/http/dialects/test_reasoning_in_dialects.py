@@ -34,11 +34,11 @@ def shown_as(name: str) -> list[dict[str, Any]]:
     )
     whole = b"".join(frames_as(name, ShownRun(RUN, frozenset(), "http://host"), results)).decode()
     data = [line.removeprefix("data: ") for line in whole.splitlines() if line.startswith("data: ")]
-    return [json.loads(one) for one in data if one != "[DONE]"]
+    return [json.loads(one) for one in data if one not in ("", "[DONE]")]
 
 
 def test_every_interface_is_tried_here() -> None:
-    assert {"ag-ui", "ai-sdk", "chat-completions", "langgraph", "responses"} == set(FOLDS)
+    assert {"ag-ui", "ai-sdk", "chat-completions", "langgraph", "mcp", "responses"} == set(FOLDS)
 
 
 def test_ag_ui_has_spans_of_it() -> None:
@@ -59,6 +59,13 @@ def test_responses_have_items_of_it() -> None:
     assert texts == ["Two and", "4", " two."]
     deltas = [one["delta"] for one in events if one["type"] == "response.reasoning_text.delta"]
     assert deltas == ["Two ", "and", " two."]
+
+
+def test_mcp_logs_it() -> None:
+    logs = [one["params"] for one in shown_as("mcp") if one.get("method") == "notifications/message"]
+    assert {log["level"] for log in logs} == {"debug"}
+    assert "".join(log["data"]["reasoning"] for log in logs) == "Two and two."
+    assert shown_as("mcp")[-1]["result"]["content"] == [{"type": "text", "text": "4"}]
 
 
 def test_chat_completions_have_a_field_that_clients_know() -> None:

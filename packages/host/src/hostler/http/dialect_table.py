@@ -13,6 +13,8 @@ from hostler.http.dialects.answers import answer_id
 from hostler.http.dialects.fold import Answer, Fold, Folding
 from hostler.http.langgraph.fold import MODES, RunFold
 from hostler.http.langgraph.fold import Facts as LangGraphFacts
+from hostler.http.mcp.call_fold import CallFacts, CallFold
+from hostler.http.mcp.levels import LEVELS
 from hostler.http.openai.chat_fold import ChatFacts, ChatStream
 from hostler.http.openai.responses_fold import ResponseFacts, ResponseFold
 from hostler.http.openai.responses_types import ConversationRef, Response
@@ -60,11 +62,28 @@ def _langgraph(shown: ShownRun) -> Fold:
     return RunFold(shown.answer, LangGraphFacts(run.conversation_id or "", run.agent, modes=MODES))
 
 
+def _mcp(shown: ShownRun) -> Fold:
+    """Show a call with all that its client may ask for: progress, all log messages, forms."""
+    run = shown.run
+    facts = CallFacts(
+        shown.answer,
+        run.agent,
+        request_id=1,
+        conversation_id=run.conversation_id,
+        progress=1,
+        level=LEVELS[0],
+        elicits=True,
+        event_ids=run.run_id,
+    )
+    return CallFold(facts)
+
+
 FOLDS: Mapping[str, Callable[[ShownRun], Fold]] = {
     "ag-ui": _ag_ui,
     "ai-sdk": _ai_sdk,
     "chat-completions": _chat_completions,
     "langgraph": _langgraph,
+    "mcp": _mcp,
     "responses": _responses,
 }
 """Name of a dialect -> how it writes a run."""

@@ -240,7 +240,8 @@ class Folding:
         return frames + self._fold.take(sequence, event)
 
     def _wait(self) -> None:
-        self.ending = Waiting(tuple(self._asked.values()))
+        waiting = [one for call_id, one in self._asked.items() if call_id not in self._decided]
+        self.ending = Waiting(tuple(waiting))
 
     def _count(self, frames: list[bytes], *, muted: bool) -> list[bytes]:
         before, self.frames = self.frames, self.frames + len(frames)

@@ -22,7 +22,6 @@ from hostler.http.mcp.call_fold import CallFacts, CallFold
 from hostler.http.mcp.decisions import take_forms
 from hostler.http.mcp.messages import (
     INVALID_PARAMS,
-    INVALID_REQUEST,
     META_PREFIX,
     RequestId,
     RpcError,
@@ -165,7 +164,8 @@ async def cancel_call(request: ApiRequest, message: RpcMessage, session: Session
 async def _begin(request: ApiRequest, message: RpcMessage, session: Session | None, agent: str) -> Answer:
     """Send the message of a call, and return where its answer begins.
 
-    A call of a session is named by its request, so that it is the same run if it is sent again.
+    A call of a session is named by its request, so that it is the same run if it is sent again. ConflictError
+    if another call was sent with its id.
     """
     task = message.params.get("task") if session is not None else None
     if task is not None and not isinstance(task, dict):
@@ -174,7 +174,6 @@ async def _begin(request: ApiRequest, message: RpcMessage, session: Session | No
     arguments = read_arguments(message.params.get("arguments"))
     given = input_of(arguments)
     event_id = keyed_event_id(request) if session is None else _event_id(request, session, _id_of(message))
-    what = digest([agent, message.params.get("arguments")])
     place = arguments.conversation_id or f"mcp_{digest(event_id or new_id())[:32]}"
     envelope = EventEnvelope(
         event_type=MESSAGES,
@@ -183,23 +182,9 @@ async def _begin(request: ApiRequest, message: RpcMessage, session: Session | No
         conversation_id=place,
         input=given,
         delivery=Delivery(surface="mcp"),
-        data={DATA_KEY: {"call": what, "client": _client(message), "task": task is not None}},
+        data={DATA_KEY: {"tool": agent, "client": _client(message), "task": task is not None}},
     )
-    started = await send_message(request, envelope)
-    if started.duplicate and event_id is not None:
-        await _check_same(request, event_id, what)
-    return started.answer
-
-
-async def _check_same(request: ApiRequest, event_id: str, what: str) -> None:
-    """Raise RpcError if another call was sent with the id before."""
-    stored = stored_event_id(request.caller, event_id)
-    found = await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, stored))
-    own = {} if found is None or found.envelope is None else found.envelope.data.get(DATA_KEY, {})
-    if own.get("call") != what:
-        raise RpcError(
-            INVALID_REQUEST, "another call was sent with this id before: use an id, or Idempotency-Key, once"
-        )
+    return (await send_message(request, envelope)).answer
 
 
 def _event_id(request: ApiRequest, session: Session, request_id: RequestId) -> str:

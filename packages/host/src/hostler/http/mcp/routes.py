@@ -11,7 +11,7 @@ from typing import Any
 from hostler.http.auth import RIGHTS
 from hostler.http.endpoint import ANY_KEY, Media, endpoint
 from hostler.http.event_stream import EventStream
-from hostler.http.mcp import tasks
+from hostler.http.mcp import resources, tasks
 from hostler.http.mcp.calls import call_tool, cancel_call, level_of, resume
 from hostler.http.mcp.decisions import take_forms
 from hostler.http.mcp.dialect import MCP, METADATA_PATH, answer_error
@@ -203,7 +203,7 @@ def _initialize(request: ApiRequest, message: RpcMessage) -> RawBody:
 
 
 def _about(*, stateless: bool) -> dict[str, Any]:
-    capabilities: dict[str, Any] = {"tools": {}, "logging": {}}
+    capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "completions": {}, "logging": {}}
     if stateless:
         capabilities["extensions"] = {EXTENSION: {}}
     else:
@@ -211,12 +211,20 @@ def _about(*, stateless: bool) -> dict[str, Any]:
     return {"capabilities": capabilities, "instructions": INSTRUCTIONS}
 
 
-SESSION_METHODS: dict[str, Method] = {
+_SHARED_METHODS: dict[str, Method] = {
+    "resources/list": resources.list_resources,
+    "resources/templates/list": resources.list_templates,
+    "resources/read": resources.read_resource,
+    "prompts/list": resources.list_prompts,
+    "prompts/get": resources.get_prompt,
+    "completion/complete": resources.complete,
+}
+SESSION_METHODS: dict[str, Method] = _SHARED_METHODS | {
     "tasks/get": tasks.get_task,
     "tasks/list": tasks.list_tasks,
     "tasks/cancel": tasks.cancel_task,
 }
-STATELESS_METHODS: dict[str, Method] = {
+STATELESS_METHODS: dict[str, Method] = _SHARED_METHODS | {
     "tasks/get": tasks.detailed_task,
     "tasks/update": tasks.update_task,
     "tasks/cancel": tasks.end_task,
