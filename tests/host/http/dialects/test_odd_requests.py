@@ -378,3 +378,27 @@ async def test_what_a_request_names_is_of_the_conversation_that_it_names(tmp_pat
         assert "secret" in shown.text
         done = await send(served, "ai-sdk", {"id": "theirs", **approved})
         assert "ordered 1 tea" in done.text
+
+
+async def test_a_body_full_of_mistakes_is_answered_in_few_words(tmp_path: Path) -> None:
+    """The answer repeats neither megabytes nor thousands of mistakes: finding all took a minute."""
+    many = {f"k{number}": 1 for number in range(100_000)}
+    async with playing(tmp_path / "data") as served:
+        for path, body in (
+            ("/v1/responses", {"model": "player", "input": "x", **many}),
+            ("/v1/events", {"event_type": "message.received", **many}),
+            ("/v1/responses", {"model": 1, "input": [{}] * 500_000}),
+            ("/v1/responses", {"model": "player", "input": "x", "k" * 1_000_000: 1}),
+            ("/v1/responses", {"model": "player", "input": "x", "k" * 1_000_000: 1, "j" * 1_000_000: 1}),
+            ("/v1/responses", {"model": "player", "input": "x", "truncation": "k" * 1_000_000}),
+            ("/v1/responses", {"model": "player", "input": "x", "tools": [{"name": "a"}] * 100_000}),
+            ("/v1/chat/completions", {"model": "player", "messages": [{"role": "k" * 1_000_000}]}),
+            ("/v1/chat/completions", {"model": "player", "messages": [1] * 500_000}),
+            (
+                PATHS["ai-sdk"],
+                {"id": "a", "messages": [{"id": "m", "role": "user", "parts": [{}] * 500_000}]},
+            ),
+        ):
+            answer = await served.client.post(path, json=body)
+            assert answer.status_code == 400, answer.text[:300]
+            assert len(answer.content) < 40_000

@@ -18,6 +18,8 @@ from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
 
 T = TypeVar("T")
+MAX_SHOWN_CHARS = 300
+"""Of a message that may repeat the data."""
 
 
 class _Nothing:
@@ -27,40 +29,75 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-def fit(data: Any, kind: type[T]) -> tuple[T | None, list[Mistake]]:
-    """Convert the part of `data` that fits `kind` (a type without `msgspec.Raw`); return it with all
-    mistakes.
+class _Mistakes(list[Mistake]):
+    """Mistakes so far, of which the first `most` are looked for, in the first `looks` values."""
 
-    Keys, elements and values with a mistake are left out. None: the rest does not fit `kind`.
+    def __init__(self, most: int, looks: int | None) -> None:
+        super().__init__()
+        self.most = most
+        self.looks = looks
+        self.looked = 0
+
+    @property
+    def full(self) -> bool:
+        return len(self) >= self.most or (self.looks is not None and self.looked > self.looks)
+
+
+def fit(
+    data: Any, kind: type[T], *, most: int = MAX_MISTAKES, looks: int | None = None
+) -> tuple[T | None, list[Mistake]]:
+    """Convert the part of `data` that fits `kind` (a type without `msgspec.Raw`); return it with the first
+    `most` mistakes.
+
+    Keys, elements and values with a mistake are left out. None: the rest does not fit `kind`, or was not
+    looked at, since there are so many mistakes, or more than `looks` values.
     """
-    mistakes: list[Mistake] = []
+    mistakes = _Mistakes(most, looks)
     cleaned = _fit(data, kind, "", mistakes)
     if isinstance(cleaned, _Nothing):
         return None, mistakes
     return msgspec.convert(cleaned, kind), mistakes
 
 
-def _fit(data: Any, kind: Any, place: str, mistakes: list[Mistake]) -> Any:
+def _fit(data: Any, kind: Any, place: str, mistakes: _Mistakes) -> Any:
     """Return the data without the parts that do not fit, or `_NOTHING`."""
-    if len(mistakes) >= MAX_MISTAKES:
+    mistakes.looked += 1
+    if mistakes.full:
         return _NOTHING
     branch = _branch(data, kind)
     if isinstance(branch, type) and issubclass(branch, msgspec.Struct):
         return _fit_struct(data, branch, place, mistakes)
     if get_origin(branch) is list:
-        (inner,) = get_args(branch)
-        found = [_fit(one, inner, f"{place}[{n}]", mistakes) for n, one in enumerate(data)]
-        kept = [one for one in found if not isinstance(one, _Nothing)]
-        return _whole(kept, kind, place, mistakes)
+        return _fit_list(data, branch, kind, place, mistakes)
     if get_origin(branch) is dict:
-        inner = get_args(branch)[1]
-        values = {key: _fit(one, inner, key_place(place, key), mistakes) for key, one in data.items()}
-        left = {key: one for key, one in values.items() if not isinstance(one, _Nothing)}
-        return _whole(left, kind, place, mistakes)
+        return _fit_dict(data, branch, kind, place, mistakes)
     if beyond := json_mistakes(data, place):
         mistakes += beyond
         return _NOTHING
     return _whole(data, kind, place, mistakes)
+
+
+def _fit_list(data: list[Any], branch: Any, kind: Any, place: str, mistakes: _Mistakes) -> Any:
+    (inner,) = get_args(branch)
+    kept = []
+    for number, one in enumerate(data):
+        if not isinstance(found := _fit(one, inner, f"{place}[{number}]", mistakes), _Nothing):
+            kept.append(found)
+        if mistakes.full:
+            return _NOTHING
+    # what is left may be too short, which is no mistake of the data
+    return _whole(kept, kind, place, mistakes if len(kept) == len(data) else [])
+
+
+def _fit_dict(data: Mapping[Any, Any], branch: Any, kind: Any, place: str, mistakes: _Mistakes) -> Any:
+    inner = get_args(branch)[1]
+    kept = {}
+    for key, one in data.items():
+        if not isinstance(found := _fit(one, inner, key_place(place, key), mistakes), _Nothing):
+            kept[key] = found
+        if mistakes.full:
+            return _NOTHING
+    return _whole(kept, kind, place, mistakes)
 
 
 def _branch(data: Any, kind: Any) -> Any:
@@ -89,14 +126,14 @@ def _branches(kind: Any) -> tuple[Any, ...]:
     return (kind,)
 
 
-def _fit_struct(
-    data: Mapping[Any, Any], kind: type[msgspec.Struct], place: str, mistakes: list[Mistake]
-) -> Any:
+def _fit_struct(data: Mapping[Any, Any], kind: type[msgspec.Struct], place: str, mistakes: _Mistakes) -> Any:
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     config = kind.__struct_config__
     kept: dict[str, Any] = {}
     usable = True
     for key, value in data.items():
+        if mistakes.full:
+            return _NOTHING
         field = fields.get(key)
         if field is None:
             if key == config.tag_field:
@@ -189,7 +226,7 @@ def misfit(error: msgspec.ValidationError, kind: Any) -> Misfit:
     if match := _UNKNOWN.search(message):
         known = _fields_at(kind, path)
         hint = did_you_mean(match["field"], known) if known else "remove it"
-        text = f"unknown key {match['field']!r}{f' in {place}' if place else ''}: {hint}"
+        text = f"unknown key {match['field']!r:.100}{f' in {place}' if place else ''}: {hint}"
         return Misfit(place, text, text)
     at = f"{place}: " if place else ""
     if match := _MISSING.search(message):
@@ -197,12 +234,12 @@ def misfit(error: msgspec.ValidationError, kind: Any) -> Misfit:
         return Misfit(place, text, f"{at}{text}")
     if match := _NOT_ALLOWED.fullmatch(message):
         text = f"expected one of {', '.join(map(str, _values_at(kind, path)))}"
-        return Misfit(place, text, f"{place or 'it'} is {match['value']}; {text}")
+        return Misfit(place, text, f"{place or 'it'} is {match['value']:.100}; {text}")
     if match := _OTHER_TYPE.fullmatch(message):
         text = f"expected {_in_words(match['wanted'])}{match['bound']}"
         found = f", not {_in_words(match['found'])}" if match["found"] else ""
         return Misfit(place, text, f"{at}{text}{found}")
-    return Misfit(place, message, f"{at}{message}")
+    return Misfit(place, message[:MAX_SHOWN_CHARS], f"{at}{message[:MAX_SHOWN_CHARS]}")
 
 
 def _in_words(types: str) -> str:

@@ -6,6 +6,12 @@ from hostler_protocol.limits import KIB, MAX_UPLOAD_BYTES, MIB
 
 MAX_BODY_BYTES = 4 * MIB
 """A JSON body. The largest legal event has 1 MiB of text, 1 MiB of base64 and 256 KiB of data."""
+MAX_BODY_MISTAKES = 100
+"""Mistakes in one body that are looked for: each takes a comparison with all keys that would be right."""
+MAX_BODY_LOOKS = 20_000
+"""Values of a wrong body that are looked at for more mistakes than the first: a tenth of a second."""
+MAX_MISTAKE_CHARS = 1_000
+"""Of what is said about one mistake: keys may have megabytes."""
 MAX_UPLOAD_BODY_BYTES = MAX_UPLOAD_BYTES
 """One artifact, streamed to disk."""
 MAX_HEADER_BYTES = 16 * KIB

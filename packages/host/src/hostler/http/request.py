@@ -20,8 +20,11 @@ from hostler.http.limits import (
     BODY_IDLE_SECONDS,
     JSON_BODY_SECONDS,
     MAX_BODY_BYTES,
+    MAX_BODY_LOOKS,
+    MAX_BODY_MISTAKES,
     MAX_HEADER_BYTES,
     MAX_IDEMPOTENCY_KEY_CHARS,
+    MAX_MISTAKE_CHARS,
     MAX_QUERY_BYTES,
     MAX_QUERY_FIELDS,
 )
@@ -180,7 +183,7 @@ def decode_json(body: bytes, kind: type[T]) -> T:
             return msgspec.json.decode(body, type=kind)
         except msgspec.ValidationError as error:
             # decoding without a type raises DecodeError, reported below, if the body is not JSON
-            mistakes = fit(msgspec.json.decode(body), kind)[1]
+            mistakes = fit(msgspec.json.decode(body), kind, most=MAX_BODY_MISTAKES, looks=MAX_BODY_LOOKS)[1]
             if len(mistakes) > 1:
                 raise _all_explained(mistakes) from None
             raise _explained(error, kind, "body") from None
@@ -269,11 +272,14 @@ def _invalid(where: str, name: str, expected: str) -> InvalidArgumentError:
 
 
 def _all_explained(mistakes: Sequence[Mistake]) -> InvalidArgumentError:
-    sentences = [mistake.sentence for mistake in mistakes]
+    sentences = [mistake.sentence[:MAX_MISTAKE_CHARS] for mistake in mistakes]
     more = f" (and {len(sentences) - MAX_SHOWN} more)" if len(sentences) > MAX_SHOWN else ""
     return InvalidArgumentError(
         f"body: {len(sentences)} mistakes: {'; '.join(sentences[:MAX_SHOWN])}{more}",
-        errors=[{"field": mistake.place, "expected": mistake.text} for mistake in mistakes],
+        errors=[
+            {"field": mistake.place[:MAX_MISTAKE_CHARS], "expected": mistake.text[:MAX_MISTAKE_CHARS]}
+            for mistake in mistakes
+        ],
     )
 
 

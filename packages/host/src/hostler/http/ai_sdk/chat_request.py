@@ -19,6 +19,8 @@ from hostler_protocol.events import CallerTool, Input
 from hostler_protocol.ids import digest
 
 MAX_MESSAGES = 10_000
+MAX_PARTS = 10_000
+"""Parts of a message: an answer has one for each text, call and file."""
 RETURNED = ("output-available", "output-error")
 """States of a part whose tool has returned."""
 
@@ -98,9 +100,13 @@ def last_said(chat: ChatRequest) -> Said:
 
 def decisions_in(chat: ChatRequest) -> list[Decided]:
     """Return the decisions in the last message, if it is the assistant's; parts without one are passed
-    over.
+    over. InvalidArgumentError over MAX_PARTS.
     """
     message = chat.messages[-1]
+    if len(message.parts) > MAX_PARTS:
+        raise InvalidArgumentError(
+            f"the last message has {len(message.parts):,} parts; at most {MAX_PARTS:,}"
+        )
     if message.role != "assistant":
         return []
     return [found for part in message.parts if (found := _decision(part)) is not None]

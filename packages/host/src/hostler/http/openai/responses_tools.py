@@ -10,6 +10,7 @@ import msgspec
 from hostler.http.openai.responses_request import refused
 from hostler_protocol._base import Lenient
 from hostler_protocol.events import CallerTool
+from hostler_protocol.limits import MAX_CALLER_TOOLS
 
 
 class _Function(Lenient):
@@ -24,6 +25,8 @@ def read_tools(given: Sequence[dict[str, Any]] | None, choice: Any) -> list[Call
     InvalidArgumentError names the tool that is no function: others are OpenAI's own, or servers that the
     host would have to be configured with.
     """
+    if given is not None and len(given) > MAX_CALLER_TOOLS:
+        raise refused("tools", f"tools: {len(given):,} tools; at most {MAX_CALLER_TOOLS}")
     tools: list[CallerTool] = []
     for number, tool in enumerate(given or []):
         place = f"tools[{number}]"
