@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from hostler.domain.recovery import MAX_BEGINNINGS
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS
 from hostler.storage.sql.database import SqlDatabase
@@ -139,7 +141,6 @@ async def test_notes_of_the_preparation_are_warnings_of_the_first_attempt(
         (PluginStartError("no module"), "runner.crashed"),
         (PluginCrashedError("it died"), "runner.crashed"),
         (NotFoundError("no such plugin"), "runner.config_invalid"),
-        (StorageError("a blob is gone"), "host.error"),
     ],
 )
 async def test_a_plugin_that_cannot_be_connected_fails_the_run(
@@ -168,6 +169,23 @@ async def test_a_run_of_which_nothing_was_begun_is_queued_again(
         assert attempt.queued_again
         stored = await host.run(run)
         assert (stored.status, stored.crashes) == ("queued", 0)
+
+
+async def test_a_run_whose_beginning_is_not_stored_is_tried_again_and_not_for_ever(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    error = StorageError("disk I/O error: nothing was written")
+    async with attempts(database, tmp_path, connect=raising(error)) as host:
+        for crashes in range(MAX_BEGINNINGS - 1):
+            run = await host.open()
+            attempt = host.attempt(msgspec.structs.replace(run, crashes=crashes))
+            await attempt.execute()
+            assert attempt.queued_again
+            assert (await host.run(run)).status == "queued"
+        run = await host.open()
+        await host.attempt(msgspec.structs.replace(run, crashes=MAX_BEGINNINGS - 1)).execute()
+        assert await host.ending(run) == ("failed", "host.error")
+        assert "tried 5 times" in (await host.last(run))["error"]
 
 
 async def test_a_start_that_the_plugin_refuses_fails_the_run(database: SqlDatabase, tmp_path: Path) -> None:

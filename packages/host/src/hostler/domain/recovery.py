@@ -14,6 +14,8 @@ Action = Literal["resume", "restart", "repeat", "fail", "cancel"]
 STATUS_CODES: dict[Cause, RunFailure] = {"plugin": "runner.crashed", "host": "host.restarted"}
 MAX_DELAY_SECONDS = 30
 """The longest back-off between two attempts. The second starts at once: most crashes happen once."""
+MAX_BEGINNINGS = 5
+"""Attempts that the database may keep from beginning; each waits longer than the one before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,17 @@ def _refused(  # noqa: PLR0917
     if wanted == "resume" and had_effects and not resumable:
         return ", and a restart would repeat what it did"
     return None
+
+
+def begin_again(why: str, *, crashes: int) -> Settlement:
+    """Retry an attempt of which nothing was begun, since the database did not store what comes before that.
+
+    A write that fails once may succeed; what fails each time ends the run after MAX_BEGINNINGS attempts.
+    """
+    if crashes + 1 >= MAX_BEGINNINGS:
+        return Settlement("fail", f"{why}; tried {crashes + 1} times", "host.error")
+    delay = int(back_off(crashes, 1, MAX_DELAY_SECONDS)) if crashes else 0
+    return Settlement("resume", f"nothing of it was begun, and it is retried: {why}", "host.error", delay)
 
 
 def postpone(why: str, code: RunFailure, *, own_pause: bool, by_plugin: bool) -> Settlement:

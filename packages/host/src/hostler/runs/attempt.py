@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from hostler.domain.outcomes import Ending, StreamState
-from hostler.domain.recovery import postpone
+from hostler.domain.recovery import begin_again, postpone
 from hostler.domain.usage import Used
 from hostler.journal.run_log import FencedError, RunLog
 from hostler.runs.attempt_end import AttemptEnd, result_item
@@ -25,7 +25,7 @@ from hostler.secrets.known_values import redact
 from hostler.storage.sql.session import ConnectionLostError
 from hostler.storage.stores import pauses
 from hostler.storage.stores.run_rows import Run
-from hostler_protocol.errors import HostlerError, PluginError, RunFailure, UnavailableError
+from hostler_protocol.errors import HostlerError, PluginError, RunFailure, StorageError, UnavailableError
 from hostler_protocol.results import RunFailed
 from hostler_protocol.runs import RunStatus
 
@@ -190,8 +190,15 @@ class StartingAttempt:
             own_pause = pause.form == "explicit"
             later = postpone(error.message, error.status_code, own_pause=own_pause, by_plugin=by_plugin)
             end.requeue(later, self._used(), crashed=True)
-        else:
-            self._finish("failed", error.status_code, error.message)
+            return
+        why = error.message
+        if isinstance(error, StorageError) and end.stop_reason is None:
+            again = begin_again(why, crashes=end.run.crashes)
+            if again.goes_on:
+                end.requeue(again, self._used(), crashed=True)
+                return
+            why = again.why
+        self._finish("failed", error.status_code, why)
 
     def cancel(self, reason: str, grace: float, *, first: bool) -> None:
         """End a wait for the plugin; the attempt goes no further."""
