@@ -4,6 +4,7 @@ The input's text is a JSON list of steps, or text that it repeats. The first ite
 
     delta TEXT [ID]           a piece of a message
     say TEXT [ID]             a completed message
+    parts ELEMENTS            a completed message of texts, images and files
     think TEXT [ID]           a piece of the reasoning beside a message
     usage INPUT OUTPUT TEXT   a completed message with the tokens that it took
     file TEXT NAME            a file that the run made, and a message that it belongs to
@@ -115,6 +116,9 @@ class Play:
 
     async def say(self, text: str, message_id: str | None = None) -> None:
         await self.ctx.emit(message(text, message_id=message_id))
+
+    async def parts(self, elements: list[Any]) -> None:
+        await self.ctx.emit(message(elements))
 
     async def usage(self, given: int, made: int, text: str) -> None:
         await self.ctx.emit(message(text, usage={"input_tokens": given, "output_tokens": made}))

@@ -18,6 +18,7 @@ from hostler.http.mcp.messages import (
     RpcMessage,
     encode_error,
 )
+from hostler.http.mcp.sessions import NoSessionError
 from hostler.http.problems import Problem, problem_of
 from hostler.http.responses import RawBody
 from hostler_protocol.errors import HostlerError
@@ -66,10 +67,12 @@ def answer_error(message: RpcMessage, error: HostlerError | RpcError) -> RawBody
     """Return an error as the response to a request."""
     if isinstance(error, RpcError):
         error.id = message.id
-        return RawBody(encode_error(error), "application/json", _status(message, error.status))
+        status = error.status if error.of_connection else _status(message, error.status)
+        return RawBody(encode_error(error), "application/json", status)
     problem = problem_of(error)
     body = encode_error(_rpc_error(problem, message.id))
-    return RawBody(body, "application/json", _status(message, problem.status))
+    known = isinstance(error, NoSessionError)
+    return RawBody(body, "application/json", problem.status if known else _status(message, problem.status))
 
 
 def _rpc_error(problem: Problem, id_: RequestId | None) -> RpcError:

@@ -56,8 +56,18 @@ _encoder = msgspec.json.Encoder(enc_hook=str)
 class RpcError(Exception):
     """A JSON-RPC error in response to a message."""
 
-    def __init__(self, code: int, message: str, data: Any = None, *, id_: RequestId | None = None) -> None:
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        data: Any = None,
+        *,
+        id_: RequestId | None = None,
+        of_connection: bool = False,
+    ) -> None:
         super().__init__(message)
+        self.of_connection = of_connection
+        """Whether its HTTP status says so to clients of sessions, too."""
         self.code, self.message, self.data, self.id = code, message, data, id_
 
     @property

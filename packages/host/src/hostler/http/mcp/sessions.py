@@ -39,6 +39,10 @@ class Session(NamedTuple):
     version: str
 
 
+class NoSessionError(NotFoundError):
+    """The session of a request was not begun here: its client begins another when it is told so by a 404."""
+
+
 class Resumed(NamedTuple):
     """What the id of an event says about its stream. `level` empty: no log messages."""
 
@@ -64,10 +68,14 @@ def begin_session(request: ApiRequest, message: RpcMessage) -> Session:
 
 
 def find_session(request: ApiRequest) -> Session:
-    """Return the session of a request. RpcError without one; NotFoundError if it was not begun here."""
+    """Return the session of a request. RpcError without one; NoSessionError if it was not begun here."""
     session_id = request.headers.get(SESSION_HEADER)
     if session_id is None:
-        raise RpcError(INVALID_REQUEST, f"the header {SESSION_HEADER} is missing: start with initialize")
+        raise RpcError(
+            INVALID_REQUEST,
+            f"the header {SESSION_HEADER} is missing: start with initialize",
+            of_connection=True,
+        )
     try:
         position = _session_ids(request).read(session_id, SESSION_HEADER)
     except InvalidArgumentError:
@@ -76,7 +84,7 @@ def find_session(request: ApiRequest) -> Session:
         case [str(), int(elicits), str(version)] if version in SESSION_VERSIONS:
             return Session(session_id, bool(elicits), version)
         case _:
-            raise NotFoundError("there is no such session for this key: open another with initialize")
+            raise NoSessionError("there is no such session for this key: open another with initialize")
 
 
 def can_elicit(capability: Any) -> bool:
