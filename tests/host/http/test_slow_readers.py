@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hostler.http.framing import Results
 from hostler.http.sse import EventChunk
 from hostler.journal.feed import BATCH_BYTES, StoredResult
@@ -13,6 +15,7 @@ from support.dialects.players import playing, script
 from support.followed import ends, opened, take
 from support.http_host import WORKSPACE, Served
 
+pytestmark = pytest.mark.gate("streams-over-runs")
 LARGE = 600_000
 """Characters of a message: an event holds it, and what the agent answers."""
 PIECES = 32

@@ -380,6 +380,7 @@ async def test_what_a_request_names_is_of_the_conversation_that_it_names(tmp_pat
         assert "ordered 1 tea" in done.text
 
 
+@pytest.mark.gate("http-bounds")
 async def test_a_body_full_of_mistakes_is_answered_in_few_words(tmp_path: Path) -> None:
     """The answer repeats neither megabytes nor thousands of mistakes: finding all took a minute."""
     many = {f"k{number}": 1 for number in range(100_000)}

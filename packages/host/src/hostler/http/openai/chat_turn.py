@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
 from hostler.http.dialects.answers import check_answer, decide, send_message
 from hostler.http.dialects.fold import Answer
 from hostler.http.openai import chat_types as types
 from hostler.http.openai.chat_request import ToolResult, Turn, history_of, params_of, tools_of
+from hostler.http.openai.responses_items import result_of
 from hostler.http.openai.retries import event_id_of
 from hostler.http.request import ApiRequest
 from hostler_protocol.errors import ConflictError, ExpiredError, NotFoundError
@@ -77,20 +76,10 @@ def _action_of(result: ToolResult) -> Any:
             call_id=call.call_id,
             type="result",
             args_hash=call.args_hash,
-            result=_value(result.text, call.result_schema),
+            result=result_of(result.text, call),
         )
 
     return make
-
-
-def _value(text: str, schema: dict[str, Any] | None) -> Any:
-    """Return a result, which is text in this interface; as JSON where the tool says what it returns."""
-    if schema is None:
-        return text
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
 
 
 def _caller_tool(tool: types.ToolFunction) -> CallerTool:

@@ -12,7 +12,7 @@ from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
 from hostler.http.dialects.answers import ToAction, read_call_id
 from hostler.http.dialects.files import content_of, web_address
-from hostler.http.openai.responses_items import json_text, read_approval_id
+from hostler.http.openai.responses_items import json_text, read_approval_id, result_of
 from hostler.http.openai.responses_request import refused
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import (
@@ -277,7 +277,7 @@ def _result(item: _OutputItem, place: str) -> Decided:
         if item.status == "incomplete":
             return Action(call_id=call.call_id, type="error", args_hash=call.args_hash, error=output)
         return Action(
-            call_id=call.call_id, type="result", args_hash=call.args_hash, result=_value(output, call)
+            call_id=call.call_id, type="result", args_hash=call.args_hash, result=result_of(output, call)
         )
 
     return Decided(param, run_id, call_id, to_action)
@@ -288,16 +288,6 @@ def _output_text(item: _OutputItem, place: str) -> str:
         return item.output
     contents = [_element(part, f"{place}.output[{number}]") for number, part in enumerate(item.output)]
     return json_text(content_of(contents))
-
-
-def _value(output: str, call: CallView) -> Any:
-    """Return the text of an output; what it is the JSON of, if the tool says of what form its results are."""
-    if call.result_schema is None:
-        return output
-    try:
-        return msgspec.json.decode(output)
-    except msgspec.DecodeError:
-        return output
 
 
 def _approval(item: _ApprovalItem, place: str) -> Decided:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hostler.domain.pause_views import CallView
 from hostler.http.openai.responses_types import (
     Annotation,
     FileCitation,
@@ -73,6 +74,18 @@ def json_text(value: Any) -> str:
 def arguments_text(arguments: Any) -> str:
     """Return arguments as JSON text."""
     return msgspec.json.encode({} if arguments is None else arguments).decode()
+
+
+def result_of(text: str, call: CallView) -> Any:
+    """Return what a call of the client returned: text, or what it is the JSON of, if the tool says of what form
+    its results are.
+    """
+    if call.result_schema is None:
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 def usage_of(usage: Usage | None) -> ResponseUsage | None:
