@@ -77,8 +77,8 @@ def arguments_text(arguments: Any) -> str:
 
 
 def result_of(text: str, call: CallView) -> Any:
-    """Return what a call of the client returned: text, or what it is the JSON of, if the tool says of what form
-    its results are.
+    """Return what a call of the client returned: text, or what it is the JSON of, if the tool says of which
+    form its results are.
     """
     if call.result_schema is None:
         return text
