@@ -16,12 +16,15 @@ import httpx
 import openai
 from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionChunk
+from websockets.exceptions import WebSocketException
 
 from support.databases import TEST_SECONDS
 from support.dialects.langgraph import transcript
 from support.dialects.mcp import transcript as mcp_transcript
 from support.dialects.openai_chat import Told
 from support.dialects.openai_responses import Reading
+from support.followed import Seen
+from support.live_socket import LiveClient, live
 from support.loopback import NO_CERTIFICATES
 
 LOST = (httpx.TransportError, OSError)
@@ -104,7 +107,7 @@ async def chat_completions(watched: Watched, dice: random.Random) -> list[str]:
 
 async def ai_sdk(watched: Watched, dice: random.Random) -> list[str]:
     """AI SDK: a message is replayed from its start, however often."""
-    path = f"/ai-sdk/player/any/stream?message_id=msg_{watched.run_id}"
+    path = f"/ai-sdk/player/c/stream?message_id=msg_{watched.run_id}"
     while True:
         texts: dict[str, str] = {}
         step: list[str] = []
@@ -177,8 +180,68 @@ async def mcp(watched: Watched, dice: random.Random) -> list[str]:
     return await mcp_transcript(watched.url, watched.key, watched.run_id, dice)
 
 
+class Overheard:
+    """The messages and the end of one run, among the entries of a stream over many runs."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self.texts: list[str] = []
+        self.over = False
+
+    def take(self, type_: str, data: dict[str, Any]) -> None:
+        if data.get("run_id") != self._run_id:
+            return
+        if type_ == "message.completed":
+            self.texts.append(data["data"]["message"]["content"])
+        self.over = self.over or (type_ == "run.status" and data["status"] == "completed")
+
+
+async def conversation(watched: Watched, dice: random.Random) -> list[str]:
+    """The stream of the conversation, from its start."""
+    heard = Overheard(watched.run_id)
+    async for data in events(watched, "/v1/conversations/c/stream?from=start", dice):
+        heard.take(data.get("type") or ("run.status" if "status_before" in data else ""), data)
+        if heard.over:
+            break
+    return heard.texts
+
+
+async def web_socket(watched: Watched, dice: random.Random) -> list[str]:
+    """A subscription of the WebSocket, which goes on after the last cursor over another connection."""
+    heard = Overheard(watched.run_id)
+    place: dict[str, str] = {"from": "start"}
+    while not heard.over:
+        left = dice.randrange(1, 60)
+        try:
+            async with live(watched.url, watched.key) as client:
+                await client.follow("s", conversation_id="c", **place)
+                while not heard.over and left > 0:
+                    entry = await next_of(client)
+                    heard.take(entry.type, entry.data)
+                    place, left = {"cursor": entry.cursor}, left - 1
+        except (*LOST, WebSocketException, TimeoutError):
+            await asyncio.sleep(0.02)
+    return heard.texts
+
+
+async def next_of(client: LiveClient) -> Seen:
+    """The next event of the subscription. CutError once the connection has ended without one."""
+    waiting = asyncio.ensure_future(client.events["s"].get())
+    closed = asyncio.ensure_future(client.socket.wait_closed())
+    try:
+        await asyncio.wait([waiting, closed], return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            return waiting.result()
+        raise CutError
+    finally:
+        waiting.cancel()
+        closed.cancel()
+
+
 WATCHERS: dict[str, Watcher] = {
     "native": native,
+    "conversation": conversation,
+    "web-socket": web_socket,
     "chat-completions": chat_completions,
     "ai-sdk": ai_sdk,
     "responses": responses,
