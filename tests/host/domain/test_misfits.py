@@ -21,12 +21,23 @@ class Part(msgspec.Struct, forbid_unknown_fields=True):
     share: float = 0.0
 
 
+class Cat(msgspec.Struct, tag="cat", tag_field="kind"):
+    """One of two."""
+
+    lives: int = 9
+
+
+class Dog(msgspec.Struct, tag="dog", tag_field="kind"):
+    """The other."""
+
+
 class Whole(msgspec.Struct, forbid_unknown_fields=True):
     """What is converted to."""
 
     name: Annotated[str, msgspec.Meta(max_length=5)]
     parts: list[Part] = []
     named: dict[str, Part] = {}
+    pets: list[Cat | Dog] | None = None
 
 
 @pytest.mark.parametrize(
@@ -44,6 +55,8 @@ class Whole(msgspec.Struct, forbid_unknown_fields=True):
         ({**A, "parts": [{"share": "x"}]}, "parts[0].share: expected a number, not a text"),
         ({**A, "parts": [{"mode": "stear"}]}, "parts[0].mode is 'stear'; expected one of queue, steer"),
         ({**A, "parts": [{"sise": 1}]}, "unknown key 'sise' in parts[0]: did you mean 'size'?"),
+        ({**A, "pets": [{"kind": "cow"}]}, "pets[0].kind is 'cow'; expected one of cat, dog"),
+        ({**A, "pets": [{"kind": "cat", "lives": ""}]}, "pets[0].lives: expected a whole number, not a text"),
         ({**A, "named": {"x": {"sise": 1}}}, "unknown key 'sise' in named[...]: did you mean 'size'?"),
     ],
 )  # fmt: skip

@@ -320,6 +320,27 @@ async def test_a_body_that_is_compressed_or_has_odd_types_is_refused_in_words(tm
         assert await runs_of(served) == 0
 
 
+async def test_a_kind_that_is_not_taken_is_answered_with_those_that_are(tmp_path: Path) -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
+    video = {"type": "video_url", "video_url": {"url": "https://example.org/a.mp4"}}
+    async with playing(tmp_path / "data") as served:
+        for path, body, words in (
+            (
+                PATHS["chat"],
+                {"model": "player", "messages": [{"role": "function"}]},
+                ["role", "user", "tool"],
+            ),
+            (PATHS["chat"], body_of("chat", video), ["type", "image_url", "input_audio", "file"]),
+            (PATHS["responses"], body_of("responses", sound), ["type", "input_text", "input_file"]),
+        ):
+            refused = await served.client.post(path, json=body)
+            assert refused.status_code == 400
+            error = refused.json()["error"]
+            assert error["param"].endswith(words[0])
+            assert "expected one of" in error["message"]
+            assert all(word in error["message"] for word in words), error
+
+
 async def test_a_reference_needs_the_conversation_that_it_is_of(tmp_path: Path) -> None:
     """A client that leaves its earlier messages to the host, but names no conversation, would lose them."""
     async with playing(tmp_path / "data") as served:

@@ -190,6 +190,7 @@ def _without(sentence: str, place: str) -> str:
 _UNKNOWN = re.compile(r"unknown field `(?P<field>[^`]*)`")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]*)`")
 _NOT_ALLOWED = re.compile(r"Invalid enum value (?P<value>.*)")
+_UNKNOWN_TAG = re.compile(r"Invalid value '(?P<value>.*)'", re.DOTALL)
 _OTHER_TYPE = re.compile(r"Expected `(?P<wanted>[^`]*)`(?P<bound>.*?)(?:, got `(?P<found>[^`]*)`)?")
 _WORDS = {
     "array": "a list",
@@ -235,6 +236,9 @@ def misfit(error: msgspec.ValidationError, kind: Any) -> Misfit:
     if match := _NOT_ALLOWED.fullmatch(message):
         text = f"expected one of {', '.join(map(str, _values_at(kind, path)))}"
         return Misfit(place, text, f"{place or 'it'} is {match['value']:.100}; {text}")
+    if (match := _UNKNOWN_TAG.fullmatch(message)) and (tags := _tags_at(kind, path)):
+        text = f"expected one of {', '.join(tags)}"
+        return Misfit(place, text, f"{place or 'it'} is {match['value']!r:.100}; {text}")
     if match := _OTHER_TYPE.fullmatch(message):
         text = f"expected {_in_words(match['wanted'])}{match['bound']}"
         found = f", not {_in_words(match['found'])}" if match["found"] else ""
@@ -248,7 +252,8 @@ def _in_words(types: str) -> str:
 
 def _fields_at(kind: Any, path: str) -> set[str]:
     """Return the field names of the struct at a path in a msgspec error."""
-    return {f.encode_name for found in _types_at(kind, path) for f in _structs(found)}
+    found = [one for outer in _types_at(kind, path) for one in _structs_in(outer)]
+    return {field.encode_name for one in found for field in one.fields}
 
 
 def _values_at(kind: Any, path: str) -> list[Any]:
@@ -258,19 +263,24 @@ def _values_at(kind: Any, path: str) -> list[Any]:
     return [v for one in found if isinstance(one, msgspec.inspect.LiteralType) for v in one.values]
 
 
+def _tags_at(kind: Any, path: str) -> list[str]:
+    """Return what the field that tells structs apart may say, at its path."""
+    of_struct, _, name = path.rpartition(".")
+    found = [one for outer in _types_at(kind, of_struct) for one in _structs_in(outer)]
+    return [str(one.tag) for one in found if one.tag_field == name and one.tag is not None]
+
+
+def _structs_in(info: Any) -> list[msgspec.inspect.StructType]:
+    if isinstance(info, msgspec.inspect.UnionType):
+        return [one for inner in info.types for one in _structs_in(inner)]
+    return [info] if isinstance(info, msgspec.inspect.StructType) else []
+
+
 def _types_at(kind: Any, path: str) -> list[Any]:
     types: list[Any] = [msgspec.inspect.type_info(kind)]
     for step in re.findall(r"\.([A-Za-z0-9_-]+)|\[(?:\d+|\.\.\.)\]", path):
         types = [inner for outer in types for inner in _step(outer, step)]
     return types
-
-
-def _structs(info: Any) -> list[Any]:
-    if isinstance(info, msgspec.inspect.StructType):
-        return list(info.fields)
-    if isinstance(info, msgspec.inspect.UnionType):
-        return [f for inner in info.types for f in _structs(inner)]
-    return []
 
 
 def _step(info: Any, key: str) -> list[Any]:

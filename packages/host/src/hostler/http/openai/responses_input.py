@@ -10,6 +10,7 @@ import msgspec
 
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
+from hostler.domain.type_fit import misfit
 from hostler.http.dialects.answers import ToAction, read_call_id
 from hostler.http.dialects.files import content_of, web_address
 from hostler.http.openai.responses_items import json_text, read_approval_id, result_of
@@ -312,7 +313,7 @@ def _read(item: dict[str, Any], kind: Callable[..., T], place: str) -> T:
     try:
         found: T = msgspec.convert(item, kind)
     except msgspec.ValidationError as error:
-        message, _, path = str(error).partition(" - at `$")
-        field = f"{place}{path.rstrip('`')}"
-        raise refused(field, f"{field}: {message}") from None
+        mistake = misfit(error, kind)
+        field = f"{place}.{mistake.place}" if mistake.place else place
+        raise refused(field, f"{place}: {mistake.sentence}") from None
     return found

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.type_fit import misfit
 from hostler.http.openai.responses_request import refused
 from hostler_protocol._base import Lenient
 from hostler_protocol.events import CallerTool
@@ -40,7 +41,7 @@ def read_tools(given: Sequence[dict[str, Any]] | None, choice: Any) -> list[Call
         try:
             function = msgspec.convert(tool, _Function)
         except msgspec.ValidationError as error:
-            raise refused(place, f"{place}: {error}") from None
+            raise refused(place, f"{place}: {misfit(error, _Function).sentence}") from None
         tools.append(
             CallerTool(
                 name=function.name,
