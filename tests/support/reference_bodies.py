@@ -74,6 +74,13 @@ IN_BODIES: dict[str, Bound] = {
         name: Bound("file, or a call that waits", f"{WORKSPACE}; calls of the run that it names")
         for name in ("messages[].parts[]{}", "input[]{}", "items[]{}")
     },
+    "taskId": Bound("run", f"is the one in the path, of {WORKSPACE}"),
+    "message.contextId": Bound("conversation", WORKSPACE),
+    "message.taskId": Bound("run", f"runs of the agent in the path, in {WORKSPACE}"),
+    **{
+        name: Bound("file, or a call that waits", f"{WORKSPACE}; calls of the task that it names")
+        for name in ("message.parts[].url", "message.parts[].data", "params")
+    },
     "runId": Bound("event, and its run", f"the thread, in {WORKSPACE}"),
     "subject": Bound("holder of a key", "no person who signs in"),
     "roles[]": Bound("role", "of keys; those of people come from their membership"),
@@ -113,6 +120,17 @@ _OF_LANGGRAPH = (
     *("interrupt_before", "select[]", "stream_mode", "stream_mode[]", "supersteps[]", "webhook"),
     *(f"{name}{{{key}}}" for name in ("config.configurable", "context", "values") for key in ("", "key")),
 )
+_OF_A2A = (
+    *("method", "url", "token", "authentication.scheme", "authentication.credentials"),
+    *(f"message.{name}" for name in ("messageId", "role", "metadata{}", "metadata{key}")),
+    *(f"message.parts[].{name}" for name in ("text", "raw", "filename", "mediaType")),
+    *(f"message.parts[].{name}" for name in ("metadata{}", "metadata{key}")),
+    *(f"configuration.taskPushNotificationConfig.{name}" for name in ("url", "id", "taskId", "token")),
+    *(
+        f"configuration.taskPushNotificationConfig.authentication.{name}"
+        for name in ("scheme", "credentials")
+    ),
+)
 """Texts of standard interfaces; ids of calls in a history that clients bring are their own."""
 BODY_TEXT = frozenset(
     {
@@ -120,6 +138,7 @@ BODY_TEXT = frozenset(
         *_OF_AI_SDK,
         *_OF_AG_UI,
         *_OF_LANGGRAPH,
+        *_OF_A2A,
         *("event_type", "source", "source_event_type", "source_event_id", "raw_ref", "session_id"),
         *("launcher_type", "launcher_id", "sender_id", "input", "input.text"),
         *(f"input.contents[].{name}" for name in ("text", "image_base64", "mime_type", "file_name")),

@@ -182,6 +182,9 @@ IN_ROUTES: dict[str, Bound] = {
     "assistant": Bound("agent", WORKSPACE),
     "webhook": Bound("webhook", WORKSPACE),
     **{name: Bound("conversation", WORKSPACE) for name in ("thread", "chat")},
+    "task": Bound("run", f"runs of the agent in the path, in {WORKSPACE}"),
+    "push_config": Bound("receiver of a run", f"receivers of the run in the path, in {WORKSPACE}"),
+    "contextId": Bound("conversation", WORKSPACE),
     "model_id": Bound("agent or model", f"{WORKSPACE}; {SHARED}"),
     **{
         name: Bound("response, and its run", WORKSPACE)
@@ -210,6 +213,7 @@ ROUTE_TEXT = frozenset(
     {
         *("actor_type", "artifact_type", "code", "dead", "dry_run", "error", "event_type", "existing"),
         *("expires_at", "force", "from", "iss", "limit", "lines", "outcome", "problem", "prune", "q", "role"),
+        *("historyLength", "includeArtifacts", "pageSize", "pageToken", "statusTimestampAfter"),
         *("sha256", "since", "span", "state", "status", "type", "until", "wait"),
         *(
             "include",

@@ -53,6 +53,7 @@ NOT_ASKED = {
     "owner of secrets": "is one of two words",
     "role": "of keys, which an owner gives",
     "result": "a number",
+    "receiver of a run": "is looked up among those of the run in the path: test_http_tenancy.py",
     "event, and its run": "is looked up in a thread of the key's workspace: test_ag_ui_resuming.py",
     "message, and its run": "is a run's id: test_http_tenancy.py",
     "response, and its run": "the same",

@@ -39,6 +39,7 @@ def send(method: str, path: str, **given: Any) -> Case:
 OWN = "own"
 MCP_CALL = stateless("tools/call", {"name": "only-theirs", "arguments": {"message": "x"}})
 DENIAL = {"call_id": "other-call", "type": "deny", "args_hash": "0" * 64}
+A2A = {"message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "x"}]}}
 OLDER_DENIAL = {"call_id": "other-call", "decision": "denied"}
 CASES: dict[str, tuple[Case, int | str]] = {
     "post_event": (
@@ -284,6 +285,36 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "create_cron": (send("POST", "/langgraph/runs/crons", json={}), 400),
     "create_thread_cron": (send("POST", "/langgraph/threads/same/runs/crons", json={}), 400),
     "search_crons": (send("POST", "/langgraph/runs/crons/search", json={}), 400),
+    "get_agent_card": (get("/a2a/only-theirs/.well-known/agent-card.json"), 404),
+    "get_card_keys": (get("/.well-known/jwks.json"), 200),
+    "get_extended_agent_card": (get("/a2a/only-theirs/extendedAgentCard?A2A-Version=1.0"), 404),
+    "call_a2a": (
+        send(
+            "POST",
+            "/a2a/puppet?A2A-Version=1.0",
+            json={"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "{run_id}"}},
+        ),
+        200,
+    ),
+    "send_a2a_message": (send("POST", "/a2a/only-theirs/message:send?A2A-Version=1.0", json=A2A), 404),
+    "stream_a2a_message": (send("POST", "/a2a/only-theirs/message:stream?A2A-Version=1.0", json=A2A), 404),
+    "list_a2a_tasks": (get("/a2a/only-theirs/tasks?A2A-Version=1.0"), 404),
+    "get_a2a_task": (get("/a2a/puppet/tasks/{run_id}?A2A-Version=1.0"), 404),
+    "add_push_config": (
+        send(
+            "POST",
+            "/a2a/puppet/tasks/{run_id}/pushNotificationConfigs?A2A-Version=1.0",
+            json={"url": "https://a.example"},
+        ),
+        404,
+    ),
+    "list_push_configs": (get("/a2a/puppet/tasks/{run_id}/pushNotificationConfigs?A2A-Version=1.0"), 404),
+    "get_push_config": (get("/a2a/puppet/tasks/{run_id}/pushNotificationConfigs/x?A2A-Version=1.0"), 404),
+    "delete_push_config": (
+        send("DELETE", "/a2a/puppet/tasks/{run_id}/pushNotificationConfigs/x?A2A-Version=1.0"),
+        404,
+    ),
+    "change_a2a_task": (send("POST", "/a2a/puppet/tasks/{run_id}:cancel?A2A-Version=1.0"), 404),
 }
 
 

@@ -165,12 +165,37 @@ async def interfaces(person: Ada) -> None:
     made = await person.write("create_thread_run", "graph-held", action=None, json=holding)
     await person.write("cancel_thread_run", "graph-held", made["run_id"], action="run.cancel_requested")
     await person.write("delete_thread", "graph-thread", action="data.deleted")
+    await a2a(person)
     held = {"model": "puppet", "input": "hold", "background": True}
     made = await person.write("create_response", action=None, json=held)
     await person.sent_the_last_message()
     await person.write("cancel_response", made["id"], action="run.cancel_requested")
     made = await person.write("create_response", action=None, json={"model": "puppet", "input": "say 1"})
     await person.write("delete_response", made["id"], action="data.deleted")
+
+
+async def a2a(person: Ada) -> None:
+    headers = {"A2A-Version": "1.0"}
+    for route in ("send_a2a_message", "stream_a2a_message"):
+        sent: dict[str, Any] = {"messageId": route, "parts": [{"text": "say 1"}]}
+        await person.write(route, "puppet", action=None, json={"message": sent}, headers=headers)
+        await person.sent_the_last_message()
+    sent = {"messageId": "held", "parts": [{"text": "hold"}]}
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "SendMessage",
+        "params": {"message": sent, "configuration": {"returnImmediately": True}},
+    }
+    made = await person.write("call_a2a", "puppet", action=None, json=call, headers=headers)
+    await person.sent_the_last_message()
+    task_id = made["result"]["task"]["id"]
+    place = {"url": "https://a.example"}
+    await person.write("add_push_config", "puppet", task_id, action=None, json=place, headers=headers)
+    await person.write("delete_push_config", "puppet", task_id, task_id, action=None, headers=headers)
+    await person.write(
+        "change_a2a_task", "puppet", f"{task_id}:cancel", action="run.cancel_requested", headers=headers
+    )
 
 
 async def agents_and_artifacts(person: Ada) -> None:

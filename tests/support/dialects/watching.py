@@ -19,6 +19,8 @@ from openai.types.chat import ChatCompletionChunk
 from websockets.exceptions import WebSocketException
 
 from support.databases import TEST_SECONDS
+from support.dialects.a2a import BINDINGS as A2A_BINDINGS
+from support.dialects.a2a import transcript as a2a_transcript
 from support.dialects.langgraph import transcript
 from support.dialects.mcp import transcript as mcp_transcript
 from support.dialects.openai_chat import Told
@@ -238,7 +240,14 @@ async def next_of(client: LiveClient) -> Seen:
         closed.cancel()
 
 
+async def a2a(watched: Watched, dice: random.Random) -> list[str]:
+    """A2A, with the official client: a task is subscribed to, and subscribed to again."""
+    binding = dice.choice(A2A_BINDINGS)
+    return await a2a_transcript(watched.url, watched.key, watched.run_id, dice, binding=binding)
+
+
 WATCHERS: dict[str, Watcher] = {
+    "a2a": a2a,
     "native": native,
     "conversation": conversation,
     "web-socket": web_socket,

@@ -38,7 +38,14 @@ def shown_as(name: str) -> list[dict[str, Any]]:
 
 
 def test_every_interface_is_tried_here() -> None:
-    assert {"ag-ui", "ai-sdk", "chat-completions", "langgraph", "mcp", "responses"} == set(FOLDS)
+    assert {"a2a", "ag-ui", "ai-sdk", "chat-completions", "langgraph", "mcp", "responses"} == set(FOLDS)
+
+
+def test_a2a_has_passing_statuses_of_it() -> None:
+    events = [event["statusUpdate"]["status"] for event in shown_as("a2a") if "statusUpdate" in event]
+    parts = [part for status in events if "message" in status for part in status["message"]["parts"]]
+    assert all(part["metadata"]["hostler"]["thought"] for part in parts)
+    assert "".join(part["text"] for part in parts) == "Two and two."
 
 
 def test_ag_ui_has_spans_of_it() -> None:

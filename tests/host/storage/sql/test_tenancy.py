@@ -36,6 +36,7 @@ INSTALLATION_WIDE = {
     "members.invitations": "the same, by the address that the provider has verified",
     "notices.due": "the webhook sender serves the receivers of every workspace",
     "notices.next_due": "the webhook sender's alarm clock",
+    "push_receivers.due": "the push sender serves the receivers of every workspace",
     "pause_calls.changed": "the sweeper of pauses",
     "pause_calls.of_budgets": "the sweeper of pauses",
     "pauses.due": "the sweeper of pauses",

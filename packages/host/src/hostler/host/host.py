@@ -86,6 +86,7 @@ class Host:
         self.audit_anchors = run_parts.audit_anchors
         self.dispatcher, self.orchestrator = run_parts.dispatcher, run_parts.orchestrator
         self.rerouter, self.reruns, self.pauses = run_parts.rerouter, run_parts.reruns, run_parts.pauses
+        self.push_sender = run_parts.push_sender
         self.webhook_sender, self.freed = run_parts.webhook_sender, run_parts.attempt_services.freed
         self._attempt_services, self._lease = run_parts.attempt_services, run_parts.lease
 
@@ -165,6 +166,7 @@ class Host:
         self.workers.start("audit heads", partial(self.audit_heads.keep, settings.note_heads_seconds))
         self.workers.start("audit anchors", self.audit_anchors.keep)
         self.workers.start("webhooks", self.webhook_sender.work)
+        self.workers.start("push notifications", self.push_sender.work)
         self.workers.start("sandbox audit", self.sandboxes.work)
         self.workers.start("pauses", self.pauses.keep_swept)
         self.workers.start("agent review", self.diagnosis.watch().keep)

@@ -28,6 +28,7 @@ from hostler.host.maintenance import HostData
 from hostler.host.master_key import MasterKey
 from hostler.host.plugin_entries import add_shipped_runner
 from hostler.host.plugin_pins import StoredPins
+from hostler.host.push_sender import PushSender
 from hostler.host.run_reader import RunReader
 from hostler.host.sandbox_audit import AuditedSandboxes
 from hostler.host.sealing_upkeep import SealingUpkeep
@@ -222,6 +223,7 @@ class RunParts:
         self.webhook_sender = WebhookSender(
             db, settings.workspace, network=inst.machine.network, resolve=inst.secrets.own.resolve
         )
+        self.push_sender = PushSender(db, network=inst.machine.network)
         self.audit_heads = AuditHeads(db, settings.data_dir)
         self.audit_anchors = AnchorWriter(db, host_id, self.webhook_sender.post)
         inst.configurator.on_anchors = self.audit_anchors.configure

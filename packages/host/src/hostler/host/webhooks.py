@@ -240,21 +240,9 @@ class WebhookSender:
 
         UndeliverableError, without the address.
         """
-        egress = Egress(EgressPolicy.of(webhook.network, any_port=True), network=self._network)
-        limits = ExchangeLimits(seconds=self._try_seconds)
-        try:
-            async with egress.stream("POST", url, headers=headers, content=body, limits=limits) as (head, _):
-                return head
-        except EgressRefusedError:
-            raise UndeliverableError(
-                "its address is not public, and not listed under its `network`"
-            ) from None
-        except EgressUnreachableError:
-            raise UndeliverableError(f"{webhook.name} cannot be reached") from None
-        except (EgressTimeoutError, EgressAnswerError) as error:
-            raise UndeliverableError(error.message) from None
-        finally:
-            await egress.close()
+        policy = EgressPolicy.of(webhook.network, any_port=True)
+        egress = Egress(policy, network=self._network)
+        return await post_once(egress, webhook.name, url, headers, body, self._try_seconds)
 
     async def _receiver(self, workspace_id: str, name: str) -> tuple[Webhook, str, str]:
         webhooks = await self._db.read(lambda tx: notices.webhooks(tx, workspace_id))
@@ -269,6 +257,27 @@ class WebhookSender:
         except InvalidArgumentError as error:
             raise UndeliverableError(error.message) from None
         return webhook, url or "", secret or ""
+
+
+async def post_once(  # noqa: PLR0917
+    egress: Egress, name: str, url: str, headers: dict[str, str], body: bytes, seconds: float
+) -> HttpAnswer:
+    """Send a body once, close the egress, and return the head of the response, whose body is never read.
+
+    UndeliverableError, which calls the receiver `name` and never tells its address.
+    """
+    limits = ExchangeLimits(seconds=seconds)
+    try:
+        async with egress.stream("POST", url, headers=headers, content=body, limits=limits) as (head, _):
+            return head
+    except EgressRefusedError:
+        raise UndeliverableError("its address is not public, and not listed under its `network`") from None
+    except EgressUnreachableError:
+        raise UndeliverableError(f"{name} cannot be reached") from None
+    except (EgressTimeoutError, EgressAnswerError) as error:
+        raise UndeliverableError(error.message) from None
+    finally:
+        await egress.close()
 
 
 def check_response(response: HttpAnswer) -> None:

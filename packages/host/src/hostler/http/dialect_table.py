@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from hostler.http.a2a.bindings import HTTP_JSON_EVENTS
+from hostler.http.a2a.fold import TaskFacts, TaskFold
 from hostler.http.ag_ui.fold import AgUiFold
 from hostler.http.ag_ui.fold import Facts as AgUiFacts
 from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
@@ -78,7 +80,12 @@ def _mcp(shown: ShownRun) -> Fold:
     return CallFold(facts)
 
 
+def _a2a(shown: ShownRun) -> Fold:
+    return TaskFold(TaskFacts(shown.run.run_id, shown.run.conversation_id, shown.base), HTTP_JSON_EVENTS)
+
+
 FOLDS: Mapping[str, Callable[[ShownRun], Fold]] = {
+    "a2a": _a2a,
     "ag-ui": _ag_ui,
     "ai-sdk": _ai_sdk,
     "chat-completions": _chat_completions,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from hostler.http.a2a import http_json as a2a_http_json
+from hostler.http.a2a import json_rpc as a2a_json_rpc
 from hostler.http.ag_ui import routes as ag_ui
 from hostler.http.ai_sdk import routes as ai_sdk
 from hostler.http.langgraph import absent as langgraph_absent
@@ -81,5 +83,7 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     langgraph_threads,
     langgraph_runs,
     langgraph_absent,
+    a2a_json_rpc,
+    a2a_http_json,
 )
 """In the order of the documentation."""

@@ -27,6 +27,7 @@ from hostler.storage.stores import (
     budget_accounts,
     deletion_receipts,
     pause_retention,
+    push_receivers,
     search_index,
     state_values,
     timeline,
@@ -357,6 +358,7 @@ class _Erasure:
             await self._contents_of_event(event["event_id"])
         await self.step("artifacts", lambda tx: erasing.drop_files_of_run(tx, self._ws, run_id))
         await self.step("pauses", lambda tx: pause_retention.drop_of_run(tx, self._ws, run_id))
+        await self.step("push_receivers", lambda tx: push_receivers.drop_of_run(tx, self._ws, run_id))
 
     async def _contents_of_event(self, event_id: str) -> None:
         await self._items(_q.items_of_event, event_id=event_id)

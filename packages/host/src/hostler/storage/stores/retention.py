@@ -22,6 +22,7 @@ from hostler.storage.stores import (
     budget_accounts,
     budgets,
     pause_retention,
+    push_receivers,
     sessions,
     state_values,
     timeline,
@@ -74,6 +75,7 @@ async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy
     now = await database.read(lambda tx: tx.now)
     await until_nothing(database, lambda tx: budgets.settle_left_behind(tx, ws))
     await until_nothing(database, lambda tx: budget_accounts.sweep(tx, ws))  # counters, not reported
+    await until_nothing(database, lambda tx: push_receivers.drop_old(tx, ws))  # nor are these
     counts = {
         "artifacts": await until_nothing(database, lambda tx: _expired_artifacts(tx, ws)),
         "uploads": await until_nothing(database, lambda tx: _old_uploads(tx, ws)),

@@ -49,6 +49,8 @@ _LIKELY_BEFORE: dict[RunStatus, RunStatus] = {
 """The usual status before a change that the owner of an attempt makes."""
 _MAX_ATTEMPTS = 10_000
 """Active attempts of one host that are read; far more than it executes at once."""
+MAX_COUNTED = 10_000
+"""Runs that are counted for the size of a list: a greater number says no more to anybody."""
 _MAX_RACES = 10
 """How often a change of status is retried when other hosts change the run meanwhile."""
 
@@ -253,6 +255,34 @@ def page(
         query = _q.page_conversation
         params["conversation_id"] = conversation_id
     return [run_of(row) for row in tx.all(query, **params)]
+
+
+def of_agent(
+    tx: Tx,
+    *,
+    workspace_id: str,
+    agent_name: str,
+    conversation_id: str | None = None,
+    statuses: Collection[RunStatus] | None = None,
+    changed_after: int = 0,
+    before: tuple[int, str] | None = None,
+    limit: int = MAX_PAGE_ITEMS,
+) -> tuple[list[Run], int]:
+    """Return runs of an agent, newest first, at most `limit`, and the number of all: at most MAX_COUNTED.
+
+    `changed_after`: UTC epoch milliseconds since which they began or ended. `before`: as of `page`.
+    """
+    before_time, before_id = before or (NEWEST, "")
+    params: dict[str, Any] = {
+        "workspace_id": workspace_id,
+        "agent_name": agent_name,
+        "conversation_id": conversation_id,
+        "statuses": None if statuses is None else f",{','.join(sorted(statuses))},",
+        "changed_after": changed_after,
+    }
+    rows = tx.all(_q.of_agent, **params, before_time=before_time, before_id=before_id, limit=limit)
+    counted = tx.one(_q.count_of_agent, **params, limit=MAX_COUNTED)
+    return [run_of(row) for row in rows], 0 if counted is None else int(counted["number"])
 
 
 def active_of(tx: Tx, member: Membership, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:

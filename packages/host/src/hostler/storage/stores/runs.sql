@@ -141,6 +141,25 @@ WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id
   AND (cast(:agent_name AS text) IS NULL OR agent_name = :agent_name)
 ORDER BY created_at DESC, run_id DESC LIMIT :limit
 
+-- name: of_agent
+-- Newest first; :changed_after: when its status was reached, as far as the row has it.
+SELECT * FROM runs
+WHERE workspace_id = :workspace_id AND agent_name = :agent_name
+  AND (created_at, run_id) < (:before_time, :before_id)
+  AND coalesce(finished_at, started_at, created_at) >= :changed_after
+  AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
+  AND (cast(:conversation_id AS text) IS NULL OR conversation_id = :conversation_id)
+ORDER BY created_at DESC, run_id DESC LIMIT :limit
+
+-- name: count_of_agent
+SELECT count(*) AS number FROM (
+    SELECT 1 FROM runs
+    WHERE workspace_id = :workspace_id AND agent_name = :agent_name
+      AND coalesce(finished_at, started_at, created_at) >= :changed_after
+      AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
+      AND (cast(:conversation_id AS text) IS NULL OR conversation_id = :conversation_id)
+    LIMIT :limit) AS counted
+
 -- name: lane_is_free
 -- One row if no run holds the lane and no queued run of it could start.
 SELECT 1 AS free WHERE NOT EXISTS (SELECT 1 FROM runs WHERE active_lane = :lane)
