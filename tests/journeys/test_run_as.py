@@ -46,6 +46,8 @@ def test_a_run_is_shown_in_each_interface(recorded: tuple[CommandLine, str]) -> 
     assert events[-1]["type"] == "response.completed"
     said = [one["delta"] for one in events if one["type"] == "response.output_text.delta"]
     assert "".join(map(str, said)) == TEXT
+    result = line("runs", "show", run_id, "--as", "mcp").out.splitlines()[-2].removeprefix("data: ")
+    assert json.loads(result)["result"]["structuredContent"]["status"] == "completed"
 
 
 def test_an_unknown_interface_is_answered_with_the_nearest(recorded: tuple[CommandLine, str]) -> None:

@@ -120,6 +120,7 @@ async def test_pages_of_other_origins_are_refused(served: Served, origin: str) -
             assert answer.status_code == 403
             assert answer.json()["error"]["code"] == -32600
         own = f"http://127.0.0.1:{served.port}"
+        await client.begin()
         assert (await client.ask("ping", origin=own)).status_code == 200
 
 
