@@ -3,7 +3,7 @@
 -- name: put
 INSERT INTO push_receivers (workspace_id, run_id, receiver_id, receiver, shown, attempts, next_at, lease_until, created_at)
 VALUES (:workspace_id, :run_id, :receiver_id, :receiver, '', 0, :now, 0, :now)
-ON CONFLICT (workspace_id, run_id, receiver_id) DO UPDATE SET receiver = :receiver
+ON CONFLICT (workspace_id, run_id, receiver_id) DO UPDATE SET receiver = excluded.receiver
 
 -- name: find
 SELECT * FROM push_receivers WHERE workspace_id = :workspace_id AND run_id = :run_id AND receiver_id = :receiver_id
