@@ -38,7 +38,9 @@ async def test_a_receiver_is_told_the_end_once(database: SqlDatabase) -> None:
         return await database.write(lambda tx: push_receivers.claim(tx, LEASE_MS, 10))
 
     assert await due() == []
+    assert not await database.read(push_receivers.is_due)
     await move(database, "r1", 1, "completed")
+    assert await database.read(push_receivers.is_due)
     (push,) = await due()
     assert (push.status, push.state, push.receiver, push.conversation_id) == (
         "completed",

@@ -74,6 +74,8 @@ class PushSender:
 
     async def send_due(self) -> int:
         """Try each notification that is due, once; return how many there were, at most MAX_AT_ONCE."""
+        if not await self._db.read(push_receivers.is_due):
+            return 0  # an idle host writes nothing
         claimed: list[ClaimedPush] = await self._db.write(
             lambda tx: push_receivers.claim(tx, self._lease_ms, MAX_AT_ONCE), synced=False
         )

@@ -98,6 +98,11 @@ def remove(tx: Tx, workspace_id: str, run_id: str, receiver_id: str) -> bool:
     return tx.run(_q.remove, workspace_id=workspace_id, run_id=run_id, receiver_id=receiver_id) == 1
 
 
+def is_due(tx: Tx) -> bool:
+    """Whether a notification is due, of whatever workspace."""
+    return bool(tx.all(_q.due, now=tx.now, limit=1))
+
+
 def claim(tx: Tx, lease_ms: int, limit: int) -> list[ClaimedPush]:
     """Claim notifications that are due, for one try each, which counts from its beginning."""
     found = []
