@@ -65,6 +65,7 @@ async def test_the_extended_card_takes_a_key_and_has_the_skills(host: Served, bi
             await client.get_extended_agent_card(GetExtendedAgentCardRequest())
 
 
+@pytest.mark.gate("a2a-cards")
 async def test_a_signature_is_verified_by_the_client_and_its_key_outlives_restarts(tmp_path: Path) -> None:
     async with playing(tmp_path, public_url=PUBLIC) as host:
         await player(host, metadata={"description": 'Sells lamps \u2028 \x07 "quoted" 卖灯 🙂'})
@@ -82,6 +83,7 @@ async def test_a_signature_is_verified_by_the_client_and_its_key_outlives_restar
         await verify(host, await card_of(host))
 
 
+@pytest.mark.gate("a2a-cards")
 async def test_nobody_has_a_card_signed_that_names_another_address(tmp_path: Path, host: Served) -> None:
     forged = await card_of(host, Host="evil.example")
     assert not forged.signatures

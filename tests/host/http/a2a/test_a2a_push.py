@@ -154,6 +154,7 @@ async def test_configurations_are_made_changed_listed_and_removed(host: Served, 
     assert len(stored) == push_receivers.MAX_RECEIVERS_OF_RUN
 
 
+@pytest.mark.gate("egress")
 async def test_an_address_of_this_network_is_never_asked(host: Served, receiver: Receiver) -> None:
     async with a2a_client(host.url) as client:
         task_id = (await told(client, message("hello"))).task_id
