@@ -89,6 +89,7 @@ IN_BODIES: dict[str, Bound] = {
         "agent, key or member, or the entry with a secret", f"{WORKSPACE}; entries take `installation`"
     ),
     "field": Bound("field with a written-out secret", "of that entry"),
+    **{name: Bound("credential", "opens what its holder has") for name in ("key", "code")},
     "email": Bound("person", "an address that the provider says is verified"),
 }
 """Places in bodies of routes that name something, but for those of agents."""

@@ -49,6 +49,7 @@ ABSENT_AS = {
 NOT_ASKED = {
     "kind of entry": "takes `installation`: the walk of routes",
     "address": "test_sign_in.py",
+    "credential": "opens a session: test_key_sessions.py",
     "identity provider": "is no secret: the page of sign-in lists them",
     "owner of secrets": "is one of two words",
     "role": "of keys, which an owner gives",
