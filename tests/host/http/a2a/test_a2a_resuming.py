@@ -99,3 +99,13 @@ def test_a_superseded_message_is_marked_and_left_out_of_the_whole_task() -> None
     assert b'"message-1"' in marked[0]
     task = fold.task()
     assert [part.text for one in task.artifacts for part in one.parts] == ["new words"]
+
+
+def test_a_stream_keeps_nothing_of_what_it_has_told() -> None:
+    opening = TaskFold(TaskFacts("r", "c"), HTTP_JSON_EVENTS).task()
+    fold = TaskFold(TaskFacts("r", "c"), HTTP_JSON_EVENTS, opening=opening)
+    texts = [f"{number} " * 1_000 for number in range(20)]
+    results = stored(*[said(text, f"m{number}") for number, text in enumerate(texts)], RunCompleted())
+    frames = b"".join(fold_all(fold, Answer("r"), results, None))
+    assert all(text.strip().encode() in frames for text in texts)
+    assert fold.task().artifacts == []

@@ -92,9 +92,9 @@ class _Made:
 
 
 class TaskFold(Fold):
-    """Writes an answer as events of A2A, and keeps the whole task.
+    """Writes an answer as events of A2A, and keeps the whole task unless it is a stream's.
 
-    `opening`: the task that a stream begins with. `decided`: calls that are asked no more. `stays`: the
+    `opening`: the task that the stream begins with. `decided`: calls that are asked no more. `stays`: the
     stream goes on where the run waits, and says so whenever something more is asked.
     """
 
@@ -126,7 +126,7 @@ class TaskFold(Fold):
     # -- the whole task ------------------------------------------------------------------------------------
 
     def task(self, *, artifacts: bool = True, history: Sequence[Message] = ()) -> Task:
-        """Return the task as it is now."""
+        """Return the task as it is now; of a stream, without the messages that are over."""
         made = [one.whole() for one in self._made.values()] if artifacts else []
         return Task(
             id=self._facts.run_id,
@@ -209,11 +209,12 @@ class TaskFold(Fold):
                 self._made.setdefault(f"message-{key}", _Made(f"message-{key}", "message"))
             case TextAdded(key=key, text=text):
                 made = self._made[f"message-{key}"]
-                made.texts.append(text)
+                if self._opening is None:  # a stream keeps nothing of what it has told
+                    made.texts.append(text)
                 return [self._chunk(made, Part(text=text))]
             case MessageEnded(key=key, incomplete=incomplete):
                 made = self._made[f"message-{key}"]
-                if incomplete or not made.chunks:
+                if incomplete or not made.chunks or self._opening is not None:
                     del self._made[f"message-{key}"]
                 if made.chunks:
                     return [self._chunk(made, Part(text=""), last=True, incomplete=incomplete)]
