@@ -43,3 +43,18 @@ export function t(key, fields = {}) {
   if (found === undefined) return key;
   return found.replace(/\{(\w+)\}/g, (whole, name) => (name in fields ? String(fields[name]) : whole));
 }
+
+/**
+ * What a plugin or a schema says, in the reader's language: a text, or texts by locale (`en`, `zh_Hans`, `en-US`).
+ * @param {any} label
+ * @returns {string}
+ */
+export function said(label) {
+  if (typeof label === "string") return label;
+  if (label === null || typeof label !== "object") return "";
+  const wanted = language.value;
+  const locales = Object.keys(label).filter((name) => typeof label[name] === "string");
+  const of = (/** @type {string} */ short) => locales.find((name) => name.slice(0, 2).toLowerCase() === short);
+  const found = of(wanted) ?? of("en") ?? locales[0];
+  return found === undefined ? "" : label[found];
+}
