@@ -95,7 +95,7 @@ def _packages(packages: tuple[str, ...]) -> Path | str:
     if isinstance(program, str):
         return program
     npm = program.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    name = "+".join(sorted(packages)).replace("/", "_")
+    name = "+".join(sorted(packages)).replace("/", "_") or "no packages"
     with alone(CACHE, name) as cache:
         folder = cache / name
         if not (folder / "installed").exists():

@@ -30,7 +30,10 @@ export function isShown(field, values, fields) {
 /** The values with defaults in place of those left out. @param {Field[]} fields @param {Record<string, any>} values */
 export function withDefaults(fields, values) {
   const found = Object.fromEntries(fields.flatMap(({ name, fallback }) => (fallback === undefined ? [] : [[name, fallback]])));
-  for (const [name, value] of Object.entries(values)) if (value !== undefined) found[name] = value;
+  for (const [name, value] of Object.entries(values)) {
+    const asked = value === null && fields.some((field) => field.name === name && !field.literal); // of a question
+    if (value !== undefined && !asked) found[name] = value;
+  }
   return found;
 }
 
@@ -40,7 +43,8 @@ export function isEmpty(field, value) {
   if (field.kind === "json") return false;
   if (field.kind === "model-fallback" && typeof value === "object") return NOT_CHOSEN.has(value.primary ?? "");
   if (SELECTORS.has(field.kind) && (Array.isArray(value) ? !value.length : NOT_CHOSEN.has(value))) return true;
-  if (field.kind === "multiselect") return Array.isArray(value) && !value.length;
+  if (field.literal) return field.literal === "runner" && value === "";
+  if (field.kind === "multiselect" && Array.isArray(value)) return !value.length;
   return typeof value === "string" && value.trim() === "";
 }
 
@@ -62,7 +66,7 @@ function check(field, value, place, found) {
   const wrong = (/** @type {string} */ text) => void found.set(place, text);
   if (unfinishedText(value) !== null) return wrong(t(field.kind === "json" ? "form.no_json" : field.kind === "integer" ? "form.no_integer" : "form.no_number"));
   if (isEmpty(field, value)) {
-    if (field.required && !(field.nullable && value === null)) wrong(t("form.required"));
+    if (value === null && field.literal === "schema" ? !field.nullable : field.required) wrong(t("form.required"));
     return;
   }
   switch (field.kind) {
@@ -90,11 +94,15 @@ function check(field, value, place, found) {
       if (field.pattern && !fits(field.pattern, value)) return wrong(t("form.pattern", { pattern: field.pattern }));
       return;
     }
+    case "boolean":
+      if (typeof value !== "boolean") wrong(t("form.no_boolean"));
+      return;
     case "select":
       if (!field.options?.some((option) => same(option.value, value))) wrong(t("form.no_option"));
       return;
     case "multiselect":
-      if (!Array.isArray(value) || value.some((one) => !field.options?.some((option) => same(option.value, one)))) wrong(t("form.no_option"));
+      if (!Array.isArray(value) || value.some((one) => !field.options?.some((option) => same(option.value, one)))) return wrong(t("form.no_option"));
+      if (value.some((one, number) => value.slice(0, number).some((other) => same(one, other)))) wrong(t("form.once"));
       return;
     case "object":
       for (const [at, text] of mistakesOf(field.fields ?? [], value, place)) found.set(at, text);

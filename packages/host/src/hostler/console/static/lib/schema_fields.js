@@ -6,11 +6,13 @@ import { said } from "./i18n.js";
  * @typedef {{name: string, kind: string, label: string, help: string, required: boolean, fallback?: any,
  *   options?: Option[], minimum?: number, maximum?: number, above?: number, below?: number, step?: number,
  *   minLength?: number, maxLength?: number, pattern?: string, nullable?: boolean, fields?: Field[], items?: Field,
- *   showIf?: Record<string, any> | null, oneLine?: boolean, unit?: string, blank?: string, prefix?: string}} Field
+ *   showIf?: Record<string, any> | null, oneLine?: boolean, unit?: string, blank?: string, prefix?: string,
+ *   literal?: "runner" | "schema"}} Field
  * `kind`: line, text, integer, number, boolean, select, multiselect, names, secret, file, files, prompt, model,
  *   model-fallback, rerank, knowledge, tools, object, list, map, json.
  * `fallback`: the value that holds without one. `fields`: of an object. `items`: of a list or map.
  * `names`: a list of texts; `blank` says what no list means. `nullable`: null is a value of its own.
+ * `literal`: a form in which spaces and empty lists are answers (`schema`: an empty text too).
  */
 
 /** Text that is no value of its field yet, such as `1e`; kept so that nothing typed is lost. */
@@ -44,7 +46,7 @@ export const fieldsOfRunner = (items) =>
     help: said(item.description), required: Boolean(item.required), fallback: item.default ?? undefined,
     // a select without options takes any value
     ...(/select$/.test(item.type) && (item.options ? { options: optionsOf(item.options) } : { kind: "json" })),
-    showIf: item.show_if,
+    showIf: item.show_if, literal: "runner",
   }));
 
 /**
@@ -89,7 +91,7 @@ const DEEPEST = 8;
 function fieldOf(name, given, required, root, depth) {
   const { schema, nullable } = plain(given, root);
   const field = /** @type {Field} */ ({
-    name, kind: "json", label: said(schema.title) || name, help: said(schema.description), required, nullable,
+    name, kind: "json", label: said(schema.title) || name, help: said(schema.description), required, nullable, literal: "schema",
     ...("default" in schema && schema.default !== null && { fallback: schema.default }),
   });
   const choices = "const" in schema ? [schema.const] : schema.enum;
