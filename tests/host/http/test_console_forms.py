@@ -1,4 +1,4 @@
-"""Forms of the console find the mistakes that the host finds: its scripts in Node.js against the host's checks."""
+"""Forms of the console find the mistakes that the host finds: its scripts in Node.js against its checks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ const { fieldsOfQuestion, fieldsOfRunner, fieldsOfSchema } = await at("schema_fi
 const { mistakesOf } = await at("schema_check.js");
 const kinds = { question: fieldsOfQuestion, runner: fieldsOfRunner, schema: fieldsOfSchema };
 const cases = JSON.parse(readFileSync(0, "utf8"));
-console.log(JSON.stringify(cases.map(([kind, form, values]) => [...mistakesOf(kinds[kind](form), values).keys()])));
+const places = ([kind, form, values]) => [...mistakesOf(kinds[kind](form), values).keys()];
+console.log(JSON.stringify(cases.map(places)));
 """
 TRIED: list[Any] = [
     *(None, "", " ", "a", "a\nb", "x" * 10_001, "nul\0", "😀" * 10_000, 0, -1, 1, 2.5, 1e300, True, False),
@@ -60,7 +61,7 @@ def test_a_question_is_checked_as_the_host_does(tmp_path: Path) -> None:
     for kind in ("text", "textarea", "select", "multiselect", "number", "boolean"):
         for required in (False, True):
             options = ["a", {"value": "b", "label": "B"}, 1] if "select" in kind else []
-            made.append(FormField(name="f", type=kind, required=required, options=options))  # type: ignore[arg-type]
+            made.append(FormField(name="f", type=kind, required=required, options=options))
     made.append(FormField(name="f", type="number", required=True, default=3))
     cases = [(field, value) for field in made for value in TRIED]
     seen = found(
@@ -80,13 +81,21 @@ def test_the_form_of_a_runner_is_checked_as_the_host_does(tmp_path: Path) -> Non
         return FormItem(name="f", type=kind, **fields)  # type: ignore[arg-type]
 
     fitting: dict[str, list[Any]] = {
-        "string": ["", "a", None], "text": ["", "a\nb"], "integer": [None, 0, -3, 2.5], "float": [None, 2.5, 0],
-        "boolean": [None, True, False], "select": [None, "a", "b", "zz"], "multiselect": [None, [], ["a"], ["zz"]],
-        "secret": [None, "", "***", "secret://x"], "llm-model-selector": [None, "", "__none__", "m"],
+        "string": ["", "a", None],
+        "text": ["", "a\nb"],
+        "integer": [None, 0, -3, 2.5],
+        "float": [None, 2.5, 0],
+        "boolean": [None, True, False],
+        "select": [None, "a", "b", "zz"],
+        "multiselect": [None, [], ["a"], ["zz"]],
+        "secret": [None, "", "***", "secret://x"],
+        "llm-model-selector": [None, "", "__none__", "m"],
         "model-fallback-selector": [None, "", "m", {}, {"primary": None, "fallbacks": []}, {"primary": "m"}],
-        "tool-multi-selector": [None, [], ["shop.*"]], "knowledge-base-multi-selector": [None, [], ["k"]],
-        "prompt-editor": [None, "", "be brief", [{"role": "system", "content": "x"}]], "json": [None, {}, [1]],
-    }  # fmt: skip
+        "tool-multi-selector": [None, [], ["shop.*"]],
+        "knowledge-base-multi-selector": [None, [], ["k"]],
+        "prompt-editor": [None, "", "be brief", [{"role": "system", "content": "x"}]],
+        "json": [None, {}, [1]],
+    }
     cases = [
         (item(kind, required=required, **({"options": ["a", "b"]} if "select" in kind[-6:] else {})), value)
         for kind, values in fitting.items()
@@ -102,10 +111,17 @@ def test_the_form_of_a_runner_is_checked_as_the_host_does(tmp_path: Path) -> Non
 
 def test_what_is_shown_follows_the_conditions_of_the_host(tmp_path: Path) -> None:
     conditions: list[Any] = [
-        None, {}, {"kind": "a"}, {"kind": ["a", "b"]}, {"kind": None}, {"on": True}, {"kind": "a", "on": True},
-        {"field": "kind", "operator": "neq", "value": "a"}, {"field": "kind", "operator": "in", "value": ["a"]},
+        None,
+        {},
+        {"kind": "a"},
+        {"kind": ["a", "b"]},
+        {"kind": None},
+        {"on": True},
+        {"kind": "a", "on": True},
+        {"field": "kind", "operator": "neq", "value": "a"},
+        {"field": "kind", "operator": "in", "value": ["a"]},
         {"field": "kind", "value": "a"},
-    ]  # fmt: skip
+    ]
     stored: list[dict[str, Any]] = [{}, {"kind": "a"}, {"kind": "b", "on": True}, {"kind": "a", "on": True}]
     cases = [
         (
@@ -139,10 +155,15 @@ def test_a_json_schema_is_checked_as_the_host_does(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": properties, "$defs": {"inner": inner}, "required": ["word"]}
     chance = random.Random(7)
     values: dict[str, list[Any]] = {
-        "word": ["ab", "a", "abcde", "AB", "😀😀"], "count": [1, 0, 8, 9, 2.5], "part": [0.5, 1.0, 0.3],
-        "kind": ["a", 1, "b"], "maybe": [1, None], "inner": [{"deep": True}, {}], "list": [[], [1], [4], [1, 2, 3]],
+        "word": ["ab", "a", "abcde", "AB", "😀😀"],
+        "count": [1, 0, 8, 9, 2.5],
+        "part": [0.5, 1.0, 0.3],
+        "kind": ["a", 1, "b"],
+        "maybe": [1, None],
+        "inner": [{"deep": True}, {}],
+        "list": [[], [1], [4], [1, 2, 3]],
         "map": [{}, {"x": "a"}, {"x y": "ab"}],
-    }  # fmt: skip
+    }
     cases = [{"word": "ab"}, {}]
     cases += [{"word": "ab", name: one} for name, tried in values.items() for one in tried]
     cases += [{name: chance.choice(tried) for name, tried in values.items()} for _ in range(60)]
