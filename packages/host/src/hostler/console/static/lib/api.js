@@ -26,6 +26,12 @@ export const credentials = {
 const TRIES = 4;
 const FIRST_WAIT_MS = 250;
 const LAST_WAIT_MS = 8000;
+/** A stream that is silent for so long is broken: the host sends a comment every 15 seconds. */
+const SILENT_MS = 40_000;
+
+/** An id that nobody else has. `crypto.randomUUID` is not there on pages without TLS. */
+export const newId = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 /** @param {number} ms @param {AbortSignal} [signal] */
 export const sleep = (ms, signal) =>
@@ -74,7 +80,7 @@ export async function request(method, to, options = {}) {
   const sent = { accept: "application/json", ...headers };
   if (method !== "GET") sent["x-csrf-token"] = credentials.csrf;
   if (body !== undefined && !raw) sent["content-type"] = "application/json";
-  if (method === "POST" && !to.startsWith("/v1/events")) sent["idempotency-key"] ??= crypto.randomUUID();
+  if (method === "POST" && !to.startsWith("/v1/events")) sent["idempotency-key"] ??= newId();
   const answer = await again(() =>
     fetch(withQuery(to, query), {
       method,
@@ -130,8 +136,10 @@ export const remove = (to) => request("DELETE", to);
 /**
  * @typedef {{id: string, event: string, data: any}} StreamEvent
  * @typedef {{query?: Record<string, any>, after?: string | (() => string), signal: AbortSignal,
- *   on: (event: StreamEvent) => void | boolean, state?: (connected: boolean) => void}} Following
- * `on` returns true where the stream has come to its end. `state` is told when the stream is cut off and back.
+ *   on: (event: StreamEvent) => void | boolean, state?: (connected: boolean) => void,
+ *   reached?: (cursor: string) => void}} Following
+ * `on` returns true where the stream has come to its end. `state` is told when the stream is cut off and back,
+ * `reached` how far it has come.
  */
 
 /**
@@ -139,39 +147,63 @@ export const remove = (to) => request("DELETE", to);
  * event, however long that takes. Throws Problem where the host refuses.
  * @param {string} to @param {Following} following
  */
-export async function follow(to, { query, after = "", signal, on, state = () => {} }) {
+export async function follow(to, { query, after = "", signal, on, state = () => {}, reached = () => {} }) {
   let last = typeof after === "function" ? after() : after;
   for (let wait = FIRST_WAIT_MS; !signal.aborted; wait = Math.min(wait * 2, LAST_WAIT_MS)) {
+    const silence = new Silence(signal);
     try {
       /** @type {Record<string, string>} */
       const headers = { accept: "text/event-stream", ...(last && { "last-event-id": last }) };
-      const answer = await fetch(withQuery(to, query), { headers, signal, cache: "no-store" });
+      const answer = await fetch(withQuery(to, query), { headers, signal: silence.signal, cache: "no-store" });
       if (answer.status === 429 || answer.status >= 500) throw new Unreachable(String(answer.status));
       if (!answer.ok) {
         if (answer.status === 401) credentials.over();
         throw new Problem(answer.status, await document_(answer));
       }
       state(true);
-      for await (const event of eventsOf(/** @type {ReadableStream<Uint8Array>} */ (answer.body))) {
+      for await (const event of eventsOf(/** @type {ReadableStream<Uint8Array>} */ (answer.body), () => silence.broken())) {
         wait = FIRST_WAIT_MS;
-        if (event.id) last = event.id;
         if (event.event && on(event) === true) return;
+        if (event.id) reached((last = event.id));
       }
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof Problem) throw error;
+    } finally {
+      silence.end();
     }
     state(false);
     await sleep(wait + Math.random() * FIRST_WAIT_MS, signal);
   }
 }
 
+/** Ends a request that nothing comes from: a network may swallow a connection without a word. */
+class Silence {
+  /** @param {AbortSignal} outer */
+  constructor(outer) {
+    this._own = new AbortController();
+    this._timer = 0;
+    this.signal = AbortSignal.any([outer, this._own.signal]);
+    this.broken();
+  }
+
+  /** Something came. */
+  broken() {
+    clearTimeout(this._timer);
+    this._timer = window.setTimeout(() => this._own.abort(), SILENT_MS);
+  }
+
+  end() {
+    clearTimeout(this._timer);
+  }
+}
+
 /**
  * The events of a stream. Events with an id alone have an empty `event`.
- * @param {ReadableStream<Uint8Array>} body
+ * @param {ReadableStream<Uint8Array>} body @param {() => void} came called for each piece, comments too
  * @returns {AsyncGenerator<StreamEvent>}
  */
-async function* eventsOf(body) {
+async function* eventsOf(body, came) {
   const decoder = /** @type {ReadableWritablePair<string, Uint8Array>} */ (/** @type {unknown} */ (new TextDecoderStream()));
   const reader = body.pipeThrough(decoder).getReader();
   let left = "";
@@ -179,6 +211,7 @@ async function* eventsOf(body) {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
+      came();
       const blocks = (left + value).split("\n\n");
       left = /** @type {string} */ (blocks.pop());
       for (const block of blocks) {
