@@ -218,19 +218,21 @@ class Life:
 
     # -- for workloads ----------------------------------------------------------------------------
 
-    async def some_host(self, prefer: int) -> SimulatedHost:
-        """Wait until a host is up, and return it: the preferred one if it is."""
+    async def some_host(self, prefer: int, others: bool = True) -> SimulatedHost:
+        """Wait until a host is up, and return it: the preferred one if it is, or if no `others` will do."""
         while True:
             hosts = self.hosts[prefer % len(self.hosts) :] + self.hosts[: prefer % len(self.hosts)]
-            for host in hosts:
+            for host in hosts if others else hosts[:1]:
                 if host.up and host.process is not None and not host.process.frozen:
                     return host
             await self.look_again(RETRY_SECONDS)
 
-    async def persist(self, prefer: int, work: Callable[[Host], Awaitable[T]], seconds: float = 30.0) -> T:
-        """Have a host do something, and another if it does not answer. HostlerError if it is refused."""
+    async def persist(
+        self, prefer: int, work: Callable[[Host], Awaitable[T]], seconds: float = 30.0, *, others: bool = True
+    ) -> T:
+        """Have a host do something, and one of the others if it does not answer. HostlerError if it is refused."""
         while True:
-            host = await self.some_host(prefer)
+            host = await self.some_host(prefer, others)
             try:
                 return await host.ask(work, seconds)
             except HostlerError as error:  # no answer: nobody knows whether it was done
@@ -320,8 +322,8 @@ class Life:
         return AuditAnchors(key=f"env:{anchors.NAME}", every_minutes=self.plan.anchors[0], file=file)
 
     async def _configure(self) -> None:
-        for number, _ in enumerate(self.hosts):  # a host learns of a change by another one at its next start
-            await self.persist(number, lambda h: h.apply(self.config(), actor="test"), seconds=60)
+        for number, _ in enumerate(self.hosts):  # each: a host learns only later of what another one was given
+            await self.persist(number, lambda h: h.apply(self.config(), actor="test"), seconds=60, others=False)
         for spec in self.plan.tenant:
             await self.persist(0, partial(_apply_for_tenant, convert(spec, AgentSpec, spec["name"])))
 
