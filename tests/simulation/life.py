@@ -230,7 +230,7 @@ class Life:
     async def persist(
         self, prefer: int, work: Callable[[Host], Awaitable[T]], seconds: float = 30.0, *, others: bool = True
     ) -> T:
-        """Have a host do something, and one of the others if it does not answer. HostlerError if it is refused."""
+        """Have a host do something, and another if it does not answer. HostlerError if it is refused."""
         while True:
             host = await self.some_host(prefer, others)
             try:
@@ -322,8 +322,9 @@ class Life:
         return AuditAnchors(key=f"env:{anchors.NAME}", every_minutes=self.plan.anchors[0], file=file)
 
     async def _configure(self) -> None:
-        for number, _ in enumerate(self.hosts):  # each: a host learns only later of what another one was given
-            await self.persist(number, lambda h: h.apply(self.config(), actor="test"), seconds=60, others=False)
+        for number, _ in enumerate(self.hosts):  # each, since it learns of changes by others only later
+            work = partial(_apply, config=self.config())
+            await self.persist(number, work, seconds=60, others=False)
         for spec in self.plan.tenant:
             await self.persist(0, partial(_apply_for_tenant, convert(spec, AgentSpec, spec["name"])))
 
@@ -380,6 +381,10 @@ class Life:
 def load_plugin(_: str, source: Folder | SingleFile) -> Plugin:
     """Load the code of a plugin from what the host passes to its process."""
     return load_folder(Path(source.path), launch_of(source).variables)
+
+
+async def _apply(host: Host, config: ConfigFile) -> None:
+    await host.apply(config, actor="test")
 
 
 async def _apply_for_tenant(spec: AgentSpec, host: Host) -> None:

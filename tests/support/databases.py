@@ -121,13 +121,14 @@ class KeptErasureKey:
 
     reread = ring
 
-    def begin(self) -> None:
+    def begin(self) -> str:
         """Put a new key before the present one."""
         self.keys = [new_key(), self.keys[0]]
+        return self.ring().current_id
 
-    def finish(self) -> None:
+    def finish(self, current: str) -> None:
         """Destroy the old one."""
-        del self.keys[1:]
+        del self.keys[self.ring().ids.index(current) + 1 :]
 
 
 def run(coroutine: Coroutine[Any, Any, T], seconds: float = TEST_SECONDS) -> T:

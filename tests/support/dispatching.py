@@ -52,7 +52,8 @@ class Turn:
     handed_over: list[str] = field(default_factory=list)
     fenced: list[str] = field(default_factory=list)
     let: asyncio.Event = field(default_factory=asyncio.Event)
-    broken: bool = False
+    broken: Exception | None = None
+    """What it raises instead of coming to its end."""
     ends_as: str = "completed"
     stays: asyncio.Event | None = None
     """What it waits for before it leaves, although it is over."""
@@ -65,8 +66,8 @@ class Turn:
             await self.stays.wait()
         if self.fenced:
             return
-        if self.broken:
-            raise RuntimeError("a mistake of the host")
+        if self.broken is not None:
+            raise self.broken
         to: Any = "queued" if self.handed_over else self.ends_as
         database, run_ = self.stage.database, self.run
         await database.write(lambda tx: move(tx, run_, to))

@@ -15,6 +15,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler.tools.port import Found
 from hostler_protocol.errors import (
+    DeadlineExceededError,
     DeniedError,
     ExpiredError,
     HostlerError,
@@ -72,6 +73,27 @@ async def test_the_error_of_a_tool_is_its_outcome(attempts: Attempts) -> None:
         assert data_of(outcome)["error"]["message"] == "no such seat"
     async with attempts.attempt(again=await attempts.lost(attempt.run), resumed=True) as later:
         with pytest.raises(HostlerError, match="no such seat"):
+            await later.call("tool.call")
+        assert len(attempts.tools.calls) == 1
+
+
+async def test_what_a_tool_does_beyond_the_deadline_is_journalled_as_late_and_is_no_answer(
+    attempts: Attempts,
+) -> None:
+    async with attempts.attempt(scope={"deadline_at": 0.0}) as attempt:
+        gate = attempts.tools.gate = Gate()
+        call_id = attempt.begin("tool.call")
+        with pytest.raises(DeadlineExceededError):
+            await attempt.runner.answer(call_id)
+        await gate.reached()
+        gate.open()
+        await attempt.calls.quiet()
+        intent, told, came = [data_of(entry) for entry in await attempt.entries()]
+        assert told["error"]["code"] == "deadline_exceeded"
+        assert ("late" in told, came["late"], came["reply"]) == (False, True, {"result": 1})
+        assert intent["nth"] == told["nth"] == came["nth"]
+    async with attempts.attempt(again=await attempts.lost(attempt.run), resumed=True) as later:
+        with pytest.raises(HostlerError, match="deadline"):
             await later.call("tool.call")
         assert len(attempts.tools.calls) == 1
 

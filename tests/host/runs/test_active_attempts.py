@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from hostler.storage.sealing.envelope import KeyMissingError
 from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.session import CommitUnknownError
 from hostler.storage.stores import hosts, runs
 from support.dispatching import HOST, NEVER, SOON, Stage, agent, dispatching, move, silently
 
@@ -13,10 +17,29 @@ async def test_a_mistake_of_the_host_ends_that_run_and_frees_its_slot(database: 
     async with dispatching(database, slots=1) as stage:
         await stage.open("r0", agent(limit=1))
         await stage.open("r1", agent(limit=1))
-        stage.turns["r0"].broken = True
+        stage.turns["r0"].broken = RuntimeError("a mistake of the host")
         stage.turns["r0"].let.set()
         await stage.until("r0", "r1")
         assert await stage.statuses("r0") == ["failed"]
+
+
+@pytest.mark.parametrize(
+    "error", [CommitUnknownError("the connection broke"), KeyMissingError("none of the keys opens it")]
+)
+async def test_what_is_no_mistake_of_the_run_is_left_to_the_search_for_lost_runs(
+    database: SqlDatabase, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its policy then says how it goes on: on a host that has the database and the keys."""
+    async with dispatching(database, slots=1, look_seconds=SOON) as stage:
+        await stage.open("r0", agent())
+        stage.turns["r0"].broken = error
+        stage.turns["r0"].let.set()
+        while stage.begun != ["r0", "r0"]:
+            stage.changed.clear()
+            await stage.changed.wait()
+        assert stage.settled == ["r0"]
+    assert str(error) in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_wish_to_cancel_reaches_the_run_that_is_under_way(database: SqlDatabase) -> None:

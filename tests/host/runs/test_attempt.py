@@ -15,6 +15,7 @@ import pytest
 from hostler.domain.recovery import MAX_BEGINNINGS
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS
+from hostler.storage.sealing.envelope import KeyMissingError
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.session import CommitUnknownError
 from hostler_protocol.errors import (
@@ -169,6 +170,20 @@ async def test_a_run_of_which_nothing_was_begun_is_queued_again(
         assert attempt.queued_again
         stored = await host.run(run)
         assert (stored.status, stored.crashes) == ("queued", 0)
+
+
+async def test_a_run_that_this_host_lacks_the_keys_for_is_left_to_others(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    error = KeyMissingError("none of the keys opens it")
+    async with attempts(database, tmp_path, connect=raising(error)) as host:
+        run = await host.open()
+        later = msgspec.structs.replace(run, crashes=MAX_BEGINNINGS)
+        attempt = host.attempt(later)
+        await attempt.execute()
+        assert attempt.queued_again
+        stored = await host.run(run)
+        assert (stored.status, stored.crashes) == ("queued", 0), "it is no fault of the run"
 
 
 async def test_a_run_whose_beginning_is_not_stored_is_tried_again_and_not_for_ever(

@@ -97,6 +97,7 @@ def _outcomes(life: Life) -> list[str]:
         " AND (kind IN ('intent', 'call')"
         # repeated after the deadline
         "  OR kind = 'refusal' AND json_extract(data, '$.error.code') = 'deadline_exceeded')"
+        " AND json_extract(data, '$.late') IS NULL"  # told to nobody
         " AND runner_id LIKE '%/resumable' AND count = 1"
     )
     intended = {(run, call, nth): tool for run, call, nth, tool, kind in rows if kind == "intent"}

@@ -35,7 +35,8 @@ AT_ZERO = (
     "hostler_stream_subscriptions",
 )
 FILES = re.compile(
-    r"^(anchors|erasure\.key|(shared|backup [\d.]+)\.db(-wal|-shm)?|(blobs|(copy|replay) [\d.]+)/.*|"
+    r"^(anchors|erasure\.key|\.erasure\.key\.lock|"
+    r"(shared|backup [\d.]+)\.db(-wal|-shm)?|(blobs|(copy|replay) [\d.]+)/.*|"
     r"[\w-]+/(hostler\.yaml|hostler\.db(-wal|-shm)?|host_id|lock|maintenance\.lock|"
     r"database\.json|audit-heads\.json|plugins/(runners|forms)\.json|openapi/[0-9a-f]{64}|logs/.*|blobs/.*))$"
 )

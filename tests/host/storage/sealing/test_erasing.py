@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from hostler.domain.retention import RetentionPolicy
 from hostler.secrets.key_ring import KeyRing, new_key
-from hostler.storage.port import Query, Row, Tx
+from hostler.storage.port import Late, Query, Row, Tx
 from hostler.storage.sealing import erasing
 from hostler.storage.sealing.columns import TABLES
 from hostler.storage.sealing.envelope import SealedError
@@ -20,6 +23,7 @@ from support.sealed_folders import CrashError, Crashing, Sealed, SealedFolder
 
 pytestmark = pytest.mark.gate("erased-copies")
 
+T = TypeVar("T")
 GONE, KEPT = "secret words of ada in c-gone", "secret words of ada in c-kept"
 KEYS = Query("t.keys", *["SELECT * FROM sealing_keys"] * 2)
 
@@ -195,6 +199,55 @@ async def test_keys_of_workspaces_are_rotated_and_everything_opens(
         assert "eve" in said
         assert await opened.eraser().rotate("nowhere", lambda _: noted.append("again")) == (0, current)
         assert noted == ["noted"]
+
+
+@dataclass
+class Sleeping(Crashing):
+    """A database whose process is stopped at its write number `at`, while something else goes on."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def write(self, work: Callable[[Tx], T], *, synced: bool = True, late: Late[T] | None = None) -> T:
+        number, self.writes = self.writes, self.writes + 1
+        if number == self.at and not self.after and self.meanwhile is not None:
+            await self.meanwhile()
+        done = await self.database.write(work, synced=synced, late=late)
+        if number == self.at and self.after and self.meanwhile is not None:
+            await self.meanwhile()
+        return done
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before the commit", "after it"])
+async def test_of_two_hosts_that_erase_at_once_none_destroys_a_key_that_the_other_needs(
+    tmp_path: Path, after: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sleeps at each of its writes, for so long that its right to erase ends, while another erases."""
+    monkeypatch.setattr(erasing, "STEP_KEYS", 3)
+    first = SealedFolder(tmp_path / "first")
+    await filled(first)
+    async with first.open() as opened:
+        await delete(opened)
+    for number in range(100):
+        folder = first.copy(tmp_path / f"{number}")
+        async with folder.open() as opened, folder.open() as other:
+            await opened.eraser().destroy_unused("w", ["c-gone"])
+            sleeping = Sleeping(opened.database, number, after, meanwhile=other.eraser().erased)
+            old = await copy_of(folder.database, folder.path / "blobs")
+            await opened.eraser(sleeping).erased()
+            assert len(other.erasure_key.reread().ids) == 1
+            for host in (opened, other):
+                await host.world.turn(f"c-new-{id(host)}", "eve")
+                assert KEPT in await says(host, "c-kept")
+                assert "eve" in await says(other, f"c-new-{id(host)}")
+        async with folder.open() as opened:
+            assert KEPT in await says(opened, "c-kept"), "also to one that has not read it before"
+            assert "bob" in await says(opened, "c-other", "w2")
+        copies = [old, await copy_of(folder.database, folder.path / "blobs")]
+        assert GONE.encode() not in Thief(folder.master, folder.path / "erasure.key", copies).read(tmp_path)
+        if sleeping.writes <= number:
+            assert number > 5, "it slept at every write"
+            return
+    raise AssertionError("it does not end")
 
 
 @pytest.mark.gate("keys-change")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from hostler.storage.sealing import erasure_key as module
-from hostler.storage.sealing.erasure_key import ErasureKey, ErasureKeyError
+from hostler.storage.sealing.erasure_key import ErasureKey, ErasureKeyBusyError, ErasureKeyError
 
 pytestmark = pytest.mark.gate("erased-copies")
 
@@ -36,19 +37,18 @@ def test_it_is_replaced_in_two_steps_and_both_open_in_between(tmp_path: Path) ->
     key.begin()
     newest, *others = key.ring().ids
     assert others == [new, old], "what was begun and interrupted is replaced as well"
-    key.finish()
+    key.finish(newest)
     assert key.ring().ids == [newest]
     for path in key.paths:
         assert old_bytes not in path.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"], "nothing else is left"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.lock", "a", "b"]
 
 
 def test_the_bytes_of_the_old_file_are_written_over(tmp_path: Path) -> None:
     key = ErasureKey([tmp_path / "a"])
     key.create()
     old = os.open(key.paths[0], os.O_RDONLY)
-    key.begin()
-    key.finish()
+    key.finish(key.begin())
     assert os.pread(old, 1000, 0).strip(b"\0") == b""
     os.close(old)
 
@@ -77,14 +77,44 @@ def test_a_crash_between_the_copies_loses_nothing(
     assert old in known or crash_at == 3, "what is wrapped by the old one opens, until it is no longer needed"
     later.copy()
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    later.begin()
-    later.finish()
+    later.finish(later.begin())
     assert len(later.ring().ids) == 1
 
 
 def _replaced(key: ErasureKey) -> None:
-    key.begin()
-    key.finish()
+    key.finish(key.begin())
+
+
+def test_a_host_that_slept_destroys_no_key_that_a_later_erasure_needs(tmp_path: Path) -> None:
+    sleeper, other = ErasureKey([tmp_path / "a"]), ErasureKey([tmp_path / "a"])
+    sleeper.create()
+    first = sleeper.begin()
+    second = other.begin()
+    sleeper.finish(first)
+    assert other.reread().ids == [second, first]
+    other.finish(second)
+    sleeper.finish(first)
+    assert sleeper.reread().ids == [second]
+
+
+def test_keys_that_hosts_begin_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    hosts = [ErasureKey([tmp_path / "a", tmp_path / "b"]) for _ in range(8)]
+    hosts[0].create()
+    with ThreadPoolExecutor(len(hosts)) as threads:
+        begun = list(threads.map(lambda host: host.begin(), hosts))
+    assert set(begun) < set(hosts[0].reread().ids)
+
+
+def test_a_host_that_was_stopped_while_it_wrote_keeps_the_others_waiting_for_a_while_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOCK_SECONDS", 0.0)
+    stopped, other = ErasureKey([tmp_path / "a"]), ErasureKey([tmp_path / "a"])
+    stopped.create()
+    with stopped._locked(), pytest.raises(ErasureKeyBusyError, match="was it stopped"):
+        other.begin()
+    assert len(other.reread().ids) == 1
+    other.begin()
 
 
 def test_one_file_that_is_lost_is_written_again(tmp_path: Path) -> None:

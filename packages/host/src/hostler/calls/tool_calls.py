@@ -348,6 +348,7 @@ class ToolCalls:
     async def _settle(self, call: _Call, result: Any, error: HostlerError | None) -> ToolCallReply:
         """Write the outcome down; from then on it is never computed again. A large result is an artifact."""
         made = call.artifacts or self._artifacts(call)
+        call.record.is_late = call.record.is_written
         if error is None:
             try:
                 result = await made.within_limit(result)

@@ -118,6 +118,16 @@ def begin_again(why: str, *, crashes: int) -> Settlement:
     return Settlement("resume", f"nothing of it was begun, and it is retried: {why}", "host.error", delay)
 
 
+def leave_to_others(why: str, *, attempt: int) -> Settlement:
+    """Queue an attempt of which nothing was begun, since this host cannot read what it needs.
+
+    Another host takes it meanwhile, or this one once it can. That is no fault of the run, and no crash; it
+    waits longer each time, until its deadline.
+    """
+    delay = int(back_off(attempt - 1, 1, MAX_DELAY_SECONDS))
+    return Settlement("resume", f"this host leaves it to others: {why}", "host.error", delay, begun=False)
+
+
 def postpone(why: str, code: RunFailure, *, own_pause: bool, by_plugin: bool) -> Settlement:
     """Retry an attempt that resumes from a pause and could not be started.
 

@@ -62,6 +62,8 @@ class CallRecord:
     """Chunks streamed so far."""
     is_written: bool = False
     """Whether its outcome was queued for the journal."""
+    is_late: bool = False
+    """Whether its runner was answered before, at the run's deadline, while the tool was at work."""
     is_over: bool = False
     """Whether it was answered, or nobody waits for the answer any more."""
     reservation: Reservation | None = None
@@ -85,6 +87,7 @@ class CallRecord:
             check=None if error is None else self.check,
             inherited=self.inherited,
             reserved=self._reserved,
+            late=self.is_late,
             **more,
         )
 
@@ -107,6 +110,7 @@ class CallRecord:
             check=whole.check,
             inherited=whole.inherited,
             reserved=self._reserved,
+            late=self.is_late,
         )
 
 
@@ -200,7 +204,8 @@ class CallLog:
 
     def _outcome(self, record: CallRecord, whole: CallEntry, settle: Settle | None) -> Item:
         record.is_written = True
-        self.queued(record)
+        if not record.is_late:
+            self.queued(record)
         data = _encoder.encode(whole)
         entry = NewEntry("call", record.name.method, data)
         is_small = len(data) <= MAX_INLINE_BYTES

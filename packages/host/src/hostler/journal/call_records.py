@@ -54,7 +54,8 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
     copied from its reply. `cost`: of a model's reply. `given_up`: the runner did not wait for the end.
     `check`: the check that refused it. `resource`: what a refused call named. `inherited`: it was answered
     from the recording of the run that this one was forked from.
-    `reserved`: what was reserved for it in the run's budgets.
+    `reserved`: what was reserved for it in the run's budgets. `late`: its runner had been answered before,
+    at the run's deadline, and this is what came of the tool after that.
     """
 
     method: str
@@ -74,6 +75,7 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
     resource: str | None = None
     inherited: bool = False
     reserved: Reserved | None = None
+    late: bool = False
 
 
 class RecordedAnswer(msgspec.Struct):
@@ -98,6 +100,7 @@ class CallHead(msgspec.Struct):
     nth: int = 0
     error: Any = None
     effect: str | None = None
+    late: bool = False
     params: _Alone | None = None
 
     @property

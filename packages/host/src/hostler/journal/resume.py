@@ -122,7 +122,7 @@ class RecordingReader:
 
     def _add_call(self, entry: StoredEntry) -> None:
         head = head_of(entry.data)
-        if not head.digest:  # refused before its parameters were decoded, or an external call
+        if not head.digest or head.late:  # of an unknown or external call; or not what its runner was told
             return
         kept = entry.data if entry.blob is None and len(entry.data) <= self._room else None
         self._room -= 0 if kept is None else len(kept)

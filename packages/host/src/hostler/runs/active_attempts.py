@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from hostler.runs.snapshot import FactsAhead
+from hostler.storage.sealing.envelope import KeyMissingError
 from hostler.storage.sql.session import CommitUnknownError
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import HostlerError
@@ -90,7 +91,7 @@ class ActiveAttempts:
             if run.cancel_reason is not None:
                 attempt.cancel(run.cancel_reason, grace_of(run))
             await attempt.execute()
-        except CommitUnknownError as error:
+        except (CommitUnknownError, KeyMissingError) as error:  # no fault of the run
             log.error("run %s: %s; the next search for lost runs settles it", run.run_id, error)
         except Exception:
             # The top of a run's worker: the log has the traceback, and the run gets an ending.

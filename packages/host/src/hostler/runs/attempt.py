@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from hostler.domain.outcomes import Ending, StreamState
-from hostler.domain.recovery import begin_again, postpone
+from hostler.domain.recovery import begin_again, leave_to_others, postpone
 from hostler.domain.usage import Used
 from hostler.journal.run_log import FencedError, RunLog
 from hostler.runs.attempt_end import AttemptEnd, result_item
@@ -22,6 +22,7 @@ from hostler.runs.running_attempt import RunningAttempt
 from hostler.runs.snapshot import FactsAhead
 from hostler.runs.timers import AttemptClock
 from hostler.secrets.known_values import redact
+from hostler.storage.sealing.envelope import KeyMissingError
 from hostler.storage.sql.session import ConnectionLostError
 from hostler.storage.stores import pauses
 from hostler.storage.stores.run_rows import Run
@@ -181,6 +182,10 @@ class StartingAttempt:
         # the plugin is being replaced, or the database went away: what the preparation writes may be repeated
         if isinstance(error, (UnavailableError, ConnectionLostError)):
             end.resume_later(error.message, self._used())
+            return
+        if isinstance(error, KeyMissingError) and end.stop_reason is None:
+            again = leave_to_others(error.message, attempt=end.run.attempt)
+            end.requeue(again, self._used(), crashed=False)
             return
         pause = None
         if end.run.attempt > 1 and end.stop_reason is None and not end.handed_over:

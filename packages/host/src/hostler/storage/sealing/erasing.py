@@ -84,16 +84,29 @@ class Eraser:
     async def _erase(self) -> str | None:
         if not await self._is_due():
             return None
-        await asyncio.to_thread(self._erasure_key.begin)
-        current = self._erasure_key.reread().current_id
-        # from here on no host wraps a workspace's key with the old one
-        await self._database.write(lambda tx: installation.put(tx, ERASURE_KEY, current.encode()))
+        while True:
+            current = await asyncio.to_thread(self._erasure_key.begin)
+            # from here on no host wraps a workspace's key with an older one
+            if await self._write(partial(self._note_erasure_key, current=current)):
+                break
         while retired := await self._read(lambda tx: tx.all(_q.retired, limit=1)):
             await self._replace(retired[0])
         while await self._rewrap():  # until a look finds none under the old one
             pass
-        await asyncio.to_thread(self._erasure_key.finish)
+        await asyncio.to_thread(self._erasure_key.finish, current)
         return current
+
+    def _note_erasure_key(self, tx: SealingTx, current: str) -> bool:
+        """Note which erasure key is the current one.
+
+        False if this host slept since it began it, and another one has begun a newer one: that one stays, and
+        copies may have been made since then, so that only a still newer one takes from them what is erased.
+        """
+        tx.one(_q.erasure_key_alone)
+        if self._erasure_key.reread().current_id != current:
+            return False
+        installation.put(tx, ERASURE_KEY, current.encode())
+        return True
 
     async def erased(self) -> str:
         """`erase`, and return the id of the erasure key of after, also if another erasure had done it all."""
@@ -262,6 +275,7 @@ class _Rewrapped(NamedTuple):
 def _rewrap_workspaces(tx: SealingTx, sealer: Sealer, after: str) -> list[_Rewrapped]:
     """Wrap the next keys of workspaces with the current keys outside, where they are not."""
     done: list[_Rewrapped] = []
+    tx.check_erasure_key()  # also of a host that has slept since it looked
     for row in tx.all(_q.of_workspaces, after=after, limit=STEP_KEYS):
         wrapped = sealer.rewrapped(row)
         if wrapped is not None:

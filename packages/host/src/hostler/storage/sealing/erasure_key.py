@@ -3,14 +3,17 @@
 It wraps the keys of all workspaces, under the master key. What an erasure destroys is still in old copies
 of the database, wrapped by keys that only the old erasure key opens; once that is gone they are noise. The
 key is in one file, or in copies of it on several disks. While an erasure replaces it, a file has several
-lines, the new key first.
+lines, the new key first. Hosts that share the files take turns in writing them, by a lock beside the first.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hostler.secrets.key_ring import KeyRing, new_key
@@ -21,6 +24,9 @@ KEY_BYTES = 32
 MAX_KEYS = 16
 """Keys in a file: one more after each erasure that was interrupted."""
 MAX_FILE_BYTES = 4096
+LOCK_SECONDS = 10.0
+"""How long one host waits while another writes: longer only if that one was stopped in the midst of it."""
+LOCK_POLL_SECONDS = 0.02
 _HINT = "it opens all content of this installation: put it back from its copy"
 
 
@@ -28,6 +34,10 @@ class ErasureKeyError(StorageError):
     """The erasure key cannot be read or written."""
 
     retryable = False
+
+
+class ErasureKeyBusyError(StorageError):
+    """Another host is writing the erasure key, for longer than that takes."""
 
 
 class ErasureKey:
@@ -60,28 +70,58 @@ class ErasureKey:
         if not self.exists:
             self._write([new_key()])
 
-    def begin(self) -> None:
-        """Put a new key before the present ones; all open.
+    def begin(self) -> str:
+        """Put a new key before the present ones, and return its id; all open.
 
         Those of an erasure that was interrupted wrap keys in copies from since then, and are replaced too.
         """
-        keys = self._read()
-        if len(keys) < MAX_KEYS:
-            self._write([new_key(), *keys])
+        with self._locked():
+            keys = self._read()
+            if len(keys) < MAX_KEYS:
+                keys = [new_key(), *keys]
+                self._write(keys)
         self._ring = None
+        return KeyRing(keys).current_id
 
-    def finish(self) -> None:
-        """Destroy all keys but the current one."""
-        keys = self._read()
-        if len(keys) > 1:
-            self._write(keys[:1])
+    def finish(self, current: str) -> None:
+        """Destroy all keys that are older than the one of this id.
+
+        Newer ones are of an erasure that another host has begun since, which may need the ones up to this.
+        """
+        with self._locked():
+            keys = self._read()
+            ids = KeyRing(keys).ids
+            kept = keys[: ids.index(current) + 1] if current in ids else keys
+            if len(kept) < len(keys):
+                self._write(kept)
         self._ring = None
 
     def copy(self) -> None:
         """Write the key into files that do not have it: a path that was added."""
-        keys = self._read()
-        if any(_keys_in(path) != keys for path in self.paths):
-            self._write(keys)
+        with self._locked():
+            keys = self._read()
+            if any(_keys_in(path) != keys for path in self.paths):
+                self._write(keys)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other hosts from writing: what one of them adds in between would be lost, and all under it."""
+        path = self.paths[0].with_name(f".{self.paths[0].name}.lock")
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise _not_lockable(path, error) from error
+        try:
+            until = time.monotonic() + LOCK_SECONDS
+            while not _lock(descriptor, path):
+                if time.monotonic() > until:
+                    raise ErasureKeyBusyError(
+                        f"another host has held {path} for {LOCK_SECONDS:.0f} seconds: was it stopped?"
+                    )
+                time.sleep(LOCK_POLL_SECONDS)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _read(self) -> list[bytes]:
         """Return the keys of the file that has most: a crash may have left some files behind."""
@@ -100,6 +140,20 @@ class ErasureKey:
                     f"the erasure key {path} cannot be written: {error.strerror}"
                 ) from error
         self._ring = None
+
+
+def _lock(descriptor: int, path: Path) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise _not_lockable(path, error) from error
+    return True
+
+
+def _not_lockable(path: Path, error: OSError) -> ErasureKeyError:
+    return ErasureKeyError(f"the erasure key cannot be locked with {path}: {error.strerror}")
 
 
 def _keys_in(path: Path) -> list[bytes] | None:

@@ -31,11 +31,11 @@ class ErasureKeys(Protocol):
     def reread(self) -> KeyRing:
         """Return the keys as they are now: another host may have replaced them. StorageError."""
 
-    def begin(self) -> None:
-        """Put a new key before the present one, durably; both open. StorageError."""
+    def begin(self) -> str:
+        """Put a new key before the present one, durably, and return its id; both open. StorageError."""
 
-    def finish(self) -> None:
-        """Destroy all keys but the current one. StorageError."""
+    def finish(self, current: str) -> None:
+        """Destroy all keys that are older than the one of this id. StorageError."""
 
 
 class Sealer:

@@ -45,6 +45,10 @@ SELECT workspace_id, conversation_id FROM pauses WHERE workspace_id = :workspace
 -- Which erasure key wraps new keys of workspaces; held, so that none is wrapped by one that is being replaced.
 SELECT value FROM installation WHERE name = 'erasure key' [postgres FOR SHARE]
 
+-- name: erasure_key_alone
+-- To replace it: waits for those that wrap with it.
+SELECT value FROM installation WHERE name = 'erasure key' [postgres FOR UPDATE]
+
 -- name: claim
 -- No row, while another host has the right to erase.
 INSERT INTO installation (name, value) VALUES (:name, :until)
@@ -65,9 +69,9 @@ SELECT key_id, workspace_id, parent_id, name, wrapped FROM sealing_keys
 WHERE parent_id = :parent_id AND key_id > :after ORDER BY key_id LIMIT :limit [postgres FOR UPDATE]
 
 -- name: of_workspaces
--- The keys of workspaces.
+-- The keys of workspaces, held: of two hosts that wrap one anew, the later one sees what the earlier one wrote.
 SELECT key_id, workspace_id, parent_id, name, wrapped FROM sealing_keys
-WHERE parent_id IS NULL AND key_id > :after ORDER BY key_id LIMIT :limit
+WHERE parent_id IS NULL AND key_id > :after ORDER BY key_id LIMIT :limit [postgres FOR UPDATE]
 
 -- name: groups
 -- The keys that wrap data keys, of one workspace.

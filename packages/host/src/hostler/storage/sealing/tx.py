@@ -238,11 +238,11 @@ class SealingTx(SessionTx):
             above = self._group_of(workspace_id, name, conversation_id)
             parent = self.key_named(workspace_id, above)
         else:
-            self._check_erasure_key()
+            self.check_erasure_key()
         return self._added(new_data_key(), workspace_id, name, parent)
 
-    def _check_erasure_key(self) -> None:
-        """Check that the key of a workspace is wrapped with the erasure key that all hosts use."""
+    def check_erasure_key(self) -> None:
+        """Check that this host wraps keys of workspaces with the erasure key of all hosts. SealedError."""
         row = super().one(_q.erasure_key)
         if row is None or not self._sealer.wraps_with(bytes(row["value"]).decode()):
             raise SealedError("nothing is sealed, and so nothing stored: the erasure key is another one")
