@@ -276,7 +276,7 @@ def _rewrap_workspaces(tx: SealingTx, sealer: Sealer, after: str) -> list[_Rewra
     """Wrap the next keys of workspaces with the current keys outside, where they are not."""
     done: list[_Rewrapped] = []
     tx.check_erasure_key()  # also of a host that has slept since it looked
-    for row in tx.all(_q.of_workspaces, after=after, limit=STEP_KEYS):
+    for row in tx.all(_q.of_workspaces_alone, after=after, limit=STEP_KEYS):
         wrapped = sealer.rewrapped(row)
         if wrapped is not None:
             tx.run(_q.rewrap, key_id=row["key_id"], parent_id=None, wrapped=wrapped)

@@ -69,7 +69,12 @@ SELECT key_id, workspace_id, parent_id, name, wrapped FROM sealing_keys
 WHERE parent_id = :parent_id AND key_id > :after ORDER BY key_id LIMIT :limit [postgres FOR UPDATE]
 
 -- name: of_workspaces
--- The keys of workspaces, held: of two hosts that wrap one anew, the later one sees what the earlier one wrote.
+-- The keys of workspaces.
+SELECT key_id, workspace_id, parent_id, name, wrapped FROM sealing_keys
+WHERE parent_id IS NULL AND key_id > :after ORDER BY key_id LIMIT :limit
+
+-- name: of_workspaces_alone
+-- The same, to wrap them anew: of two hosts that do, the later one sees what the earlier one wrote.
 SELECT key_id, workspace_id, parent_id, name, wrapped FROM sealing_keys
 WHERE parent_id IS NULL AND key_id > :after ORDER BY key_id LIMIT :limit [postgres FOR UPDATE]
 
