@@ -13,16 +13,16 @@ from hostler.domain.quotas import UNBOUNDED, Allotment, QuotaExceeded, quotas_of
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.idempotency import run_once
 from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
-from hostler.http.pagination import Moment
+from hostler.http.pagination import Moment, PageQuery, list_cursors, listing
 from hostler.http.ranges import etag_matches, parse_range
 from hostler.http.request import ApiRequest, body_chunks
-from hostler.http.responses import Empty, Headers, Json, StreamedBody
+from hostler.http.responses import Empty, Headers, Json, Listing, StreamedBody
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts, audit, blobs
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact
 from hostler.storage.stores.quota_puts import put_within_quota
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import ConflictError, NotFoundError
+from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from hostler_protocol.runs import ArtifactMetadata
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
@@ -91,6 +91,35 @@ async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[Artif
         return Json(stored.record(), 201)
 
     return await run_once(request, blob.sha256, create)  # type: ignore[return-value]
+
+
+class ArtifactsQuery(PageQuery):
+    """Whose files: one of both."""
+
+    conversation_id: str | None = None
+    run_id: str | None = None
+
+
+@endpoint("GET", "/v1/artifacts", right="artifacts:read", tag="artifacts")
+async def list_artifacts(request: ApiRequest, query: ArtifactsQuery) -> Listing[ArtifactMetadata]:
+    """List the files of a conversation or of a run, newest first."""
+    if (query.conversation_id is None) == (query.run_id is None):
+        raise InvalidArgumentError("send either conversation_id or run_id: whose files")
+    cursors = list_cursors(request.state.host.cursors, "artifacts", request.workspace_id, query)
+    before = None if query.cursor is None else cursors.read_place(query.cursor)
+    rows = await request.state.host.db.read(
+        lambda tx: artifacts.page(
+            tx,
+            request.workspace_id,
+            conversation_id=query.conversation_id,
+            run_id=query.run_id,
+            before=before,
+            limit=query.size + 1,
+        )
+    )
+    return listing(
+        rows, query.size, StoredArtifact.record, lambda one: [one.created_at, one.artifact_id], cursors
+    )
 
 
 @endpoint("GET", "/v1/artifacts/{artifact_id}", right="artifacts:read", tag="artifacts", narrow=())

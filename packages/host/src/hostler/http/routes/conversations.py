@@ -7,36 +7,37 @@ from typing import Any, Literal
 import msgspec
 
 from hostler.calls.cursors import ScopedCursors
-from hostler.calls.history import transcript_page, transcript_record
 from hostler.domain.agents import Agent
 from hostler.domain.same_fields import with_fields_of
 from hostler.host import maintenance
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors
+from hostler.http.pagination import Limit, PageQuery, list_cursors
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, conversations, search, transcripts
+from hostler.storage.stores import agents, conversation_metadata, conversations, transcripts
 from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.conversations import ConversationPage, ConversationSummary, StateEntry
 from hostler.storage.stores.deletion_receipts import DeletionReceipt
 from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
-from hostler.storage.stores.transcripts import TranscriptPage
+from hostler.storage.stores.transcripts import StoredItem, TranscriptPage
 from hostler.storage.stores.waiting_messages import UnstartedConversation, WaitingMessage, WaitingPage
 from hostler_protocol._base import Strict
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
-from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
+from hostler_protocol.runs import Page, TranscriptItem
 
 
 class ConversationRecord(Strict):
     """A conversation with its latest message.
 
-    `waiting`: it is still empty; its latest message waits for a run, and `latest_seq` is 0.
+    `title`: as people named it. `waiting`: it is still empty; its latest message waits for a run, and
+    `latest_seq` is 0.
     """
 
     conversation_id: str
+    title: str | None
     latest_at: float
     latest_role: str
     latest_content: str
@@ -63,14 +64,21 @@ class WaitingRecord(Strict):
     created_at: float
 
 
-class ConversationHistory(Page[TranscriptItem]):
+class ConversationItem(TranscriptItem, kw_only=True):
+    """A message. `run_id`: the run that said it; null for messages of people."""
+
+    run_id: str | None
+
+
+class ConversationHistory(Page[ConversationItem]):
     """A page of a conversation.
 
-    `waiting`: on a page that reaches the end of the conversation, the messages that wait for a run, if any,
-    in the order in which they were sent; at most 100 messages and about 1 MiB. `has_more_waiting` is true if
-    there are more.
+    `title`: as people named it, with the newest page. `waiting`: on a page that reaches the end of the
+    conversation, the messages that wait for a run, if any, in the order in which they were sent; at most 100
+    messages and about 1 MiB. `has_more_waiting` is true if there are more.
     """
 
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
     waiting: list[WaitingRecord] | msgspec.UnsetType = msgspec.UNSET
     has_more_waiting: bool | msgspec.UnsetType = msgspec.UNSET
 
@@ -83,18 +91,6 @@ class HistoryQuery(Strict):
     after: str | None = None
     thread_id: str | None = None
     bot_id: str | None = None
-
-
-class SearchQuery(Strict):
-    """`q`: words, all of which an item has to contain."""
-
-    q: str
-    limit: Limit = 10
-    thread_id: str | None = None
-    bot_id: str | None = None
-    role: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None
 
 
 class StateRecord(Strict):
@@ -132,24 +128,26 @@ async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[C
     cursors = list_cursors(host.cursors, "conversations", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
 
-    def read(tx: Tx) -> tuple[list[UnstartedConversation], ConversationPage]:
+    def read(tx: Tx) -> tuple[list[ConversationRecord], ConversationPage]:
         unstarted = waiting.unstarted(tx, request.workspace_id, query.size) if before is None else []
-        room = query.size - len(unstarted)
-        if not room:
-            return unstarted, ConversationPage([], NEWEST)
-        return unstarted, conversations.page(tx, request.workspace_id, before=before, limit=room)
+        page = ConversationPage([], NEWEST)
+        if room := query.size - len(unstarted):
+            page = conversations.page(tx, request.workspace_id, before=before, limit=room)
+        listed: list[ConversationSummary | UnstartedConversation] = [*unstarted, *page.items]
+        return [_conversation(tx, request.workspace_id, one) for one in listed], page
 
-    unstarted, page = await host.db.read(read)
+    items, page = await host.db.read(read)
     return Listing(
-        items=[*map(_conversation, unstarted), *map(_conversation, page.items)],
+        items=items,
         next_cursor=None if page.before is None else cursors.issue(page.before),
         has_more=page.before is not None,
     )
 
 
-def _conversation(item: ConversationSummary | UnstartedConversation) -> ConversationRecord:
+def _conversation(tx: Tx, ws: str, item: ConversationSummary | UnstartedConversation) -> ConversationRecord:
     return ConversationRecord(
         conversation_id=item.conversation_id,
+        title=conversation_metadata.title(tx, ws, item.conversation_id),
         latest_at=item.created_at / 1000,
         latest_role=item.role,
         latest_content=item.content,
@@ -174,12 +172,12 @@ async def get_history(request: ApiRequest, query: HistoryQuery) -> ConversationH
     conversation_id = request.parameters["conversation_id"]
     if query.before is not None and query.after is not None:
         raise InvalidArgumentError("both before and after were sent: send one of them")
-    cursors = _history_cursors(request, conversation_id, query.thread_id, query.bot_id)
+    cursors = history_cursors(request, conversation_id, query.thread_id, query.bot_id)
     before = None if query.before is None else cursors.read_sequence(query.before, "before")
     after = None if query.after is None else cursors.read_sequence(query.after, "after")
-    place = {"thread_id": _any(query.thread_id), "bot_id": _any(query.bot_id)}
+    place = {"thread_id": any_or(query.thread_id), "bot_id": any_or(query.bot_id)}
 
-    def read(tx: Tx) -> tuple[TranscriptPage, WaitingPage]:
+    def read(tx: Tx) -> tuple[TranscriptPage, WaitingPage, str | None]:
         page = transcripts.page(
             tx,
             request.workspace_id,
@@ -191,18 +189,27 @@ async def get_history(request: ApiRequest, query: HistoryQuery) -> ConversationH
             direction="forward" if after is not None else "backward",
         )
         if before is not None or (after is not None and page.has_more):
-            return page, WaitingPage([], False)
-        return page, waiting.page(tx, request.workspace_id, conversation_id, **place)
+            return page, WaitingPage([], False), None
+        title = conversation_metadata.title(tx, request.workspace_id, conversation_id)
+        return page, waiting.page(tx, request.workspace_id, conversation_id, **place), title
 
-    page, messages = await request.state.host.db.read(read)
-    items = transcript_page(page, cursors)
+    page, messages, title = await request.state.host.db.read(read)
+    items = [conversation_item(item, cursors) for item in page.items]
     return ConversationHistory(
-        items=items.items,
-        next_cursor=items.next_cursor,
-        prev_cursor=items.prev_cursor,
-        has_more=items.has_more,
+        items=items,
+        next_cursor=items[-1].cursor if page.has_more else None,
+        prev_cursor=items[0].cursor if items else None,
+        has_more=page.has_more,
+        title=title if before is None and after is None else msgspec.UNSET,
         waiting=[_waiting(message) for message in messages.items] or msgspec.UNSET,
         has_more_waiting=messages.has_more or msgspec.UNSET,
+    )
+
+
+def conversation_item(item: StoredItem, cursors: ScopedCursors) -> ConversationItem:
+    """Return a message as the API shows it."""
+    return with_fields_of(
+        item, ConversationItem, cursor=cursors.issue(item.seq), created_at=item.created_at / 1000
     )
 
 
@@ -212,38 +219,6 @@ def _waiting(message: WaitingMessage) -> WaitingRecord:
         WaitingRecord,
         waits_for="pull" if message.is_steer else "run",
         created_at=message.created_at / 1000,
-    )
-
-
-@endpoint(
-    "GET",
-    "/v1/conversations/{conversation_id}/search",
-    right="conversations:read",
-    tag="conversations",
-    narrow=(),
-)
-async def search_history(request: ApiRequest, query: SearchQuery) -> HistorySearchResult:
-    """Search a conversation in any script, newest first. Wildcards are plain text."""
-    conversation_id = request.parameters["conversation_id"]
-    cursors = _history_cursors(request, conversation_id, query.thread_id, query.bot_id)
-    hits = await request.state.host.db.read(
-        lambda tx: search.search(
-            tx,
-            request.workspace_id,
-            query.q,
-            conversation_id=conversation_id,
-            thread_id=_any(query.thread_id),
-            bot_id=_any(query.bot_id),
-            role=query.role,
-            after=None if query.since is None else int(query.since * 1000) - 1,
-            before=None if query.until is None else int(query.until * 1000) + 1,
-            limit=min(query.limit, MAX_PAGE_ITEMS),
-        )
-    )
-    return HistorySearchResult(
-        items=[transcript_record(item, cursors) for item in hits.items],
-        query=query.q,
-        total_count=hits.total_count,
     )
 
 
@@ -320,9 +295,10 @@ async def delete_actor(request: ApiRequest, query: ActorQuery) -> DeletionReceip
     )
 
 
-def _history_cursors(
+def history_cursors(
     request: ApiRequest, conversation_id: str, thread_id: str | None, bot_id: str | None
 ) -> ScopedCursors:
+    """Return the cursors of the pages of a conversation."""
     scope: dict[str, Any] = {
         "workspace": request.workspace_id,
         "conversation": conversation_id,
@@ -332,5 +308,6 @@ def _history_cursors(
     return request.state.host.cursors.scoped("http history", scope)
 
 
-def _any(value: str | None) -> AnyOr:
+def any_or(value: str | None) -> AnyOr:
+    """Return a filter: without a value everything passes."""
     return ANY if value is None else value

@@ -21,6 +21,7 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores import blobs, quotas
 from hostler.storage.stores.blob_files import CHUNK_BYTES
 from hostler.storage.stores.blobs import Blob, BlobFolder
+from hostler.storage.stores.filters import NEWEST
 from hostler.storage.stores.nul import without_nul
 from hostler.storage.stores.registered_files import (
     RegisteredFile,
@@ -183,6 +184,24 @@ def find(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
 def uploaded_by(tx: Tx, ws: str, run_id: str) -> list[StoredArtifact]:
     """Return the artifacts that a run uploaded or its tools made and that still exist, at most 10,000."""
     rows = tx.all(_q.uploaded_by, ws=ws, run_id=run_id, now=tx.now, limit=_MAX_UPLOADED)
+    return [_stored(row) for row in rows]
+
+
+def page(
+    tx: Tx,
+    ws: str,
+    *,
+    conversation_id: str | None = None,
+    run_id: str | None = None,
+    before: tuple[int, str] | None = None,
+    limit: int,
+) -> list[StoredArtifact]:
+    """Return artifacts of a run, or else of a conversation, before (creation time, id), newest first."""
+    at, artifact_id = before or (NEWEST, "")
+    query, named = _q.of_run, {"run_id": run_id}
+    if run_id is None:
+        query, named = _q.of_conversation, {"conversation_id": conversation_id}
+    rows = tx.all(query, ws=ws, **named, now=tx.now, before_at=at, before_id=artifact_id, limit=limit)
     return [_stored(row) for row in rows]
 
 

@@ -25,5 +25,19 @@ WHERE workspace_id = :ws AND run_id = :run_id AND source IN ('upload', 'tool')
 ORDER BY created_at, artifact_id
 LIMIT :limit
 
+-- name: of_conversation
+SELECT * FROM artifacts
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND (expires_at IS NULL OR expires_at > :now)
+  AND (created_at, artifact_id) < (:before_at, :before_id)
+ORDER BY created_at DESC, artifact_id DESC
+LIMIT :limit
+
+-- name: of_run
+SELECT * FROM artifacts
+WHERE workspace_id = :ws AND run_id = :run_id AND (expires_at IS NULL OR expires_at > :now)
+  AND (created_at, artifact_id) < (:before_at, :before_id)
+ORDER BY created_at DESC, artifact_id DESC
+LIMIT :limit
+
 -- name: delete
 DELETE FROM artifacts WHERE workspace_id = :ws AND artifact_id = :artifact_id

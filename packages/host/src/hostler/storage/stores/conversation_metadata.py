@@ -16,6 +16,8 @@ from hostler.storage.stores import state_values
 OWNER = "conversations"
 """In place of an agent's id, which is a UUID."""
 KEY = "metadata"
+TITLE = "title"
+MAX_TITLE_CHARS = 200
 
 
 def get(tx: Tx, ws: str, conversation_id: str) -> dict[str, Any]:
@@ -37,6 +39,22 @@ def put(tx: Tx, ws: str, conversation_id: str, metadata: dict[str, Any], bounds:
     written = state_values.set(tx, ws, area, KEY, state_value_of(metadata), bounds=bounds)
     if isinstance(written, QuotaExceeded):
         raise written.error
+
+
+def title(tx: Tx, ws: str, conversation_id: str) -> str | None:
+    """Return the title of a conversation; None if it has none."""
+    found = get(tx, ws, conversation_id).get(TITLE)
+    return found[:MAX_TITLE_CHARS] if isinstance(found, str) and found else None
+
+
+def put_title(tx: Tx, ws: str, conversation_id: str, title: str, bounds: Quotas) -> str | None:
+    """Give a conversation a title, with "" take it away; return it. Its other metadata stays.
+
+    Errors as `put`.
+    """
+    kept = {key: value for key, value in get(tx, ws, conversation_id).items() if key != TITLE}
+    put(tx, ws, conversation_id, {TITLE: title, **kept} if title else kept, bounds)
+    return title or None
 
 
 def _area(ws: str, conversation_id: str) -> StateArea:
