@@ -24,6 +24,8 @@ export const credentials = {
 };
 
 const TRIES = 4;
+/** A read that gets no answer is done again: a network may swallow it without a word. */
+const ANSWER_MS = 45_000;
 const FIRST_WAIT_MS = 250;
 const LAST_WAIT_MS = 8000;
 /** A stream that is silent for so long is broken: the host sends a comment every 15 seconds. */
@@ -81,12 +83,13 @@ export async function request(method, to, options = {}) {
   if (method !== "GET") sent["x-csrf-token"] = credentials.csrf;
   if (body !== undefined && !raw) sent["content-type"] = "application/json";
   if (method === "POST" && !to.startsWith("/v1/events")) sent["idempotency-key"] ??= newId();
+  const patience = method === "GET" && !raw && !query?.wait;
   const answer = await again(() =>
     fetch(withQuery(to, query), {
       method,
       headers: sent,
       body: body === undefined || raw ? body : JSON.stringify(body),
-      signal,
+      signal: patience ? AbortSignal.any([AbortSignal.timeout(ANSWER_MS), ...(signal ? [signal] : [])]) : signal,
       credentials: "same-origin",
       cache: "no-store",
     }),

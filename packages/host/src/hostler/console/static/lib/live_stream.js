@@ -8,7 +8,7 @@ import { Problem, Unreachable, follow, sleep } from "./api.js";
  */
 
 /** A tab that nobody looks at lets its connection go after so long: a browser has six of them for all its tabs. */
-const HIDDEN_MS = 60_000;
+const HIDDEN_MS = 10_000;
 const RETRY_MS = 1000;
 
 /**
@@ -86,6 +86,9 @@ export function liveStream(to, { query, on, snapshot = async () => {} }) {
     else if (current.signal.aborted && !abort.signal.aborted) begin();
   };
   document.addEventListener("visibilitychange", look, { signal: abort.signal });
-  begin();
+  if (document.hidden) {
+    current.abort(); // opened behind another tab: it begins when it is looked at
+    read();
+  } else begin();
   return { connected, failure, read, stop: () => (clearTimeout(timer), abort.abort()) };
 }

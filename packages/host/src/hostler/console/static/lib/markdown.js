@@ -23,6 +23,10 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   node.setAttribute("rel", "noopener noreferrer nofollow");
 });
 
+/** The top-level parts of a text, without a look into them. @param {string} text @returns {any[]} */
+export const lex = (text) => marked.lexer(text);
+/** Some of those parts as HTML. @param {any[]} tokens */
+export const tokensToHtml = (tokens) => DOMPurify.sanitize(marked.parser(tokens), ALLOWED);
 /** @param {string} text */
 export const toHtml = (text) => DOMPurify.sanitize(/** @type {string} */ (marked.parse(text)), ALLOWED);
 

@@ -1,0 +1,97 @@
+// One message of a chat.
+import { html, useMemo, useState } from "../lib/html.js";
+import { clock, moment } from "../lib/format.js";
+import { t } from "../lib/i18n.js";
+import { blocksOf } from "../lib/markdown_blocks.js";
+import { again, forget } from "../lib/outbox.js";
+import { address } from "../lib/router.js";
+import { Files, filesOfContent, textOfContent } from "./content.js";
+import { CopyButton } from "./copy_button.js";
+import { Icon } from "./icon.js";
+import { MarkdownBlocks } from "./markdown_blocks.js";
+
+/** @typedef {import("../lib/chat_rows.js").Row} Row */
+
+const SHOWN_CHARS = 6000;
+
+/**
+ * @param {{row: Row, receipt?: import("../lib/conversation.js").Receipt, mark?: boolean, fork?: (row: Row) => void}} props
+ * `fork`: without it there is no way to.
+ */
+export function Message({ row, receipt, mark, fork }) {
+  if (row.kind === "growing") return html`<${Growing} row=${row} />`;
+  const text = textOfContent(row.message?.content), own = row.kind === "person";
+  const files = filesOfContent(row.message?.content, row.refs ?? []);
+  const id = row.transcript_id ? `m-${row.transcript_id}` : null;
+  return html`
+    <li class=${`said by-${row.kind} ${row.waits || row.sent ? "waits" : ""} ${mark ? "marked" : ""}`} id=${id}>
+      <span class="hidden">${t(own ? "chat.you_said" : row.kind === "note" ? "chat.note" : "chat.agent_said")}</span>
+      ${own ? html`<${Plain} text=${text} />` : html`<${Body} text=${text} />`}
+      <${Files} files=${files} />
+      <div class="below">
+        ${row.sent ? html`<${Leaving} sent=${row.sent} />` : html`<${Receipt} row=${row} receipt=${receipt} />`}
+        <span class="tools">
+          <time class="dim" dateTime=${new Date(row.at * 1000).toISOString()} title=${moment(row.at)}>${clock(row.at)}</time>
+          ${text && html`<${CopyButton} text=${text} label=${t("chat.copy")} />`}
+          ${fork && row.transcript_id && html`<button type="button" class="quiet" aria-label=${t(own ? "chat.edit" : "chat.fork")} title=${t(own ? "chat.edit" : "chat.fork")}
+            onClick=${() => fork(row)}><${Icon} name=${own ? "edit" : "fork"} /></button>`}
+        </span>
+      </div>
+    </li>
+  `;
+}
+
+/** @param {{text: string}} props */
+function Body({ text }) {
+  const blocks = useMemo(() => blocksOf(text), [text]);
+  return html`<${MarkdownBlocks} blocks=${blocks} />`;
+}
+
+/** A message that is being written: only this part is rendered again as it grows. @param {{row: Row}} props */
+function Growing({ row }) {
+  const growing = /** @type {import("../lib/live_run.js").Growing} */ (row.growing);
+  const thought = growing.reasoning.value;
+  return html`
+    <li class="said by-agent growing" aria-busy="true">
+      <span class="hidden">${t("chat.agent_said")}</span>
+      ${thought && html`<details class="thought"><summary>${t("chat.thinking")}</summary><p class="plain dim" dir="auto">${thought}</p></details>`}
+      <${MarkdownBlocks} blocks=${growing.blocks.value} />
+      <div class="below"></div>
+    </li>
+  `;
+}
+
+/** What a person has typed, as it was typed. @param {{text: string}} props */
+function Plain({ text }) {
+  const [whole, setWhole] = useState(false);
+  const cut = !whole && text.length > SHOWN_CHARS;
+  if (!text) return null;
+  return html`
+    <div class="plain typed" dir="auto">${cut ? text.slice(0, SHOWN_CHARS) : text}</div>
+    ${cut && html`<button type="button" onClick=${() => setWhole(true)}>${t("value.more", { count: text.length - SHOWN_CHARS })}</button>`}
+  `;
+}
+
+/** @param {{sent: import("../lib/outbox.js").Sent}} props */
+function Leaving({ sent }) {
+  const { state, error, outcome } = sent;
+  if (state === "sending") return html`<span class="receipt" role="status">${t("chat.sending")}</span>`;
+  if (state === "sent") return html`<span class="receipt" role="status">${t(outcome === "steered" || outcome === "queued" ? `receipt.${outcome}` : "receipt.accepted")}</span>`;
+  return html`
+    <span class="receipt bad" role="alert" dir="auto">${state === "rejected" ? t(`receipt.${outcome}`) : t("receipt.refused", { reason: error })}</span>
+    <button type="button" onClick=${() => again(sent)}>${t("state.retry")}</button>
+    <button type="button" onClick=${() => forget(sent.event_id)}>${t("chat.discard")}</button>
+  `;
+}
+
+/** @param {{row: Row, receipt?: import("../lib/conversation.js").Receipt}} props */
+function Receipt({ row, receipt }) {
+  if (receipt?.state === "read") {
+    const to = `${address("runs", receipt.run_id)}${receipt.step ? `#step-${receipt.step}` : ""}`;
+    return html`<a class="receipt good" href=${to}>${receipt.step ? t("receipt.read_at", { step: receipt.step }) : t("receipt.read")}</a>`;
+  }
+  if (receipt?.state === "dropped") return html`<span class="receipt bad">${t("receipt.dropped")}</span>`;
+  if (row.waits === "pull") return html`<span class="receipt">${t("receipt.steered")}</span>`;
+  if (row.waits === "run") return html`<span class="receipt">${t(receipt?.state === "requeued" ? "receipt.requeued" : "receipt.queued")}</span>`;
+  return null;
+}

@@ -1,0 +1,53 @@
+// The steps of a run beside something else: narrow, live, each opened by itself.
+import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { duration } from "../lib/format.js";
+import { t } from "../lib/i18n.js";
+import { liveJournal } from "../lib/live_journal.js";
+import { address } from "../lib/router.js";
+import { Icon } from "./icon.js";
+import { Value } from "./json.js";
+import { Failure, Loading } from "./states.js";
+
+/** @typedef {import("../lib/steps.js").Step} Step */
+
+const SHOWN = 200;
+
+/** @param {{run_id: string, close: () => void}} props */
+export function RunSteps({ run_id, close }) {
+  const journal = useMemo(() => liveJournal(run_id), [run_id]);
+  useEffect(() => journal.stop, [journal]);
+  const [from, setFrom] = useState(0);
+  const steps = journal.steps.value, first = Math.max(0, steps.length - SHOWN - from);
+  return html`
+    <aside class="beside" aria-label=${t("chat.steps")}>
+      <header class="beside-head">
+        <h2>${t("chat.steps")}</h2>
+        <a class="grow" href=${address("runs", run_id)}>${t("chat.to_run")}</a>
+        <button type="button" class="quiet" aria-label=${t("state.close")} onClick=${close}><${Icon} name="close" /></button>
+      </header>
+      ${journal.failure.value ? html`<${Failure} error=${journal.failure.value} />` : steps.length === 0 && html`<${Loading} />`}
+      ${first > 0 && html`<button type="button" onClick=${() => setFrom(from + SHOWN)}>${t("chat.earlier_steps", { count: first })}</button>`}
+      <ol class="small-steps">${steps.slice(first).map((step) => html`<${Row} key=${step.key} step=${step} />`)}</ol>
+    </aside>
+  `;
+}
+
+/** @param {{step: Step}} props */
+function Row({ step }) {
+  const [open, setOpen] = useState(false);
+  const title = step.kind === "status" ? t(`status.${step.title}`) : step.kind === "message" ? t("run.message") : step.kind === "context" ? t("run.context") : step.title;
+  const seconds = step.to - step.from;
+  return html`
+    <li class=${`step of-${step.kind} ${step.bad ? "bad" : ""}`}>
+      <button type="button" class="small-row" aria-expanded=${open} onClick=${() => setOpen(!open)}>
+        <span class="kind">${t(`step.${step.kind}`)}</span>
+        <span class="what" dir="auto"><strong>${title}</strong> ${step.note || step.text.slice(0, 120)}</span>
+        <span class="dim figures">${seconds >= 0.01 ? duration(seconds) : ""}</span>
+      </button>
+      ${open && html`<div class="details">
+        ${step.text && html`<${Value} value=${step.text} />`}
+        ${step.parts.map(([key, value]) => html`<h3 key=${key}>${t(`part.${key}`)}</h3><${Value} value=${value} />`)}
+      </div>`}
+    </li>
+  `;
+}

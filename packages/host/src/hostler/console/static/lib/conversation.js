@@ -1,0 +1,258 @@
+// A conversation as it is now: its messages, what waits, the runs that work in it, and what they wait for.
+import { batch, signal } from "./html.js";
+import { Problem, Unreachable, follow, get, path, sleep } from "./api.js";
+import { LiveRun } from "./live_run.js";
+import { liveStream } from "./live_stream.js";
+import { hasHost, shownNow } from "./outbox.js";
+import { may } from "./session.js";
+import { TERMINAL } from "../components/status.js";
+
+/**
+ * @typedef {Record<string, any> & {transcript_id: string, event_id: string | null, run_id: string | null, role: string,
+ *   cursor: string, created_at: number, content_json: any, artifact_refs: any[]}} Item
+ * @typedef {Record<string, any> & {event_id: string, run_id: string | null, waits_for: "run" | "pull"}} Waiting
+ * @typedef {{state: "queued" | "read" | "requeued" | "dropped", run_id: string, step?: number, next_run_id?: string | null}} Receipt
+ */
+
+const PAGE = 50;
+const RUNS = 50;
+const TOGETHER_MS = 60;
+const RETRY_MS = 1500;
+const MAX_FILES = 500;
+
+/** @param {string} id */
+export const openConversation = (id) => new Conversation(id);
+
+export class Conversation {
+  /** @param {string} id */
+  constructor(id) {
+    this.id = id;
+    this.state = signal(/** @type {"loading" | "ready"} */ ("loading"));
+    /** Oldest first. */
+    this.items = signal(/** @type {Item[]} */ ([]));
+    this.older = signal(false);
+    this.waiting = signal(/** @type {Waiting[]} */ ([]));
+    this.runs = signal(/** @type {Map<string, LiveRun>} */ (new Map()));
+    this.pauses = signal(/** @type {any[]} */ ([]));
+    this.files = signal(/** @type {any[]} */ ([]));
+    this.receipts = signal(/** @type {Map<string, Receipt>} */ (new Map()));
+    this.title = signal(/** @type {string | null} */ (null));
+    this.deleted = signal(false);
+    this._abort = new AbortController();
+    /** @type {Set<string>} what has to be read again */
+    this._stale = new Set();
+    this._timer = 0;
+    this._reading = false;
+    this._before = "";
+    this._live = liveStream(path("conversations", id, "stream"), {
+      snapshot: (stop) => this._present(stop),
+      on: (event) => this._take(event),
+    });
+    this.connected = this._live.connected;
+    this.failure = this._live.failure;
+  }
+
+  stop() {
+    clearTimeout(this._timer);
+    this._abort.abort();
+    this._live.stop();
+  }
+
+  /** Read everything anew. @param {AbortSignal} stop */
+  async _present(stop) {
+    const where = { conversation_id: this.id };
+    const [history, runs, pauses, files] = await Promise.all([
+      get(path("conversations", this.id, "history"), { limit: PAGE }, stop),
+      get("/v1/runs", { ...where, limit: RUNS }, stop),
+      this._openPauses(stop),
+      may("artifacts:read") ? get("/v1/artifacts", { ...where, limit: 100 }, stop) : { items: [] },
+    ]);
+    const known = new Map();
+    for (const run of runs.items.reverse()) if (!run.parent_run_id) known.set(run.run_id, this._known(run));
+    await Promise.all([...known.values()].filter((live) => !live.over).map((live) => this._catchUp(live, stop)));
+    for (const [run_id, live] of this.runs.value) if (!live.over && !known.has(run_id)) known.set(run_id, live);
+    batch(() => {
+      this.runs.value = known;
+      this.pauses.value = pauses;
+      this.files.value = files.items;
+      this._before = history.next_cursor ?? "";
+      this.older.value = history.has_more;
+      this.items.value = history.items.reverse();
+      this._took(history);
+      this.state.value = "ready";
+    });
+    for (const live of known.values()) if (!live.over) this._readSteering(live.run.run_id);
+  }
+
+  /** @param {any} run @returns {LiveRun} */
+  _known(run) {
+    const live = this.runs.value.get(run.run_id) ?? new LiveRun(run);
+    if (!live.over) live.run = run; // what is read may be older than what the stream has said
+    return live;
+  }
+
+  /** @param {any} history the newest page */
+  _took(history) {
+    this.waiting.value = history.waiting ?? [];
+    if (history.title !== undefined) this.title.value = history.title;
+    shownNow(new Set([...this.items.value, ...this.waiting.value].flatMap((one) => one.event_id ?? [])));
+    hasHost();
+  }
+
+  /** Read a run's results up to where it is now. @param {LiveRun} live @param {AbortSignal} stop */
+  async _catchUp(live, stop) {
+    const until = live.run.sequence ?? 0;
+    if (live.sequence >= until) return;
+    const enough = new AbortController();
+    try {
+      await follow(path("runs", live.run.run_id, "stream"), {
+        after: live.sequence ? String(live.sequence) : "",
+        signal: AbortSignal.any([stop, enough.signal]),
+        on: ({ data }) => (live.take(data), live.sequence >= until),
+      });
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 410) throw error;
+      live.sequence = until; // its first results are gone: the messages are in the history
+    } finally {
+      enough.abort();
+    }
+  }
+
+  /** @param {AbortSignal} stop */
+  async _openPauses(stop) {
+    if (!may("pauses:read")) return [];
+    const pages = await Promise.all(["open", "needs_review"].map((status) => get("/v1/pauses", { conversation_id: this.id, status, limit: 50 }, stop)));
+    return pages.flatMap((page) => page.items);
+  }
+
+  /** @param {import("./api.js").StreamEvent} event */
+  _take({ event, data }) {
+    if (event === "run.status") this._status(data);
+    else if (event === "event.received") this._again("history");
+    else if (event.startsWith("steering.")) this._steered(event, data);
+    else if (event.startsWith("pause.")) this._again("pauses");
+    else if (event === "conversation.deleted") this.deleted.value = true;
+    else this._result(data);
+  }
+
+  /** @param {any} data */
+  _status(data) {
+    if (data.parent_run_id) return;
+    const { run_id, status, agent, event_id, at, attempt, status_code } = data;
+    const known = this.runs.value.get(run_id);
+    const live = known ?? new LiveRun({ run_id, agent, status, event_id, created_at: at });
+    live.run = { ...live.run, status, attempt, status_code, ...(TERMINAL.has(status) && { finished_at: at }), ...(status === "running" && { started_at: live.run.started_at ?? at }) };
+    this.runs.value = new Map(this.runs.value).set(run_id, live);
+    this._again("history");
+    if (TERMINAL.has(status)) {
+      this._again("pauses");
+      this._again(`run ${run_id}`);
+    }
+  }
+
+  /** @param {any} result */
+  _result(result) {
+    const live = this.runs.value.get(result?.run_id);
+    if (!live) return;
+    if (live.misses(result)) {
+      live.run = { ...live.run, sequence: result.sequence };
+      return this._again(`results ${result.run_id}`);
+    }
+    const changed = live.take(result);
+    if (changed === "parts" || changed === "history") this.runs.value = new Map(this.runs.value);
+    if (changed === "history") this._again(result.type === "attempt.started" ? "all" : "history");
+    if (result.type === "artifact.created") this._again("files");
+  }
+
+  /** @param {string} type @param {any} data */
+  _steered(type, data) {
+    const state = /** @type {Receipt["state"]} */ ({ "steering.injected": "read", "steering.queued": "queued", "steering.requeued": "requeued" }[type] ?? "dropped");
+    const before = this.receipts.value.get(data.event_id);
+    this.receipts.value = new Map(this.receipts.value).set(data.event_id, { ...before, state, run_id: data.run_id, next_run_id: data.next_run_id });
+    if (state === "read") this._again(`steering ${data.run_id}`);
+    this._again("history");
+  }
+
+  /** Read something again soon, together with what else has changed. @param {string} what */
+  _again(what) {
+    this._stale.add(what);
+    this._timer ||= window.setTimeout(() => this._refresh(), TOGETHER_MS);
+  }
+
+  async _refresh() {
+    this._timer = 0;
+    if (this._reading) return;
+    this._reading = true;
+    while (this._stale.size && !this._abort.signal.aborted) {
+      const [what] = this._stale;
+      this._stale.delete(what);
+      try {
+        await this._readAgain(what);
+      } catch (error) {
+        if (this._abort.signal.aborted) return;
+        if (error instanceof Problem && error.status !== 429 && error.status < 500) continue; // gone, or not for this key
+        this._stale.add(what);
+        await sleep(error instanceof Unreachable ? RETRY_MS : RETRY_MS / 3, this._abort.signal);
+      }
+    }
+    this._reading = false;
+  }
+
+  /** @param {string} what */
+  async _readAgain(what) {
+    const stop = this._abort.signal, [kind, id] = what.split(" ");
+    if (kind === "all") await this._present(stop);
+    else if (kind === "history") await this._newer(stop);
+    else if (kind === "pauses") this.pauses.value = await this._openPauses(stop);
+    else if (kind === "steering") await this._readSteering(id);
+    else if (kind === "files") {
+      if (may("artifacts:read")) this.files.value = (await get("/v1/artifacts", { conversation_id: this.id, limit: 100 }, stop)).items.slice(0, MAX_FILES);
+    } else {
+      const live = this.runs.value.get(id);
+      if (!live) return;
+      live.run = await get(path("runs", id), {}, stop);
+      await this._catchUp(live, stop);
+      this.runs.value = new Map(this.runs.value);
+    }
+  }
+
+  /** Read the messages after the last known one. @param {AbortSignal} stop */
+  async _newer(stop) {
+    for (let more = true; more; ) {
+      const after = this.items.value.at(-1)?.cursor;
+      const page = await get(path("conversations", this.id, "history"), after ? { after, limit: 100 } : { limit: PAGE }, stop);
+      const items = after ? page.items : page.items.reverse();
+      more = Boolean(after) && page.has_more;
+      batch(() => {
+        if (!after) {
+          this._before = page.next_cursor ?? "";
+          this.older.value = page.has_more;
+        }
+        if (items.length) this.items.value = [...this.items.value, ...items];
+        if (!more) this._took(page);
+      });
+    }
+  }
+
+  /** Load the page before the oldest message. */
+  async more() {
+    if (!this.older.value || !this._before) return;
+    const page = await get(path("conversations", this.id, "history"), { before: this._before, limit: PAGE }, this._abort.signal);
+    batch(() => {
+      const known = new Set(this.items.value.map((item) => item.transcript_id));
+      this.items.value = [...page.items.reverse().filter((/** @type {Item} */ item) => !known.has(item.transcript_id)), ...this.items.value];
+      this._before = page.next_cursor ?? "";
+      this.older.value = page.has_more;
+    });
+  }
+
+  /** What became of the messages that a run absorbed. @param {string} run_id */
+  async _readSteering(run_id) {
+    const page = await get(path("runs", run_id, "steering"), { limit: 100 }, this._abort.signal);
+    const receipts = new Map(this.receipts.value);
+    for (const { event_id, status, step, next_run_id } of page.items) {
+      receipts.set(event_id, { state: status === "injected" ? "read" : status, run_id, step, next_run_id });
+    }
+    this.receipts.value = receipts;
+  }
+}
