@@ -35,7 +35,7 @@ ELSEWHERE = {
     "create_session": "begins a session: tests/host/http/test_key_sessions.py",
     **dict.fromkeys(("create_items", "delete_item"), "refused, whatever is sent"),
     **dict.fromkeys(
-        ("create_conversation", "update_conversation", "upload_artifact"),
+        ("create_conversation", "update_conversation", "put_title", "upload_artifact"),
         "content, as the text of a message is: no fact",
     ),
     **dict.fromkeys(
@@ -227,6 +227,7 @@ async def secrets_and_configuration(person: Ada, tmp_path: Path) -> None:
     await person.write("remove_entry", "models", "m", action="model.removed")
     await person.write("apply_config", action="model.added", json={"models": [{"id": "n"}]})
     await person.write("rotate_workspace_keys", action="workspace_keys.rotated", json={})
+    await person.write("fork_conversation", "c", action="conversation.forked")
     await person.write("delete_conversation", "c", action="data.deleted")
     await person.write("delete_actor", "somebody else", action="data.deleted")
 

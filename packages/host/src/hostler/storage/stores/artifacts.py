@@ -18,7 +18,7 @@ from hostler.domain.quotas import UNBOUNDED, Amounts, Holder, QuotaExceeded, Quo
 from hostler.domain.same_fields import from_row, with_fields_of
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import blobs, quotas
+from hostler.storage.stores import blobs, copies, quotas
 from hostler.storage.stores.blob_files import CHUNK_BYTES
 from hostler.storage.stores.blobs import Blob, BlobFolder
 from hostler.storage.stores.filters import NEWEST
@@ -218,6 +218,7 @@ def remove(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
     stored = _stored(row)
     if not tx.run(_q.delete, ws=ws, artifact_id=artifact_id):  # another host was faster
         return None
+    copies.forget_file(tx, ws, artifact_id)
     if stored.registered is None:
         blobs.release(tx, stored.blob.name)
     holder = Holder(stored.agent_id, stored.run_id)

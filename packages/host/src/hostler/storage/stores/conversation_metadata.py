@@ -17,6 +17,8 @@ OWNER = "conversations"
 """In place of an agent's id, which is a UUID."""
 KEY = "metadata"
 TITLE = "title"
+FORKED_FROM = "forked_from"
+"""Metadata key of a fork: the other conversation."""
 MAX_TITLE_CHARS = 200
 
 

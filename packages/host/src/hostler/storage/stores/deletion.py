@@ -25,6 +25,7 @@ from hostler.storage.stores import (
     artifacts,
     blobs,
     budget_accounts,
+    copies,
     deletion_receipts,
     pause_retention,
     push_receivers,
@@ -274,6 +275,7 @@ class _Erasure:
                 run_ids += await self._of_event(row)
             family = await self._families(run_ids)
             for run_id in family:
+                await self._copies_of_run(run_id)
                 await self._contents(run_id)
             await self.later_journals({one: None for row in theirs if (one := row["conversation_id"])})
             await self._empty_runs(family)
@@ -330,6 +332,7 @@ class _Erasure:
 
         For a steer, which opened no run, delete the journal of the run that absorbed it.
         """
+        await self._copies(lambda tx: copies.of_event(tx, self._ws, event["event_id"], STEP_ROWS))
         await self._contents_of_event(event["event_id"])
         run_id = event["run_id"]
         if run_id is None:
@@ -363,6 +366,28 @@ class _Erasure:
     async def _contents_of_event(self, event_id: str) -> None:
         await self._items(_q.items_of_event, event_id=event_id)
         await self._artifacts(_q.artifacts_of_event, event_id=event_id)
+
+    async def _copies_of_run(self, run_id: str) -> None:
+        """Delete copies, in other conversations, of what a run said and made, and of its event."""
+        await self._copies(lambda tx: copies.of_run(tx, self._ws, run_id, STEP_ROWS))
+        for event in await self._read(_q.event_of_run, run_id=run_id):
+            event_id = event["event_id"]
+            await self._copies(lambda tx, of=event_id: copies.of_event(tx, self._ws, of, STEP_ROWS))  # type: ignore[misc]
+
+    async def _copies(self, find: Callable[[Tx], list[copies.Copy]]) -> None:
+        def remove(tx: Tx) -> int:
+            found = find(tx)
+            for copy in found:
+                self.conversations.add(copy.conversation_id)
+                if copy.seq is not None:
+                    transcripts.remove(tx, self._ws, [copy.seq])
+                    copies.forget_item(tx, self._ws, copy.seq)
+                if copy.artifact_id is not None:
+                    artifacts.remove(tx, self._ws, copy.artifact_id)
+                    copies.forget_file(tx, self._ws, copy.artifact_id)
+            return len(found)
+
+        await self.step("copies", remove)
 
     async def _empty_runs(self, family: Sequence[str]) -> None:
         """Empty runs and their events: each run after its event and children, so that a repeated deletion

@@ -17,7 +17,7 @@ from hostler.domain.place import NOWHERE, Place
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import search_index
+from hostler.storage.stores import copies, search_index
 from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler.storage.stores.key_ranges import page_limit
 from hostler.storage.stores.nul import without_nul
@@ -283,6 +283,7 @@ def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
         if row is None:
             continue
         search_index.remove(tx, ws, row)
+        copies.forget_item(tx, ws, seq)
         removed += tx.run(_q.delete, ws=ws, seq=seq)
     return removed
 

@@ -1,7 +1,7 @@
 // What a message holds beside text: pictures, sound, and files, of the host alone.
 import { html, useState } from "../lib/html.js";
 import { path } from "../lib/api.js";
-import { size } from "../lib/format.js";
+import { plainName, size } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { Icon } from "./icon.js";
 
@@ -33,7 +33,7 @@ export const Files = ({ files }) =>
 /** @param {{file: any}} props */
 function OneFile({ file }) {
   const [gone, setGone] = useState(false);
-  const name = file.name || t("content.file"), kind = file.mime_type ?? "";
+  const name = plainName(file.name || t("content.file")), kind = file.mime_type ?? "";
   if (file.image_url) return html`<${Elsewhere} url=${file.image_url.url} label=${t("content.picture")} />`;
   if (file.file_url) return html`<${Elsewhere} url=${file.file_url} label=${name} />`;
   const inline = file.image_base64 ?? file.file_base64;

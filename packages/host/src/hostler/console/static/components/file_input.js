@@ -1,6 +1,6 @@
 // Files by button, drop and paste, and how far each has come.
 import { html, useRef, useState } from "../lib/html.js";
-import { size } from "../lib/format.js";
+import { plainName, size } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { MOST_FILES } from "../lib/uploads.js";
 import { Icon } from "./icon.js";
@@ -75,7 +75,7 @@ export function FileList({ uploads }) {
       ${list.map((one) => html`
         <li key=${one.key} class=${one.error ? "file bad" : "file"}>
           ${one.preview ? html`<img src=${one.preview} alt="" />` : html`<${Icon} name="file" />`}
-          <span class="file-name"><bdi>${one.name}</bdi>
+          <span class="file-name"><bdi>${plainName(one.name)}</bdi>
             <span class="dim">${one.error ? reasonOf(one.error) : one.artifact ? size(one.size) : t("files.sent", { sent: size(one.sent), all: size(one.size) })}</span>
           </span>
           ${Boolean(one.error) && one.file && html`<button type="button" class="quiet" onClick=${() => uploads.retry(one.key)}>${t("state.retry")}</button>`}

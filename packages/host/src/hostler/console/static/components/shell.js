@@ -14,6 +14,7 @@ import { Failure, Loading } from "./states.js";
 
 /** @type {PageEntry[]} */
 const PAGES = [
+  { name: "chat", patterns: ["/chat/:conversation_id", "/chat"], load: () => import("../pages/chat.js"), icon: "chat" },
   { name: "runs", patterns: ["/", "/runs"], load: () => import("../pages/runs.js"), right: "runs:read", icon: "runs" },
   { name: "run", patterns: ["/runs/:run_id"], load: () => import("../pages/run.js") },
   { name: "settings", patterns: ["/settings"], load: () => import("../pages/settings.js"), icon: "settings" },

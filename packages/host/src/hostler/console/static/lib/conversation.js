@@ -19,6 +19,8 @@ const RUNS = 50;
 const TOGETHER_MS = 60;
 const RETRY_MS = 1500;
 const MAX_FILES = 500;
+/** Failed runs whose reason is shown in full; of older ones the code is. */
+const MOST_FAILURES = 5;
 
 /** @param {string} id */
 export const openConversation = (id) => new Conversation(id);
@@ -70,6 +72,7 @@ export class Conversation {
     const known = new Map();
     for (const run of runs.items.reverse()) if (!run.parent_run_id) known.set(run.run_id, this._known(run));
     await Promise.all([...known.values()].filter((live) => !live.over).map((live) => this._catchUp(live, stop)));
+    await Promise.all([...known.values()].filter((live) => live.run.status === "failed" && !live.error).slice(-MOST_FAILURES).map((live) => this._readFailure(live, stop)));
     for (const [run_id, live] of this.runs.value) if (!live.over && !known.has(run_id)) known.set(run_id, live);
     batch(() => {
       this.runs.value = known;
@@ -116,6 +119,12 @@ export class Conversation {
     } finally {
       enough.abort();
     }
+  }
+
+  /** What a run said last that has failed. @param {LiveRun} live @param {AbortSignal} stop */
+  async _readFailure(live, stop) {
+    live.sequence = Math.max(live.sequence, (live.run.sequence ?? 1) - 1);
+    await this._catchUp(live, stop);
   }
 
   /** @param {AbortSignal} stop */
@@ -171,6 +180,11 @@ export class Conversation {
     this.receipts.value = new Map(this.receipts.value).set(data.event_id, { ...before, state, run_id: data.run_id, next_run_id: data.next_run_id });
     if (state === "read") this._again(`steering ${data.run_id}`);
     this._again("history");
+  }
+
+  /** Somebody here has changed something. @param {"pauses" | "history"} what */
+  changed(what) {
+    this._again(what);
   }
 
   /** Read something again soon, together with what else has changed. @param {string} what */

@@ -63,3 +63,8 @@ export function size(bytes) {
   }
   return "";
 }
+
+const TURNS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** A name without the characters that turn its direction, by which `exe.txt` would look like another file. @param {string} name */
+export const plainName = (name) => name.replace(TURNS, "\ufffd");

@@ -1,0 +1,64 @@
+// The title of a conversation, and what can be done with it.
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { path, put, remove } from "../lib/api.js";
+import { renamed } from "../lib/conversations.js";
+import { t } from "../lib/i18n.js";
+import { go } from "../lib/router.js";
+import { may } from "../lib/session.js";
+import { Icon } from "./icon.js";
+import { attempt } from "./notice.js";
+
+/** @param {{conversation: import("../lib/conversation.js").Conversation, toggle: any}} props */
+export function ChatHead({ conversation, toggle }) {
+  const [editing, setEditing] = useState(false), [asking, setAsking] = useState(false);
+  const title = conversation.title.value, write = may("conversations:write") && conversation.state.value === "ready";
+  const drop = async () => {
+    if ((await attempt(() => remove(path("conversations", conversation.id)), t("chat.deleted"))) === undefined) return setAsking(false);
+    go("/chat");
+  };
+  if (editing) return html`<header class="chat-head">${toggle}<${TitleField} conversation=${conversation} done=${() => setEditing(false)} /></header>`;
+  return html`
+    <header class="chat-head">
+      ${toggle}
+      <h1 class=${title ? "" : "dim"} title=${title ?? conversation.id}><bdi>${title || t("chat.untitled")}</bdi></h1>
+      ${!conversation.connected.value && html`<span class="offline" role="status">${t("state.reconnecting")}</span>`}
+      ${write && !asking && html`
+        <button type="button" class="quiet" aria-label=${t("chat.rename")} title=${t("chat.rename")} onClick=${() => setEditing(true)}><${Icon} name="edit" /></button>
+        <button type="button" class="quiet" aria-label=${t("chat.delete")} title=${t("chat.delete")} onClick=${() => setAsking(true)}><${Icon} name="trash" /></button>`}
+      ${asking && html`<span class="ask" role="alertdialog" aria-label=${t("chat.delete")}>
+        <span>${t("chat.delete_sure")}</span>
+        <button type="button" class="danger" onClick=${drop}>${t("chat.delete")}</button>
+        <${Focused} onClick=${() => setAsking(false)}>${t("chat.keep")}</${Focused}>
+      </span>`}
+    </header>
+  `;
+}
+
+/** @param {{onClick: () => void, children?: any}} props */
+function Focused({ onClick, children }) {
+  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  useEffect(() => button.current?.focus(), []);
+  return html`<button type="button" ref=${button} onClick=${onClick}>${children}</button>`;
+}
+
+/** @param {{conversation: import("../lib/conversation.js").Conversation, done: () => void}} props */
+function TitleField({ conversation, done }) {
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  useEffect(() => field.current?.select(), []);
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const found = await attempt(() => put(`${path("conversations", conversation.id)}/title`, { title: field.current?.value.trim() || null }));
+    if (!found) return;
+    conversation.title.value = found.title;
+    renamed();
+    done();
+  };
+  return html`
+    <form class="title-form" onSubmit=${save}>
+      <input ref=${field} value=${conversation.title.value ?? ""} maxlength="200" aria-label=${t("chat.title")} placeholder=${t("chat.title")}
+        onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && done()} />
+      <button class="primary">${t("chat.save")}</button>
+      <button type="button" onClick=${done}>${t("chat.cancel")}</button>
+    </form>
+  `;
+}

@@ -1,0 +1,87 @@
+// Where a message is written: text, files, and to whom.
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/html.js";
+import { draftOf, keepDraft } from "../lib/drafts.js";
+import { t } from "../lib/i18n.js";
+import { may } from "../lib/session.js";
+import { uploads } from "../lib/uploads.js";
+import { FileButton, FileList, FileTarget } from "./file_input.js";
+import { Icon } from "./icon.js";
+
+/**
+ * @param {{place: string, conversation_id: string, agents: string[], agent: string, choose: (agent: string) => void,
+ *   send: (text: string, files: any[]) => void, works: boolean, stop: (() => void) | null, children?: any}} props
+ * `place`: under which the draft is kept. `works`: a run works, which takes the message. `stop`: null where the key may not.
+ */
+export function Composer({ place, conversation_id, agents, agent, choose, send, works, stop, children }) {
+  const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  const [text, setText] = useState("");
+  const conversation = useRef(conversation_id);
+  conversation.current = conversation_id;
+  const latest = useRef("");
+  latest.current = text;
+  const files = useMemo(() => {
+    const made = uploads({
+      query: () => ({ conversation_id: conversation.current }),
+      changed: () => keepDraft(place, { text: latest.current, files: made.stored() }),
+    });
+    return made;
+  }, [place]);
+  const mayAttach = may("artifacts:write");
+
+  useEffect(() => {
+    const draft = draftOf(place);
+    setText(draft.text);
+    files.restore(draft.files);
+    if (matchMedia("(pointer: fine)").matches) field.current?.focus();
+  }, [place]);
+  useLayoutEffect(() => {
+    const area = field.current;
+    if (!area) return;
+    area.style.height = "auto";
+    area.style.height = `${Math.min(area.scrollHeight + 2, innerHeight * 0.4)}px`;
+  }, [text]);
+
+  /** @param {string} value */
+  const type = (value) => {
+    setText(value);
+    keepDraft(place, { text: value, files: files.stored() });
+  };
+  const list = files.list.value, unfinished = list.some((one) => !one.artifact);
+  const ready = (text.trim() || list.length > 0) && !unfinished && agent;
+  const submit = () => {
+    if (!ready) return;
+    const stored = files.stored();
+    type("");
+    files.clear();
+    keepDraft(place, { text: "", files: [] });
+    send(text.trim(), stored);
+    field.current?.focus();
+  };
+  const pressed = (/** @type {KeyboardEvent} */ event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || !matchMedia("(pointer: fine)").matches) return;
+    event.preventDefault();
+    submit();
+  };
+  return html`
+    <${FileTarget} uploads=${mayAttach ? files : null} class="composer">
+      <form onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), submit())}>
+        ${children}
+        <${FileList} uploads=${files} />
+        <textarea ref=${field} rows="1" dir="auto" value=${text} aria-label=${t("chat.message")} placeholder=${t(works ? "chat.steer" : "chat.write")}
+          onInput=${(/** @type {any} */ event) => type(event.target.value)} onKeyDown=${pressed}></textarea>
+        <div class="composer-line">
+          ${mayAttach && html`<${FileButton} uploads=${files} />`}
+          <label class="field"><span class="hidden">${t("chat.to")}</span>
+            <select value=${agent} disabled=${!agents.length} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
+              ${!agents.includes(agent) && html`<option value=${agent}>${agent || t("chat.no_agent")}</option>`}
+              ${agents.map((name) => html`<option key=${name} value=${name} selected=${name === agent}>${name.slice(0, 80)}</option>`)}
+            </select>
+          </label>
+          <span class="grow"></span>
+          ${works && stop && html`<button type="button" class="danger" onClick=${stop}><${Icon} name="stop" /> ${t("chat.stop")}</button>`}
+          <button class="primary" disabled=${!ready} aria-label=${t("chat.send")} title=${t(unfinished ? "chat.unfinished" : "chat.send")}><${Icon} name="send" /></button>
+        </div>
+      </form>
+    </${FileTarget}>
+  `;
+}

@@ -1,0 +1,111 @@
+// Chat with an agent: conversations at the left, messages, and the steps of a run at the right.
+import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { get, newId, path, post } from "../lib/api.js";
+import { openConversation } from "../lib/conversation.js";
+import { t } from "../lib/i18n.js";
+import { send as leave, takeUp } from "../lib/outbox.js";
+import { address, go, here, setQuery } from "../lib/router.js";
+import { may, session } from "../lib/session.js";
+import { ChatHead } from "../components/chat_head.js";
+import { ChatLog } from "../components/chat_log.js";
+import { Composer } from "../components/composer.js";
+import { ConversationList } from "../components/conversation_list.js";
+import { Icon } from "../components/icon.js";
+import { attempt } from "../components/notice.js";
+import { RunSteps } from "../components/run_steps.js";
+import { Failure, Loading } from "../components/states.js";
+
+const LAST_AGENT = "hostler-chat-agent";
+
+/** @param {{conversation_id?: string}} props */
+export function Page({ conversation_id }) {
+  const [listed, setListed] = useState(false);
+  const agents = useAgents();
+  useEffect(takeUp, [session.value?.subject, session.value?.workspace_id]);
+  const mayRead = may("conversations:read") && may("runs:read");
+  const run = conversation_id ? here.value.query.get("run") : null;
+  const toggle = may("conversations:read") && html`<button type="button" class="quiet list-toggle" aria-expanded=${listed} aria-label=${t("chat.conversations")}
+    title=${t("chat.conversations")} onClick=${() => setListed(!listed)}><${Icon} name="menu" /></button>`;
+  if (!mayRead && !may("events:write")) return html`<${Failure} title=${t("page.chat")} text=${t("chat.no_rights")} />`;
+  return html`
+    <div class=${`chat ${listed ? "listed" : ""} ${run ? "with-steps" : ""}`}>
+      ${may("conversations:read") && html`<${ConversationList} current=${conversation_id} opened=${() => setListed(false)} />`}
+      ${conversation_id
+        ? mayRead ? html`<${Open} key=${conversation_id} id=${conversation_id} agents=${agents} toggle=${toggle} run=${run} />`
+          : html`<section class="chat-main"><${Failure} title=${t("page.chat")} text=${t("chat.no_rights")} /></section>`
+        : html`<${New} agents=${agents} toggle=${toggle} />`}
+      ${run && html`<${RunSteps} key=${run} run_id=${run} close=${() => setQuery({ run: null })} />`}
+    </div>
+  `;
+}
+
+/** The agents that the key may talk to: null until they are known. @returns {string[] | null} */
+function useAgents() {
+  const [names, setNames] = useState(/** @type {string[] | null} */ (null));
+  useEffect(() => {
+    if (!may("events:write")) return setNames([]);
+    get("/v1/models").then((page) => setNames(page.data.map((/** @type {{id: string}} */ one) => one.id)), () => setNames([]));
+  }, []);
+  return names;
+}
+
+/** @param {string[] | null} agents @param {string} [own] of the conversation */
+function useAgent(agents, own = "") {
+  const [chosen, setChosen] = useState("");
+  const kept = localStorage.getItem(LAST_AGENT) ?? "";
+  const choose = (/** @type {string} */ name) => {
+    localStorage.setItem(LAST_AGENT, name);
+    setChosen(name);
+  };
+  const fitting = [chosen, own, kept].find((name) => name && (agents === null || agents.includes(name)));
+  return { agent: fitting ?? agents?.[0] ?? "", choose };
+}
+
+/** @param {{agents: string[] | null, toggle: any}} props */
+function New({ agents, toggle }) {
+  const { agent, choose } = useAgent(agents);
+  const id = useMemo(newId, []);
+  const begin = (/** @type {string} */ text, /** @type {any[]} */ attachments) => {
+    leave({ conversation_id: id, agent, text, attachments });
+    go(address("chat", id), { replace: false });
+  };
+  return html`
+    <section class="chat-main new">
+      <header class="chat-head">${toggle}<h1>${t("chat.new")}</h1></header>
+      <div class="chat-empty">
+        ${agents === null ? html`<${Loading} />` : !may("events:write") ? html`<p>${t("chat.read_only")}</p>`
+          : agents.length === 0 ? html`<h2>${t("chat.no_agents")}</h2><p>${t("chat.no_agents_text")}</p><pre class="commands">hostler new runner my-agent${"\n"}hostler apply</pre>`
+          : html`<h2>${t("chat.hello", { agent: agent.slice(0, 60) })}</h2><p class="dim">${t("chat.hello_text")}</p>`}
+      </div>
+      ${may("events:write") && html`<${Composer} place="new" conversation_id=${id} agents=${agents ?? []} agent=${agent} choose=${choose} send=${begin} works=${false} stop=${null} />`}
+    </section>
+  `;
+}
+
+/** @param {{id: string, agents: string[] | null, toggle: any, run: string | null}} props */
+function Open({ id, agents, toggle, run }) {
+  const conversation = useMemo(() => openConversation(id), [id]);
+  useEffect(() => () => conversation.stop(), [conversation]);
+  const runs = [...conversation.runs.value.values()];
+  const active = runs.filter((live) => !live.over);
+  const { agent, choose } = useAgent(agents, runs.at(-1)?.run.agent);
+  const failure = conversation.failure.value;
+  const stop = !may("runs:write") ? null : () => attempt(() => Promise.all(active.map(({ run }) => post(path("runs", run.run_id, "cancel"), {}))), t("run.cancelling"));
+  if (failure) return html`<section class="chat-main"><header class="chat-head">${toggle}</header><${Failure} error=${failure} retry=${() => location.reload()} /></section>`;
+  if (conversation.deleted.value) return html`<section class="chat-main"><header class="chat-head">${toggle}</header><${Failure} title=${t("chat.deleted")} text=${t("chat.deleted_text")} /></section>`;
+  return html`
+    <section class="chat-main">
+      <${ChatHead} conversation=${conversation} toggle=${toggle} />
+      ${conversation.state.value === "loading" && html`<${Loading} />`}
+      <${ChatLog} conversation=${conversation} shownRun=${run} at=${here.value.query.get("at")} />
+      <p class="hidden" role="status">${said(active.length, conversation.pauses.value.length)}</p>
+      ${may("events:write")
+        ? html`<${Composer} place=${id} conversation_id=${id} agents=${agents ?? []} agent=${agent} choose=${choose} works=${active.length > 0} stop=${stop}
+            send=${(/** @type {string} */ text, /** @type {any[]} */ attachments) => leave({ conversation_id: id, agent, text, attachments })} />`
+        : html`<p class="dim pad">${t("chat.read_only")}</p>`}
+    </section>
+  `;
+}
+
+/** What a screen reader is told of the state. @param {number} active @param {number} waits */
+const said = (active, waits) => (waits ? t("chat.waits_for_you") : active ? t("chat.works") : "");

@@ -1,0 +1,89 @@
+"""Copies of messages and files in other conversations: whose originals they are.
+
+A copy belongs to its own conversation, and is deleted with it. It is deleted with the data of the person,
+too, whose message or run its original was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+
+_q = load(__file__)
+ITEM, FILE = "item", "file"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The event or run to which the original of a copy belongs."""
+
+    event_id: str | None
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy: a message by its sequence, or a file by its id, and the conversation that it is in."""
+
+    conversation_id: str
+    seq: int | None = None
+    artifact_id: str | None = None
+
+
+def add_item(tx: Tx, ws: str, seq: int, conversation_id: str, origin: Origin) -> None:
+    """Note a copied message."""
+    _add(tx, ws, f"{ITEM}:{seq}", conversation_id, origin)
+
+
+def add_file(tx: Tx, ws: str, artifact_id: str, conversation_id: str, origin: Origin) -> None:
+    """Note a copied file."""
+    _add(tx, ws, f"{FILE}:{artifact_id}", conversation_id, origin)
+
+
+def origin_of_item(tx: Tx, ws: str, seq: int) -> Origin | None:
+    """Return where a message was copied from; None if it is no copy."""
+    return _origin(tx, ws, f"{ITEM}:{seq}")
+
+
+def origin_of_file(tx: Tx, ws: str, artifact_id: str) -> Origin | None:
+    """Return where a file was copied from; None if it is no copy."""
+    return _origin(tx, ws, f"{FILE}:{artifact_id}")
+
+
+def forget_item(tx: Tx, ws: str, seq: int) -> None:
+    """Forget a message that is deleted."""
+    tx.run(_q.delete, ws=ws, name=f"{ITEM}:{seq}")
+
+
+def forget_file(tx: Tx, ws: str, artifact_id: str) -> None:
+    """Forget a file that is deleted."""
+    tx.run(_q.delete, ws=ws, name=f"{FILE}:{artifact_id}")
+
+
+def of_event(tx: Tx, ws: str, event_id: str, limit: int) -> list[Copy]:
+    """Return copies of what an event brought."""
+    return [_copy(row) for row in tx.all(_q.of_event, ws=ws, event_id=event_id, limit=limit)]
+
+
+def of_run(tx: Tx, ws: str, run_id: str, limit: int) -> list[Copy]:
+    """Return copies of what a run said and made."""
+    return [_copy(row) for row in tx.all(_q.of_run, ws=ws, run_id=run_id, limit=limit)]
+
+
+def _add(tx: Tx, ws: str, name: str, conversation_id: str, origin: Origin) -> None:
+    of = {"event_id": origin.event_id, "run_id": origin.run_id}
+    tx.run(_q.insert, ws=ws, name=name, conversation_id=conversation_id, **of)
+
+
+def _origin(tx: Tx, ws: str, name: str) -> Origin | None:
+    row = tx.one(_q.origin, ws=ws, name=name)
+    return None if row is None else Origin(row["event_id"], row["run_id"])
+
+
+def _copy(row: Row) -> Copy:
+    kind, _, name = row["name"].partition(":")
+    if kind == ITEM:
+        return Copy(row["conversation_id"], seq=int(name))
+    return Copy(row["conversation_id"], artifact_id=name)
