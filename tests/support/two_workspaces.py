@@ -9,6 +9,7 @@ import httpx
 
 from hostler.domain.budgets import Account, AccountLimits, Names
 from hostler.domain.keys import state_value_of
+from hostler.domain.place import Place
 from hostler.domain.reservations import Need
 from hostler.domain.scopes import StateArea
 from hostler.secrets.key_ring import KeyRing, new_key
@@ -62,7 +63,14 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
         artifacts.create(
             tx,
             workspace,
-            NewArtifact(artifact_type="file", blob=blob, source="upload", artifact_id="same", name=text),
+            NewArtifact(
+                artifact_type="file",
+                blob=blob,
+                source="upload",
+                artifact_id="same",
+                name=text,
+                place=Place(conversation_id="same"),
+            ),
         )
         area = StateArea("conversation", "0" * 64, "agent", "same", None, None)
         states.set(tx, workspace, area, "whose", state_value_of(text))

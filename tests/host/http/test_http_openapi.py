@@ -113,6 +113,8 @@ async def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
             if "get" not in methods or path in elsewhere or "/auth/" in path:
                 continue  # test_{skills,sign_in,timeline_streams}.py, test_http_{pauses,budgets,tools}.py
             query = "?q=v" if path.endswith("/search") else ""
+            if path == "/v1/artifacts":
+                query = "?conversation_id=c"
             answer = await served.client.get(path.format(**values) + query)
             check(answer, path, "get", 200)
             refused = await served.client.get(path.format(**values) + "?no=such")

@@ -72,7 +72,8 @@ async def put_title(request: ApiRequest, body: Title) -> TitledConversation:
             tx, request.workspace_id, conversation_id, (body.title or "").strip(), bounds
         )
 
-    return TitledConversation(conversation_id, await host.db.write(write))
+    title = await host.db.write(write)
+    return TitledConversation(conversation_id=conversation_id, title=title)
 
 
 @endpoint(
@@ -106,7 +107,11 @@ async def fork_conversation(request: ApiRequest, body: ForkConversation) -> Json
         of = {"of": f"conversation:{hashlib.sha256(source.encode()).hexdigest()}", "messages": made.messages}
         audit.record(tx, workspace, request.caller.subject, "conversation.forked", target, of)
         return ForkedConversation(
-            target, forked_from=source, title=title, messages=made.messages, omitted=made.omitted
+            conversation_id=target,
+            forked_from=source,
+            title=title,
+            messages=made.messages,
+            omitted=made.omitted,
         )
 
     return Json(await host.db.write(write), 201)

@@ -1,6 +1,7 @@
 // The messages of a chat. It stays at its end while one looks there, and where one is otherwise.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { post, path } from "../lib/api.js";
+import { renamed } from "../lib/conversations.js";
 import { rowsOf } from "../lib/chat_rows.js";
 import { keepDraft } from "../lib/drafts.js";
 import { t } from "../lib/i18n.js";
@@ -50,8 +51,9 @@ export function ChatLog({ conversation, shownRun, at }) {
 
   const fork = !may("conversations:write") ? undefined : async (/** @type {import("../lib/chat_rows.js").Row} */ row) => {
     const own = row.kind === "person";
-    const made = await attempt(() => post(`${path("conversations", conversation.id)}/fork`, { at: row.transcript_id, including: !own }));
+    const made = await attempt(() => post(`${path("conversations", conversation.id)}/fork`, { at: row.cursor, including: !own }));
     if (!made) return;
+    renamed();
     if (own) keepDraft(made.conversation_id, { text: textOfContent(row.message?.content), files: [] });
     go(address("chat", made.conversation_id));
   };

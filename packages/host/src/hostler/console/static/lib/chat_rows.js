@@ -5,7 +5,7 @@ import { filesOfContent } from "../components/content.js";
  * @typedef {import("./conversation.js").Item} Item
  * @typedef {import("./live_run.js").LiveRun} LiveRun
  * @typedef {{key: string, kind: "person" | "agent" | "note" | "growing" | "run", at: number, message?: any, refs?: any[],
- *   event_id?: string | null, transcript_id?: string, run_id?: string | null, waits?: "run" | "pull",
+ *   event_id?: string | null, transcript_id?: string, cursor?: string, run_id?: string | null, waits?: "run" | "pull",
  *   sent?: import("./outbox.js").Sent, growing?: import("./live_run.js").Growing, live?: LiveRun, files?: any[]}} Row
  * `waits`: no run has taken it up. `sent`: on its way.
  */
@@ -13,7 +13,7 @@ import { filesOfContent } from "../components/content.js";
 /** @param {Item} item @param {string} key @param {Row["kind"]} kind @returns {Row} */
 const said = (item, key, kind) => ({
   key, kind, at: item.created_at, message: item.content_json, refs: item.artifact_refs, event_id: item.event_id,
-  transcript_id: item.transcript_id, run_id: item.run_id,
+  transcript_id: item.transcript_id, cursor: item.cursor, run_id: item.run_id,
 });
 
 /**
