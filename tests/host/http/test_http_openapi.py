@@ -109,6 +109,7 @@ async def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
                 "/v1/budgets/{budget_id}",
                 "/v1/tools/{tool}",
                 "/v1/skills/{skill}",
+                "/v1/skills/{skill}/file",
             }
             if "get" not in methods or path in elsewhere or "/auth/" in path:
                 continue  # test_{skills,sign_in,timeline_streams}.py, test_http_{pauses,budgets,tools}.py

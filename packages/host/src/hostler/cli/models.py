@@ -15,10 +15,12 @@ from hostler.cli.entries import (
     show_entry,
 )
 from hostler.cli.options import JsonOption
+from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import add_list_command
+from hostler.cli.trials import try_out
 
-app = typer.Typer(help="Models: add, list, show, change, remove.", no_args_is_help=True)
+app = typer.Typer(help="Models: add, list, show, test, change, remove.", no_args_is_help=True)
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model's id.")]
 
 
@@ -43,6 +45,26 @@ add_list_command(
 def show_model(server: Server, model: ModelArgument, as_json: JsonOption = False) -> None:
     """Show one model as in a configuration file."""
     show_entry(server, "models", model, as_json=as_json)
+
+
+@app.command("test")
+@server_command
+def try_model(
+    server: Server,
+    model: ModelArgument,
+    text: Annotated[str, typer.Argument(help="The question, the text to embed, or the query.")],
+    documents: Annotated[
+        list[str] | None, typer.Option("--document", "-d", help="What a rerank model orders; repeat it.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Test a model: ask it once, by a run of its own, and show the answer as it is written.
+
+    Exit status as of `hostler run`. Needs a running server.
+    """
+    try_out(
+        server, route("models", model, "test"), {"input": text, "documents": documents or []}, as_json=as_json
+    )
 
 
 @app.command("add")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ import typer
 
 from hostler.cli.entries import FieldsArgument, add_entry, change_entry, parse_fields, remove_entry
 from hostler.cli.options import JsonOption
-from hostler.cli.output import note, write_json, write_line
+from hostler.cli.output import USAGE, fail, note, write_json, write_line
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import add_list_command, moment, write_done, write_fields, write_record
@@ -24,6 +25,8 @@ app = typer.Typer(
     help="Plugins: add, list, show, confirm, change, remove, logs, restart.", no_args_is_help=True
 )
 PluginArgument = Annotated[str, typer.Argument(metavar="AUTHOR/NAME", help="The plugin.")]
+FOLLOW_SECONDS = 0.5
+MAX_LINES = 1_000
 RESTART_SECONDS = 300.0
 """The server may have to build the plugin's environment first."""
 
@@ -85,17 +88,44 @@ def show_logs(
     server: Server,
     plugin: PluginArgument,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="How many lines.")] = 100,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what it writes.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the last lines that a plugin wrote to standard error."""
+    if follow and as_json:
+        fail("--follow writes lines as they come: leave out --json", USAGE)
+    if follow:
+        _follow(server, plugin, lines)
+        return
     found: list[str] = server.get(route("plugins", plugin, "logs"), lines=lines)["lines"]
     if as_json:
         write_json(found)
         return
-    for line in found:
-        write_line((visible(line.expandtabs()) if sys.stdout.isatty() else line).encode())
+    _write(found)
     if not found:
         note(f"{plugin} has not written anything to standard error")
+
+
+def _write(lines: list[str]) -> None:
+    for line in lines:
+        write_line((visible(line.expandtabs()) if sys.stdout.isatty() else line).encode())
+
+
+def _follow(server: Server, plugin: str, lines: int) -> None:
+    """Write lines as they come, until Ctrl-C."""
+    path = route("plugins", plugin, "logs")
+
+    async def ask(api: Api) -> None:
+        page = await api.get(path, lines=lines)
+        while True:
+            _write(page["lines"])
+            await asyncio.sleep(FOLLOW_SECONDS)
+            more = {"after": page["next"]} if page["next"] else {}
+            page = await api.get(path, lines=MAX_LINES, **more)
+            if page["skipped"]:
+                note("some lines were left out: it writes faster than they are read, or began a new file")
+
+    server.ask(ask, running=True)
 
 
 @app.command("restart")

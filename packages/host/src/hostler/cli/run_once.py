@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -125,7 +125,6 @@ async def _wait_for_holder(data_dir: Path) -> None:
 
 async def _run(api: Api, options: RunOptions, agent: str) -> int:
     """Send the message, follow its run until it ends or waits for a person, and return the exit status."""
-    show = Show(as_json=options.as_json)
     event = EventEnvelope(
         event_type="message.received",
         input=Input(text=options.text),
@@ -133,16 +132,31 @@ async def _run(api: Api, options: RunOptions, agent: str) -> int:
         conversation_id=options.conversation or new_id(),
         source="api",
     )
-    async with interrupts() as interrupted:
+
+    async def send() -> str | None:
         accepted = await api.post("/v1/events", event)
         run: dict[str, Any] | None = accepted["run"]
         if run is None:
             show_error(f"the agent started no run: {accepted['outcome']}")
+        return None if run is None else str(run["run_id"])
+
+    return await follow_run(api, send, as_json=options.as_json)
+
+
+async def follow_run(api: Api, begin: Callable[[], Awaitable[str | None]], *, as_json: bool) -> int:
+    """Follow a run until it ends or waits for a person, and return the exit status.
+
+    `begin` begins it and returns its id, or None if there is none. Ctrl-C cancels the run.
+    """
+    show = Show(as_json=as_json)
+    async with interrupts() as interrupted:
+        run_id = await begin()
+        if run_id is None:
             return FAILED
-        path = route("runs", run["run_id"])
+        path = route("runs", run_id)
         try:
             await follow(
-                until_paused(api.results(run["run_id"])),
+                until_paused(api.results(run_id)),
                 show.result,
                 interrupted,
                 lambda: api.post(f"{path}/cancel", {"reason": "interrupted at the terminal"}),
@@ -151,7 +165,7 @@ async def _run(api: Api, options: RunOptions, agent: str) -> int:
             show.end()
         status = (await api.get(path))["status"]
         if status not in TERMINAL_STATUSES:
-            await _show_pauses(api, run["run_id"])
+            await _show_pauses(api, run_id)
             return PAUSED
         code = STATUS_OF_RUN.get(status, FAILED)
         return INTERRUPTED if interrupted.is_set() and code == CANCELLED else code

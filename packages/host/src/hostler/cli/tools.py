@@ -24,12 +24,13 @@ from hostler.cli.server import Server, server_command
 from hostler.cli.tables import add_list_command, write_fields, write_record, write_table
 from hostler.cli.terminal import out
 from hostler.cli.terminal_text import visible
+from hostler.cli.trials import try_out
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
 app = typer.Typer(
-    help="Tools: list, show, approve; the entries that provide them: entries, add, change, remove, servers.",
+    help="Tools: list, show, test, approve; their entries: entries, add, change, remove; servers, reconnect.",
     no_args_is_help=True,
 )
 EntryArgument = Annotated[
@@ -95,6 +96,41 @@ def show_tool(
         show_entry(server, "tools", tool, as_json=as_json)
         return
     write_record(server.get(route("tools", tool), running=True), _show, as_json=as_json)
+
+
+@app.command("test")
+@server_command
+def try_tool(
+    server: Server,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="A tool like shop.book.")],
+    fields: FieldsArgument = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Test a tool: call it once with arguments like `city=Paris days=3`, by a run of its own.
+
+    The call is real. Exit status as of `hostler run`. Needs a running server.
+    """
+    try_out(server, route("tools", tool, "test"), {"arguments": parse_fields(fields)}, as_json=as_json)
+
+
+@app.command("reconnect")
+@server_command
+def reconnect_server(
+    server: Server,
+    name: Annotated[str, typer.Argument(metavar="SERVER", help="The MCP server's name.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Connect an MCP server anew, at once. Calls at work end first."""
+
+    async def ask(api: Api) -> dict[str, Any]:
+        found: dict[str, Any] = await api.post(route("mcp-servers", name, "reconnect"), {})
+        return found
+
+    record = server.ask(ask, running=True)
+    if as_json:
+        write_json(record)
+    else:
+        note(f"{name} is connected anew; `hostler tools servers` shows its state")
 
 
 @app.command("approve")

@@ -22,10 +22,13 @@ PAGES = frozenset(
         "approvals",
         "audit",
         "chat",
+        "mcp-servers",
         "models",
         "plugins",
         "runs",
         "settings",
+        "skills",
+        "tools",
         "usage",
     }
 )

@@ -86,6 +86,7 @@ class Host:
         self.audit_anchors = run_parts.audit_anchors
         self.dispatcher, self.orchestrator = run_parts.dispatcher, run_parts.orchestrator
         self.rerouter, self.reruns, self.pauses = run_parts.rerouter, run_parts.reruns, run_parts.pauses
+        self.trials = run_parts.trials
         self.push_sender = run_parts.push_sender
         self.webhook_sender, self.freed = run_parts.webhook_sender, run_parts.attempt_services.freed
         self._attempt_services, self._lease = run_parts.attempt_services, run_parts.lease

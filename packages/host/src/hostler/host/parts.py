@@ -26,7 +26,7 @@ from hostler.host.lock import RemovalGate
 from hostler.host.machine import Machine
 from hostler.host.maintenance import HostData
 from hostler.host.master_key import MasterKey
-from hostler.host.plugin_entries import add_shipped_runner
+from hostler.host.plugin_entries import add_shipped_runner, trial_plugin
 from hostler.host.plugin_pins import StoredPins
 from hostler.host.push_sender import PushSender
 from hostler.host.run_reader import RunReader
@@ -52,6 +52,7 @@ from hostler.runs.rerouting import Rerouter
 from hostler.runs.reruns import Reruns
 from hostler.runs.routing import EventRouter
 from hostler.runs.snapshot import Offer
+from hostler.runs.trials import Trials
 from hostler.sandbox.users import SandboxUsers
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
@@ -87,7 +88,11 @@ class Installation:
         self.sandboxes = AuditedSandboxes(db, workspace, users=users)
         self.pins = StoredPins(db, workspace)
         self.supervisor = Supervisor(
-            settings.data_dir, sandbox=self.sandboxes.find, start=machine.start_plugin, pins=self.pins
+            settings.data_dir,
+            sandbox=self.sandboxes.find,
+            start=machine.start_plugin,
+            pins=self.pins,
+            on_demand=trial_plugin,
         )
         self.workers = Workers()
         self.master_key = MasterKey(db)
@@ -220,6 +225,7 @@ class RunParts:
             limits=lambda ws: accounts_of_workspace(ws, inst.tools.allowances.of(ws).budget),
         )
         self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)
+        self.trials = Trials(self.orchestrator)
         self.webhook_sender = WebhookSender(
             db, settings.workspace, network=inst.machine.network, resolve=inst.secrets.own.resolve
         )

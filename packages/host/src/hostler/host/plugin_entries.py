@@ -12,6 +12,7 @@ import msgspec
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.endpoints import ANY
+from hostler.domain.trials import TRIAL_PLUGIN
 from hostler.host.bundled import shipped_runner
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.stored_config import StoredConfig
@@ -112,6 +113,12 @@ def add_shipped_runner(supervisor: Supervisor, runner_id: str) -> None:
         return  # of an agent that was stored unchecked: its runs fail with the reason
     if plugin_key not in supervisor and (folder := shipped_runner(plugin_key)) is not None:
         supervisor.put(plugin_key, shipped_folder(folder))
+
+
+def trial_plugin(plugin_key: str) -> Folder | None:
+    """Return the plugin that carries out tests of models and tools; None for any other key."""
+    folder = shipped_runner(plugin_key) if plugin_key == TRIAL_PLUGIN else None
+    return None if folder is None else shipped_folder(folder)
 
 
 def shipped_folder(folder: Path) -> Folder:

@@ -78,7 +78,8 @@ class Supervisor:
 
     `data_dir` holds `plugins/` (environments, records of processes) and `logs/plugins/`; `environments` is
     another folder for the former. `command_prefix` executes every trusted plugin's command; `sandbox` returns
-    the sandbox of the others. `pins` knows how the folders of entries were confirmed. `notice` is called
+    the sandbox of the others. `pins` knows how the folders of entries were confirmed. `on_demand` returns
+    the source of a plugin that nobody added, by its key: it is served once it is needed. `notice` is called
     with (kind, plugin key, text) for the operator.
     """
 
@@ -97,6 +98,7 @@ class Supervisor:
         sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
         start: StartPlugin = start_plugin,
         pins: PluginPins | None = None,
+        on_demand: Callable[[str], PluginSource | None] = lambda _: None,
     ) -> None:
         self.catalog = PluginCatalog(data_dir / "plugins")
         self._context = PluginContext(
@@ -117,6 +119,7 @@ class Supervisor:
             pins=pins,
         )
         self.discovery = Discovery(self._context)
+        self._on_demand = on_demand
         self._plugins: dict[str, PluginLifecycle] = {}
         self._leaving: dict[asyncio.Task[None], PluginLifecycle] = {}
         """Plugins that were replaced or removed and are finishing their runs."""
@@ -339,6 +342,8 @@ class Supervisor:
             await asyncio.wait(leaving)
 
     def _life(self, plugin_key: str) -> PluginLifecycle:
+        if plugin_key not in self._plugins and (source := self._on_demand(plugin_key)) is not None:
+            self.put(plugin_key, source)
         life = self._plugins.get(plugin_key)
         if life is None:
             known = ", ".join(sorted(self._plugins)) or "none"

@@ -140,10 +140,13 @@ class Orchestrator:
         stops.
         """
         pending = await self.prepare(envelope, caller, delay=delay, history=history)
-        return await pending.answer(await self._store(pending))
+        return await pending.answer(await self.store(pending))
 
-    async def _store(self, pending: Pending) -> Any:
-        """Store the event and start its run, also if the caller is cancelled meanwhile."""
+    async def store(self, pending: Pending) -> Any:
+        """Store the event and start its run, also if the caller is cancelled meanwhile.
+
+        Return the result of `pending.work`.
+        """
 
         def late(opened: Any, error: BaseException | None) -> None:
             if error is None:
@@ -181,8 +184,12 @@ class Orchestrator:
         deadline_at: int | None = None,
         delay: float | None = None,
         history: Sequence[HistoryMessage] = (),
+        binding: Binding | None = None,
     ) -> Pending:
-        """Do everything before the transaction: run `work` in one, then call `started` or `give_up`."""
+        """Do everything before the transaction: run `work` in one, then call `started` or `give_up`.
+
+        `binding`: the agent version that receives the event; None: the one that the event is for.
+        """
         if not self.accepting:
             raise UnavailableError("the host takes no events now: it is starting or stopping; try again")
         event, inline = event_of(envelope, caller, int(time.time() * 1000))
@@ -190,7 +197,7 @@ class Orchestrator:
         if caller.scope is not None:
             check_said(delayed=bool(delay), has_history=bool(earlier))
             await check_files(self._db, event, caller.scope, inline)
-        resolution = await self._event_router.resolve(event)
+        resolution = await self._event_router.resolve(event) if binding is None else binding
         if isinstance(resolution, UnknownAgent | DisabledAgent):
             return await self._refused(event, resolution.error())
         not_before = None if not delay else event.created_at + int(delay * 1000)
@@ -246,7 +253,7 @@ class Orchestrator:
             run = _new_run(event, resolution, None, None, not_before)
         opening = Opening(event, resolution, run, [], self._can_steer, not_before, history=history)
         pending = await self._pending(open_deferred, opening)
-        opened: Opened = await self._store(pending)
+        opened: Opened = await self.store(pending)
         return opened
 
     async def _pending(

@@ -30,6 +30,7 @@ from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording
 from hostler.domain.secret_refs import shown_reference, stored_name
 from hostler.domain.stored_secrets import reference_to
+from hostler.domain.trials import is_trial_agent
 from hostler.journal.fork import Inherited, forked_context, inherited_of
 from hostler.journal.resume import resumed_context
 from hostler.pauses.explicit import ExplicitPauses
@@ -152,7 +153,7 @@ class Preparer:
         """
         manifest = _manifest(run, runners)
         may = self.allowances.of(run.workspace_id)
-        if not may.runner(run.runner_id):
+        if not may.runner(run.runner_id) and not is_trial_agent(run.agent_id):
             raise UnauthorizedError(may.refused("runner", run.runner_id))
         facts = None if ahead is None or ahead.manifest is not manifest else ahead.facts.value
         if facts is None:

@@ -11,6 +11,7 @@ from hostler.domain.caller_tools import check_caller_tools
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
 from hostler.domain.tapes import inherit, read_tape
+from hostler.domain.trials import is_trial_agent
 from hostler.journal.export import tape_of
 from hostler.runs.dispatch import Dispatcher
 from hostler.storage.port import Database, Tx
@@ -139,7 +140,7 @@ def _agent(tx: Tx, run: Run, version: int | None, *, current: bool) -> Agent:
         return named
     found = (
         agents.by_id(tx, run.workspace_id, run.agent_id)
-        if current
+        if current and not is_trial_agent(run.agent_id)
         else agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
     )
     if found is None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from functools import partial
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -15,7 +13,8 @@ from hostler.domain.plugin_pins import LockedPackage
 from hostler.domain.same_fields import with_fields_of
 from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
-from hostler.http.limits import MAX_LOG_TAIL_BYTES, MAX_LOG_TAIL_LINES
+from hostler.http.limits import MAX_LOG_TAIL_LINES
+from hostler.http.log_tail import read_log
 from hostler.http.problems import UpgradeRequiredError
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Listing
@@ -25,6 +24,8 @@ from hostler.storage.stores import audit
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.manifest import AgentRunnerManifest
+
+PluginConfinement = Literal["trusted", "sandboxed", "remote"]
 
 
 class PinRecord(Strict):
@@ -50,6 +51,8 @@ class PluginRecord(Strict):
     """The status of a plugin. `plugin` is `author/name`; `reason` says why it is not ready.
 
     `warnings`: defects that do not stop it, such as a sandbox that hides less than it should.
+    `level`: how its process is confined; `remote`: it runs elsewhere. `network`: the places (`name:port`,
+    `*`) that a sandboxed one may reach.
     `state`: stopped, starting, ready, waiting (for its next start), failed, disconnected (remote).
     """
 
@@ -68,6 +71,8 @@ class PluginRecord(Strict):
     started_at: float | None
     warnings: list[str] = []
     pin: PinRecord | None = None
+    level: PluginConfinement = "sandboxed"
+    network: list[str] = []
 
 
 class ConfirmPlugin(Strict):
@@ -78,16 +83,25 @@ class ConfirmPlugin(Strict):
 
 
 class LogsQuery(Strict):
-    """`lines`: the number of lines, from the end of the log."""
+    """`lines`: the number of lines, from the end of the log. `after`: only what was written since then, the
+    `next` of an earlier answer.
+    """
 
     lines: Annotated[int, msgspec.Meta(ge=1, le=MAX_LOG_TAIL_LINES)] = 100
+    after: str | None = None
 
 
 class LogTail(Strict):
-    """The last lines of a plugin's log, oldest first."""
+    """The last lines of a plugin's log, oldest first. `next`: where the following ones will begin.
+
+    `skipped`: lines between `after` and these were left out, since there were more than `lines`, or another
+    file was begun.
+    """
 
     plugin: str
     lines: list[str]
+    next: str = ""
+    skipped: bool = False
 
 
 @endpoint("GET", "/v1/plugins", right="plugins:read", tag="plugins")
@@ -116,10 +130,12 @@ async def get_plugin(request: ApiRequest) -> PluginRecord:
 
 @endpoint("GET", "/v1/plugins/{plugin}/logs", right="installation", tag="plugins")
 async def get_plugin_logs(request: ApiRequest, query: LogsQuery) -> LogTail:
-    """Read the last lines that a plugin wrote to stderr."""
+    """Read the last lines that a plugin wrote to stderr, or with `after` those that followed."""
     status = _status(request)
-    lines = [] if status.log_path is None else await asyncio.to_thread(_tail, status.log_path, query.lines)
-    return LogTail(plugin=status.key, lines=lines)
+    if status.log_path is None:
+        return LogTail(plugin=status.key, lines=[])
+    part = await asyncio.to_thread(read_log, status.log_path, query.lines, query.after)
+    return LogTail(plugin=status.key, lines=part.lines, next=part.next, skipped=part.skipped)
 
 
 @endpoint("POST", "/v1/plugins/{plugin}/restart", right="installation", tag="plugins")
@@ -209,13 +225,15 @@ async def _with_pin(request: ApiRequest, status: PluginStatus) -> PluginRecord:
 
 
 def _record(status: PluginStatus) -> PluginRecord:
+    level: PluginConfinement
+    network: list[str] = []
     match status.source:
-        case Folder():
-            source = "folder"
+        case Folder(level=level, network=allowed):
+            source, network = "folder", list(allowed)
         case SingleFile():
-            source = "file"
+            source, level = "file", "trusted"
         case _:
-            source = "remote"
+            source, level = "remote", "remote"
     return with_fields_of(
         status,
         PluginRecord,
@@ -225,17 +243,6 @@ def _record(status: PluginStatus) -> PluginRecord:
         tools=list(status.tools),
         warnings=list(status.warnings),
         pin=None,
+        level=level,
+        network=network,
     )
-
-
-def _tail(path: Path, lines: int) -> list[str]:
-    """Return the last lines of a file, reading at most MAX_LOG_TAIL_BYTES."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            start = max(0, size - MAX_LOG_TAIL_BYTES)
-            file.seek(start)
-            tail = file.read(MAX_LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
-    except FileNotFoundError:
-        return []
-    return (tail[1:] if start else tail)[-lines:]

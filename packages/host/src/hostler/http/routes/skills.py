@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from hostler.domain.skills import SkillFile
 from hostler.http.endpoint import endpoint
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
+from hostler.tools.skills.reader import read_file
 from hostler.tools.skills.service import SkillStatus
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
+from hostler_protocol.limits import KIB
+
+MAX_SHOWN_BYTES = 512 * KIB
+"""Of a file, in an answer."""
 
 
 class SkillFileRecord(Strict):
@@ -39,6 +46,22 @@ class SkillRecord(Strict):
     problem: str | None
 
 
+class SkillFileQuery(Strict):
+    """`path`: of the file, in the skill's folder."""
+
+    path: str = "SKILL.md"
+
+
+class SkillFileContent(Strict):
+    """A file of a skill. `text` null: it is no UTF-8 text. `truncated`: `text` is only its beginning."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+    text: str | None
+    truncated: bool
+
+
 class ConfirmSkill(Strict):
     """`digest`: of the files that were reviewed."""
 
@@ -59,6 +82,28 @@ async def get_skill(request: ApiRequest) -> SkillRecord:
         if status.name == name:
             return _record(status)
     raise NotFoundError(f"there is no skill {name!r}")
+
+
+@endpoint("GET", "/v1/skills/{skill}/file", right="plugins:read", tag="skills")
+async def get_skill_file(request: ApiRequest, query: SkillFileQuery) -> SkillFileContent:
+    """Read a file of a skill as it is now, also of one that waits for a confirmation."""
+    name = request.parameters["skill"]
+    found = next((one.skill for one in await _allowed(request) if one.name == name), None)
+    if found is None:
+        raise NotFoundError(f"there is no skill {name!r} that can be read")
+    data = await asyncio.to_thread(read_file, found, query.path)
+    shown = data[:MAX_SHOWN_BYTES]
+    try:
+        text: str | None = data.decode("utf-8")[: len(shown)]
+    except UnicodeDecodeError:
+        text = None
+    return SkillFileContent(
+        path=query.path,
+        size_bytes=len(data),
+        sha256=found.files[query.path].sha256,
+        text=text,
+        truncated=text is not None and len(text.encode()) < len(data),
+    )
 
 
 @endpoint("POST", "/v1/skills/{skill}/confirm", right="installation", tag="skills")

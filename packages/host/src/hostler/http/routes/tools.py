@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from hostler.domain.same_fields import with_fields_of
+from hostler.domain.trials import tool_trial
+from hostler.http.auth import require_right
 from hostler.http.endpoint import endpoint
 from hostler.http.request import ApiRequest
-from hostler.http.responses import Listing
+from hostler.http.responses import Json, Listing
+from hostler.storage.stores import audit
 from hostler.tools.mcp.definitions import Definition
+from hostler.tools.mcp.server import McpServerStatus
 from hostler.tools.mcp.source import ToolWaiting
 from hostler.tools.port import OfferedTool
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import NotFoundError
+from hostler_protocol.errors import ConflictError, NotFoundError
 from hostler_protocol.grants import ToolApproval
 from hostler_protocol.manifest import ToolEffect
+from hostler_protocol.runs import RunRecord
 
 ToolState = Literal["ok", "down", "waiting", "refused"]
 
@@ -69,6 +74,12 @@ class ToolApproved(Strict):
     digest: str
 
 
+class ToolTest(Strict):
+    """`arguments`: of the call; they are checked against the tool's schema."""
+
+    arguments: dict[str, Any] = {}
+
+
 class McpServerRecord(Strict):
     """An MCP server. `state`: connecting, ready, down (the next try is soon), failed (the next try is later).
 
@@ -105,15 +116,42 @@ async def approve_tool(request: ApiRequest, body: ToolApproved) -> ToolRecord:
     return _find(request, name)
 
 
+@endpoint("POST", "/v1/tools/{tool}/test", right="agents:write", tag="tools", status=201)
+async def try_tool(request: ApiRequest, body: ToolTest) -> Json[RunRecord]:
+    """Test a tool: open a run that calls it once, with these arguments.
+
+    It needs `events:write`, too: who may write an agent and send it a message can have the same call made.
+    The run is one as any other: it is recorded, bounded by the budgets of the workspace, and asks for the
+    approval that the tool requires. The call is real: what the tool changes, is changed.
+    """
+    require_right(request.caller, "events:write")
+    host, ws, name = request.state.host, request.workspace_id, request.parameters["tool"]
+    tool = next((one for one in host.tools.offered(ws).values() if one.name == name), None)
+    if tool is None or tool.problem is not None:
+        record = _find(request, name)
+        raise ConflictError(f"tool {name!r} cannot be called: {record.problem or record.state}")
+    run_id = await host.trials.open(tool_trial(ws, tool.resource, body.arguments), request.caller)
+    return Json(await host.runs.record(ws, run_id), 201, [(b"location", f"/v1/runs/{run_id}".encode())])
+
+
+@endpoint("POST", "/v1/mcp-servers/{server}/reconnect", right="installation", tag="tools")
+async def reconnect_mcp_server(request: ApiRequest) -> McpServerRecord:
+    """Connect an MCP server anew, at once. Calls that are at work end first; new ones wait for it."""
+    host, ws, name = request.state.host, request.workspace_id, request.parameters["server"]
+    actor = request.caller.subject
+    host.mcp.reconnect(ws, name)
+    await host.db.write(lambda tx: audit.record(tx, ws, actor, "mcp_server.reconnected", name, {}))
+    return next(_server(status) for status in host.mcp.servers(ws) if status.name == name)
+
+
 @endpoint("GET", "/v1/mcp-servers", right="plugins:read", tag="tools")
 async def list_mcp_servers(request: ApiRequest) -> Listing[McpServerRecord]:
     """List the MCP servers by name, with their status."""
-    return Listing(
-        items=[
-            with_fields_of(status, McpServerRecord, warnings=list(status.warnings))
-            for status in request.state.host.mcp.servers(request.workspace_id)
-        ]
-    )
+    return Listing(items=[_server(status) for status in request.state.host.mcp.servers(request.workspace_id)])
+
+
+def _server(status: McpServerStatus) -> McpServerRecord:
+    return with_fields_of(status, McpServerRecord, warnings=list(status.warnings))
 
 
 def _find(request: ApiRequest, name: str) -> ToolRecord:

@@ -48,6 +48,19 @@ def apply(tx: Tx, workspace_id: str, spec: AgentSpec) -> Agent:
     return Agent(workspace_id, agent_id, version, spec)
 
 
+def keep_version(tx: Tx, agent: Agent) -> None:
+    """Store a version of an agent that has no name; no effect if it is stored already."""
+    tx.run(
+        _q.keep_version,
+        workspace_id=agent.workspace_id,
+        agent_id=agent.agent_id,
+        version=agent.version,
+        spec=canonical_json(agent.spec).decode(),
+        spec_digest=digest(agent.spec),
+        now=tx.now,
+    )
+
+
 def delete(tx: Tx, workspace_id: str, name: str) -> bool:
     """Delete the agent and keep its versions; return False if there was none."""
     return tx.run(_q.delete, workspace_id=workspace_id, name=name, now=tx.now) == 1

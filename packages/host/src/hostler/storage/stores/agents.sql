@@ -19,6 +19,11 @@ RETURNING agent_id, version
 INSERT INTO agent_versions (workspace_id, agent_id, version, spec, spec_digest, created_at)
 VALUES (:workspace_id, :agent_id, :version, :spec, :spec_digest, :now)
 
+-- name: keep_version
+INSERT INTO agent_versions (workspace_id, agent_id, version, spec, spec_digest, created_at)
+VALUES (:workspace_id, :agent_id, :version, :spec, :spec_digest, :now)
+ON CONFLICT (workspace_id, agent_id, version) DO NOTHING
+
 -- name: current
 -- Takes no lock: two hosts that apply at once each make a version, one after the other.
 SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at

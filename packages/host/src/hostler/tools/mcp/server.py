@@ -80,7 +80,9 @@ class McpServer:
         self._unanswered = asyncio.Event()
         """Set when a call got no answer in time: the server is probed."""
         self._renewed = asyncio.Event()
-        """Set when a secret of the entry changed: the server is connected anew."""
+        """Set when a secret of the entry changed, or somebody asked: the server is connected anew."""
+        self._retry = asyncio.Event()
+        """Set when the next attempt to connect need not wait."""
 
     # -- life cycle -------------------------------------------------------------------------------
 
@@ -100,6 +102,12 @@ class McpServer:
             self._renewed.set()
         else:
             self._breaker = CLOSED  # it may be down for want of the secret
+
+    def reconnect(self) -> None:
+        """Connect anew as `renew` does; one that is down is tried at once."""
+        self.renew()
+        if self._connection is None:
+            self._retry.set()
 
     def close(self) -> Awaitable[None]:
         """End the worker. The result waits until the connection is closed and the process has ended."""
@@ -132,7 +140,14 @@ class McpServer:
                 finally:
                     self._connection = None
                     await connection.close()
-            await asyncio.sleep(self._breaker.wait_seconds(time.monotonic()))
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Wait until the next attempt to connect is due, or somebody asks for it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._breaker.wait_seconds(time.monotonic())):
+                await self._retry.wait()
+        self._retry.clear()
 
     async def _connect(self) -> McpConnection:
         self._renewed.clear()
@@ -172,6 +187,7 @@ class McpServer:
             await self._wait_for_change(connection, RENEW_LOOK_SECONDS if self._renewed.is_set() else tick)
             if self._renewed.is_set():
                 if not connection.active:
+                    self.restarts += 1
                     return
                 continue
             try:

@@ -92,6 +92,13 @@ class McpTools:
             if not used.isdisjoint(references):
                 server.renew()
 
+    def reconnect(self, workspace_id: str, name: str) -> None:
+        """Connect a server anew, with calls at work ending first. NotFoundError."""
+        server = self._servers.get(name) if workspace_id == self._workspace else None
+        if server is None:
+            raise NotFoundError(f"there is no MCP server {name!r}")
+        server.reconnect()
+
     async def wait_for_lists(self, seconds: float) -> None:
         """Wait at most `seconds` for servers without any known tool, which agents would otherwise miss."""
         fresh = [asyncio.ensure_future(one.attempted()) for one in self._servers.values() if not one.pins]

@@ -17,6 +17,12 @@ const PAGES = [
   { name: "chat", patterns: ["/chat/:conversation_id", "/chat"], load: () => import("../pages/chat.js"), icon: "chat" },
   { name: "runs", patterns: ["/", "/runs"], load: () => import("../pages/runs.js"), right: "runs:read", icon: "runs" },
   { name: "run", patterns: ["/runs/:run_id"], load: () => import("../pages/run.js") },
+  { name: "plugins", patterns: ["/plugins/:plugin", "/plugins"], load: () => import("../pages/plugins.js"), right: "plugins:read", icon: "plugins" },
+  {
+    name: "resources",
+    patterns: ["/tools", "/tools/:name", "/skills", "/skills/:name", "/mcp-servers", "/mcp-servers/:name", "/models/:name", "/models"],
+    load: () => import("../pages/resources.js"), right: "models:read", icon: "models",
+  },
   { name: "settings", patterns: ["/settings"], load: () => import("../pages/settings.js"), icon: "settings" },
 ];
 

@@ -1,0 +1,84 @@
+// Call a tool once, with a form from its schema. One with effects asks first.
+import { html, useMemo, useState } from "../lib/html.js";
+import { path, post } from "../lib/api.js";
+import { t } from "../lib/i18n.js";
+import { keep, kept } from "../lib/kept.js";
+import { mistakesOf } from "../lib/schema_check.js";
+import { fieldsOfSchema } from "../lib/schema_fields.js";
+import { Effect } from "./tool_state.js";
+import { attempt } from "./notice.js";
+import { SchemaForm } from "./schema_form.js";
+import { Trial } from "./trial.js";
+
+/** @param {{tool: any}} props */
+export function ToolTest({ tool }) {
+  const name = `tool ${tool.name} ${tool.schema_digest}`;
+  const fields = useMemo(() => fieldsOfSchema(tool.parameters), [tool.schema_digest]);
+  const [typed, setTyped] = useState(() => kept(name) ?? { values: {}, raw: "{}", as_json: false, run: "" });
+  const [all, setAll] = useState(false), [asks, setAsks] = useState(false), [busy, setBusy] = useState(false);
+  const change = (/** @type {any} */ changes) => {
+    const next = { ...typed, ...changes };
+    setTyped(next);
+    // what a schema says is a secret is not kept
+    keep(name, { ...next, values: withoutSecrets(fields, next.values), raw: fields.some(isSecret) ? "{}" : next.raw });
+  };
+  const as_json = typed.as_json || !fields.length;
+  const given = as_json ? read(typed.raw) : { value: typed.values };
+  const wrong = "wrong" in given ? given.wrong : as_json ? "" : mistakesOf(fields, typed.values).size ? t("test.mistakes") : "";
+  const send = async () => {
+    setAsks(false);
+    setBusy(true);
+    const run = await attempt(() => post(path("tools", tool.name, "test"), { arguments: /** @type {any} */ (given).value }));
+    setBusy(false);
+    if (run) change({ run: run.run_id });
+  };
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setAll(true);
+    if (wrong || busy) return;
+    if (tool.effect === "pure") send();
+    else setAsks(true);
+  };
+  const switched = () => change(as_json ? { as_json: false, ...("value" in given && { values: given.value }) } : { as_json: true, raw: JSON.stringify(typed.values, null, 2) });
+  return html`
+    <section class="card">
+      <h2>${t("test.tool")}</h2>
+      <p class="dim">${t("test.tool_help")} ${tool.approval === "required" && t("test.tool_approval")}</p>
+      <form onSubmit=${submit} novalidate>
+        ${as_json
+          ? html`<label class="wide-field"><span>${t("test.json")}</span>
+              <textarea class="code" rows="6" value=${typed.raw} spellcheck="false" aria-invalid=${wrong ? "true" : null} onInput=${(/** @type {any} */ event) => change({ raw: event.target.value })} /></label>`
+          : html`<${SchemaForm} fields=${fields} values=${typed.values} change=${(/** @type {any} */ values) => change({ values })} all=${all} id="tool" />`}
+        ${wrong && (all || as_json) && html`<p class="wrong" role="alert" dir="auto">${wrong}</p>`}
+        ${asks
+          ? html`<div class="sure" role="alertdialog" aria-label=${t("test.sure")}>
+              <p><strong>${t("test.sure")}</strong> <${Effect} effect=${tool.effect} /><br />${t("test.sure_help", { tool: tool.name })}</p>
+              <div class="buttons"><button type="button" class="primary" onClick=${send} ref=${(/** @type {any} */ one) => one?.focus()}>${t("test.do")}</button>
+                <button type="button" onClick=${() => setAsks(false)}>${t("test.not")}</button></div>
+            </div>`
+          : html`<div class="buttons">
+              <button class="primary" disabled=${busy}>${t("test.call")}</button>
+              ${fields.length > 0 && html`<button type="button" onClick=${switched}>${t(as_json ? "test.as_form" : "test.as_json")}</button>`}
+            </div>`}
+      </form>
+      ${typed.run && html`<${Trial} key=${typed.run} run_id=${typed.run} plain=${true} />`}
+    </section>
+  `;
+}
+
+/** @param {string} text @returns {{value: any} | {wrong: string}} */
+function read(text) {
+  try {
+    const value = JSON.parse(text || "{}");
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) return { value };
+    return { wrong: t("test.no_object") };
+  } catch (error) {
+    return { wrong: t("test.no_json", { why: error instanceof Error ? error.message : String(error) }) };
+  }
+}
+
+/** @param {import("../lib/schema_fields.js").Field} field @returns {boolean} */
+const isSecret = (field) => field.kind === "secret" || Boolean(field.fields?.some(isSecret)) || Boolean(field.items && isSecret(field.items));
+
+/** @param {import("../lib/schema_fields.js").Field[]} fields @param {Record<string, any>} values */
+const withoutSecrets = (fields, values) => Object.fromEntries(Object.entries(values).filter(([key]) => !fields.some((field) => field.name === key && isSecret(field))));

@@ -1,0 +1,1 @@
+"""Tests of one model or one tool."""
