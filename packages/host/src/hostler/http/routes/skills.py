@@ -94,7 +94,8 @@ async def get_skill_file(request: ApiRequest, query: SkillFileQuery) -> SkillFil
     data = await asyncio.to_thread(read_file, found, query.path)
     shown = data[:MAX_SHOWN_BYTES]
     try:
-        text: str | None = data.decode("utf-8")[: len(shown)]
+        data.decode("utf-8")
+        text: str | None = shown.decode("utf-8", "ignore")  # the last character may be cut
     except UnicodeDecodeError:
         text = None
     return SkillFileContent(
@@ -102,7 +103,7 @@ async def get_skill_file(request: ApiRequest, query: SkillFileQuery) -> SkillFil
         size_bytes=len(data),
         sha256=found.files[query.path].sha256,
         text=text,
-        truncated=text is not None and len(text.encode()) < len(data),
+        truncated=text is not None and len(shown) < len(data),
     )
 
 

@@ -73,7 +73,7 @@ function Files({ skill }) {
   return html`
     <section class="card">
       <h2>${t("skills.files")}</h2>
-      <div class="beside">
+      <div class="skill-grid">
         <ul class="plain-list skill-files">
           ${skill.files.map((/** @type {any} */ file) => html`<li key=${file.path}>
             <a href=${`${address("skills", skill.name)}?${new URLSearchParams({ file: file.path })}`} aria-current=${file.path === chosen ? "true" : null}
