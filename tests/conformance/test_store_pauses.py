@@ -239,7 +239,9 @@ def test_pages_are_newest_first_and_keep_to_their_workspace(database: SqlDatabas
 
     assert sorted(ids()) == ["r0", "r1", "r2", "r3", "r4"]
     assert sorted(ids(conversation_id="c1")) == ["r1", "r3"]
-    assert ids(status="ready") == ["r3"]
+    assert ids(statuses=["ready"]) == ["r3"]
+    assert sorted(ids(statuses=["ready", "needs_review"], run_id="r3")) == ["r3"]
+    assert sorted(ids(statuses=["ready", "open"], conversation_id="c1")) == ["r1", "r3"]
     assert ids(run_id="r2") == ["r2"]
     assert ids(run_id="r2", conversation_id="c1") == []
     first = read(database, lambda tx: pauses.page(tx, WORKSPACE, limit=2))

@@ -150,7 +150,7 @@ async def test_what_is_added_lets_all_go_on_that_wait_for_it(tmp_path: Path, dat
         runs = [await host.start(steps, **{**PLACE, "conversation_id": f"c{n}"}) for n in range(5)]
         found: dict[str, PauseView] = {}
         while sum(len(pause.calls) for pause in found.values()) < 5:
-            page = await host.host.pauses.page(ADMIN, status="open")
+            page = await host.host.pauses.page(ADMIN, statuses=["open"])
             found = {pause.run_id: pause for pause in page.items}
             ended = [
                 run for run in runs if (await host.host.runs.record(WORKSPACE, run)).status == "completed"

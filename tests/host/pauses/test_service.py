@@ -351,7 +351,7 @@ async def test_a_page_holds_what_the_caller_may_see(database: SqlDatabase) -> No
     assert rest.next is None
     assert len((await world.desk.page(world.boss)).items) == 6
     assert (await world.desk.page(world.boss, run_id="run2")).items[0].id == "pause2"
-    assert (await world.desk.page(world.boss, status="ready")).items == []
+    assert (await world.desk.page(world.boss, statuses=["ready"])).items == []
 
 
 # -- everybody at once ----------------------------------------------------------------------------------

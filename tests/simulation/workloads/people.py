@@ -210,7 +210,7 @@ class Person:
         return caller
 
     async def _page(self, status: PauseStatus, host: Host) -> PausePage:
-        return await host.pauses.page(self.caller, status=status)
+        return await host.pauses.page(self.caller, statuses=[status])
 
     async def _look_at(self, host: Any, pause: PauseView, call: CallView) -> None:
         title = (

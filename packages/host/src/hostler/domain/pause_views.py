@@ -46,6 +46,12 @@ class CallView(Strict):
     execution: str
     expires_at: float | None
     approvals_needed: int
+    approvers: list[str] = []
+    """The subjects that may decide: `requester`, `role:NAME`, `user:NAME` ... Empty for a front-end token,
+    which is told of no other person.
+    """
+    separation_of_duty: bool = False
+    """Whether the requester may not decide."""
     votes: list[VoteView] = []
     proposed_args: dict[str, Any] | None = None
     """The agent's arguments, if a person has edited them."""
@@ -142,6 +148,8 @@ def _call(  # noqa: PLR0917
         execution=call.execution,
         expires_at=None if call.review == "in_doubt" else seconds(call.expires_at),
         approvals_needed=asked.rule.min_approvals,
+        approvers=[] if caller.scope is not None else list(asked.rule.subjects),
+        separation_of_duty=asked.rule.separation_of_duty,
         votes=[
             VoteView(subject=vote.subject, vote=vote.vote, at=vote.at / 1000, name=names.get(vote.subject))
             for vote in votes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -105,12 +105,12 @@ class PauseService:
         *,
         conversation_id: str | None = None,
         run_id: str | None = None,
-        status: PauseStatus | None = None,
+        statuses: Sequence[PauseStatus] = (),
         before: tuple[int, str] | None = None,
         limit: int = 50,
     ) -> PausePage:
-        """The pauses that the caller may see, newest first."""
-        look = partial(pauses.page, conversation_id=conversation_id, run_id=run_id, status=status)
+        """The pauses that the caller may see, newest first; with `statuses` those in one of them."""
+        look = partial(pauses.page, conversation_id=conversation_id, run_id=run_id, statuses=statuses)
         return await self._db.read(
             lambda tx: _page(tx, caller, look, before, max(1, min(limit, MAX_PAGE_ITEMS)))
         )

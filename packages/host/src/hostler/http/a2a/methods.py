@@ -181,7 +181,9 @@ async def _check_takes_more(request: ApiRequest, run: Run) -> None:
         raise UnsupportedOperationError(
             f"the task is over ({state_of(run)}): send a message of its contextId without a taskId"
         )
-    waiting = await request.state.host.pauses.page(request.caller, run_id=run.run_id, status="open", limit=1)
+    waiting = await request.state.host.pauses.page(
+        request.caller, run_id=run.run_id, statuses=["open"], limit=1
+    )
     if run.status == "paused" or any(waiting_calls(pause) for pause in waiting.items):
         raise InvalidArgumentError(
             "the task waits: answer what its status asks, with a data part that has the id of the request"

@@ -44,7 +44,7 @@ async def check_nothing_waits(request: ApiRequest, agent: str, thread_id: str) -
     if found is None or found.spec.concurrency.on_pause != "hold":
         return
     page = await host.pauses.page(
-        request.caller, conversation_id=thread_id, status="open", limit=MAX_OPEN_PAUSES
+        request.caller, conversation_id=thread_id, statuses=["open"], limit=MAX_OPEN_PAUSES
     )
     interrupts: list[str] = []
     tool_call_ids: list[str] = []

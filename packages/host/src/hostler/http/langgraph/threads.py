@@ -220,7 +220,7 @@ async def waiting_ids(request: ApiRequest, run: Run) -> set[str]:
     """Return the host's ids of the calls of a run that still wait."""
     if run.status in TERMINAL_STATUSES:
         return set()
-    page = await request.state.host.pauses.page(request.caller, run_id=run.run_id, status="open", limit=1)
+    page = await request.state.host.pauses.page(request.caller, run_id=run.run_id, statuses=["open"], limit=1)
     return {call.call_id for pause in page.items for call in waiting_calls(pause)}
 
 

@@ -28,11 +28,11 @@ MAX_OPEN_OF_CONVERSATION = 100
 
 
 class PausesQuery(PageQuery):
-    """Filters of the list."""
+    """Filters of the list. `status` may be repeated: pauses in any of them."""
 
     conversation_id: str | None = None
     run_id: str | None = None
-    status: PauseStatus | None = None
+    status: list[PauseStatus] = []
 
 
 class CancelPause(Strict):
@@ -51,7 +51,7 @@ async def list_pauses(request: ApiRequest, query: PausesQuery) -> Listing[PauseV
         request.caller,
         conversation_id=query.conversation_id,
         run_id=query.run_id,
-        status=query.status,
+        statuses=query.status,
         before=before,
         limit=query.size,
     )

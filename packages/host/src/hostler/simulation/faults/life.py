@@ -241,7 +241,7 @@ async def _make_key(host: Host) -> ApiKey:
 
 
 async def _page(user: Caller, status: PauseStatus, host: Host) -> PausePage:
-    return await host.pauses.page(user, status=status)
+    return await host.pauses.page(user, statuses=[status])
 
 
 def _action(call: CallView) -> Action:

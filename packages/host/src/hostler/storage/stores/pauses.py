@@ -147,11 +147,11 @@ def page(
     *,
     conversation_id: str | None = None,
     run_id: str | None = None,
-    status: PauseStatus | None = None,
+    statuses: Sequence[PauseStatus] = (),
     before: tuple[int, str] | None = None,
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[Pause]:
-    """Return pauses, newest first, at most `limit`. Filters that are None are not applied.
+    """Return pauses, newest first, at most `limit`. Filters that are None or empty are not applied.
 
     `before`: (created_at, pause id) of the last one seen.
     """
@@ -160,7 +160,7 @@ def page(
         "workspace_id": workspace_id,
         "before_time": before_time,
         "before_id": before_id,
-        "status": status,
+        "statuses": f",{','.join(statuses)}," if statuses else None,
         "limit": limit,
     }
     if run_id is not None and conversation_id is None:

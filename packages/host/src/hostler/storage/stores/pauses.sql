@@ -50,12 +50,12 @@ WHERE status = 'open' AND expires_at IS NOT NULL AND expires_at <= :now ORDER BY
 SELECT min(expires_at) AS due FROM pauses WHERE status = 'open' AND expires_at IS NOT NULL
 
 -- name: page
--- Newest first.
+-- Newest first. :statuses is a list like ',open,ready,'; no status holds a wildcard but '_', which hits itself.
 SELECT * FROM pauses
 WHERE workspace_id = :workspace_id
   AND (created_at, pause_id) < (:before_time, :before_id)
   AND (cast(:run_id AS text) IS NULL OR run_id = :run_id)
-  AND (cast(:status AS text) IS NULL OR status = :status)
+  AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
 ORDER BY created_at DESC, pause_id DESC LIMIT :limit
 
 -- name: page_conversation
@@ -63,14 +63,14 @@ SELECT * FROM pauses
 WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id
   AND (created_at, pause_id) < (:before_time, :before_id)
   AND (cast(:run_id AS text) IS NULL OR run_id = :run_id)
-  AND (cast(:status AS text) IS NULL OR status = :status)
+  AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
 ORDER BY created_at DESC, pause_id DESC LIMIT :limit
 
 -- name: page_run
 SELECT * FROM pauses
 WHERE workspace_id = :workspace_id AND run_id = :run_id
   AND (created_at, pause_id) < (:before_time, :before_id)
-  AND (cast(:status AS text) IS NULL OR status = :status)
+  AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
 ORDER BY created_at DESC, pause_id DESC LIMIT :limit
 
 -- name: left_behind

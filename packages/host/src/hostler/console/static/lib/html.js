@@ -4,7 +4,7 @@ import htm from "../vendor/htm.js";
 import "../vendor/signals.js"; // components that read a signal are rendered again when it changes
 
 export { Component, Fragment, createRef, render } from "../vendor/preact.js";
-export { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
+export { useCallback, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "../vendor/preact-hooks.js";
 export { batch, computed, effect, signal, useComputed, useSignal, useSignalEffect } from "../vendor/signals.js";
 
 export const html = htm.bind(h);
