@@ -2,7 +2,7 @@
 import { html, useId, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { act, resolve } from "../lib/decide.js";
-import { useDraft } from "../lib/drafts.js";
+import { useKept } from "../lib/kept_state.js";
 import { mistakesOf } from "../lib/schema_check.js";
 import { fieldsOfQuestion, fieldsOfSchema, unfinishedText } from "../lib/schema_fields.js";
 import { SchemaForm } from "./schema_form.js";
@@ -11,7 +11,7 @@ import { SchemaForm } from "./schema_form.js";
 
 /** @param {ActProps} props */
 export function Answer({ pause, call, sending, ready }) {
-  const [values, setValues] = useDraft(`${pause.id} ${call.call_id} ${pause.revision} values`, /** @type {Record<string, any>} */ ({}));
+  const [values, setValues] = useKept(`${pause.id} ${call.call_id} ${pause.revision} values`, /** @type {Record<string, any>} */ ({}));
   const [all, setAll] = useState(false), id = useId();
   const fields = fieldsOfQuestion(call.fields);
   const buttons = call.actions.length ? call.actions : [{ name: null, label: t("decision.answer") }];
@@ -80,7 +80,7 @@ export function Resolve({ pause, call, sending, ready }) {
  * @param {string} name @param {any} schema
  */
 function useResult(name, schema) {
-  const [values, setValues] = useDraft(name, /** @type {Record<string, any>} */ ({}));
+  const [values, setValues] = useKept(name, /** @type {Record<string, any>} */ ({}));
   const [all, setAll] = useState(false), id = useId();
   const fields = schema ? fieldsOfSchema(schema) : [];
   const free = fields.length === 0;

@@ -2,7 +2,7 @@
 import { html, useId, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, act, approval, denial, mayAdd, mayApproveSimilar } from "../lib/decide.js";
-import { useDraft } from "../lib/drafts.js";
+import { useKept } from "../lib/kept_state.js";
 import { mistakesOf } from "../lib/schema_check.js";
 import { fieldsOfSchema, same } from "../lib/schema_fields.js";
 import { SchemaForm } from "./schema_form.js";
@@ -21,8 +21,8 @@ const NONE = { on: false, uses: "5", minutes: "30", different: [] };
 /** @param {ActProps} props */
 export function Approve({ pause, call, sending, ready }) {
   const name = `${pause.id} ${call.call_id} ${call.args_hash}`, id = useId();
-  const [comment, setComment] = useDraft(`${name} comment`, "");
-  const [edited, setEdited] = useDraft(`${name} edited`, /** @type {Record<string, any> | null} */ (null));
+  const [comment, setComment] = useKept(`${name} comment`, "");
+  const [edited, setEdited] = useKept(`${name} edited`, /** @type {Record<string, any> | null} */ (null));
   const [similar, setSimilar] = useState(NONE);
   const [mode, setMode] = useState(/** @type {"" | "deny" | "note"} */ (comment ? "note" : ""));
   const [all, setAll] = useState(false);
