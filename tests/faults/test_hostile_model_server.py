@@ -35,7 +35,7 @@ from support.stepping import stage
 
 pytestmark = [pytest.mark.gate("hostile-peers"), pytest.mark.timeout(300)]
 KEY = "sk-canary-5d1f0c1e2b3a4958"
-CONFIG = {"model": {"primary": "m", "fallbacks": []}, "timeout": 20}
+CONFIG = {"model": {"primary": "m", "fallbacks": []}, "timeout": 10}
 
 
 @dataclass

@@ -22,8 +22,9 @@ STATE = {"scope": "conversation", "key": "k", "alone": True}
 
 
 @asynccontextmanager
-async def repeating(tmp_path: Path, **agent: Any) -> AsyncIterator[Stage]:
-    async with stage(tmp_path, plugin=PLUGINS / "repeater", agent=False) as host:
+async def repeating(tmp_path: Path, *, stall: float = 60.0, **agent: Any) -> AsyncIterator[Stage]:
+    repeater = PLUGINS / "repeater"
+    async with stage(tmp_path, plugin=repeater, agent=False, stall_seconds=stall) as host:
         spec = {"name": "main", "runner": "plugin:test/repeater/default", "recovery": {"max_attempts": 4}}
         await host.host.apply(convert({"agents": [spec | agent]}, ConfigFile, "t"), actor="test")
         yield host
@@ -79,7 +80,7 @@ async def test_calls_made_at_once_are_answered_as_they_were(tmp_path: Path) -> N
 
 
 async def test_a_runner_that_makes_another_call_goes_another_way(tmp_path: Path) -> None:
-    async with repeating(tmp_path) as host:
+    async with repeating(tmp_path, stall=1.0) as host:
         ended = await repeated(host, calls=20, die={"1": 15}, change={"2": 8})
     assert ended.last["code"] == "replay.diverged"
     assert "state.set was not called before" in ended.last["error"]
