@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -47,16 +48,30 @@ def test_without_a_terminal_it_shows_everything_and_ends_with_0(hostler: Command
     assert hostler("audit", "verify").status == 0
 
 
-def test_the_three_requests_it_prints_work_as_they_stand(hostler: CommandLine) -> None:
+def test_it_opens_the_console_and_the_three_requests_it_prints_work_as_they_stand(
+    hostler: CommandLine, tmp_path: Path
+) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
+    browser.chmod(0o700)
+    hostler.variables["BROWSER"] = f"{browser} %s"
     with hostler.start("demo", "--chat", "--data", hostler.data, "--port", "0") as process:
         assert process.stdin is not None
         assert process.stdout is not None
         curls: list[str] = []
+        links: list[str] = []
         for line in process.stdout:
+            links += re.findall(r"http://\S+/chat#sign-in=\S+", line)
             if line.startswith("curl "):
                 curls.append(line.strip())
             if len(curls) == 3:
                 break
+        assert opened.read_text().split() == links
+        assert len(links) == 1
+        url, code = links[0].split("/chat#sign-in=")
+        signed_in = httpx.post(f"{url}/v1/auth/session", json={"code": code}, headers={"Origin": url})
+        assert signed_in.json()["subject"] == "admin"
         answered, streamed, listed = (
             subprocess.run(
                 ["bash", "-c", curl],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import webbrowser
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlencode
@@ -38,13 +40,23 @@ def console(
 
     made = server.ask(create, running=True)
     write_record(made, _show, as_json=as_json)
-    if browser and not as_json and not webbrowser.open(made["url"]):
+    if browser and not as_json and not open_browser(made["url"]):
         note("no browser was found: open the link in one")
 
 
-def link_of(url: str, code: str) -> str:
+def link_of(url: str, code: str, page: str = "/") -> str:
     """Return the link that signs a browser in. The code is behind a `#`: it reaches no log on the way."""
-    return f"{url}/#{urlencode({'sign-in': code})}"
+    return f"{url}{page}#{urlencode({'sign-in': code})}"
+
+
+def open_browser(url: str) -> bool:
+    """Open an address in the person's browser, and return whether there is one.
+
+    A browser that works in the terminal is none: it would take the terminal from the command.
+    """
+    named = any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+    has_screen = sys.platform in {"darwin", "win32"} or named
+    return has_screen and webbrowser.open(url)
 
 
 def _show(made: dict[str, Any]) -> None:

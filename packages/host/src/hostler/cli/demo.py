@@ -20,6 +20,7 @@ from hostler.cli.terminal import out
 
 FIRST_PORT, PORTS = 8420, 20
 TALKER = "assistant"
+CONSOLE_PAGE = "/chat"
 
 
 def demo(
@@ -44,6 +45,9 @@ def demo(
             show_default=False,
         ),
     ] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the console in a browser, or print its link.")
+    ] = True,
 ) -> None:
     """Start a server with example agents and chat with them; without a terminal, play a short conversation.
 
@@ -56,7 +60,10 @@ def demo(
         config = write_config(folder, model=model)
         chosen = free_port() if port is None else port
         agents = ["guide", "echo", *([TALKER] if model else [])]
-        status = _play(folder, config, chosen, agents) if plays else _chat(folder, config, chosen, agents)
+        if plays:
+            status = _play(folder, config, chosen, agents)
+        else:
+            status = _chat(folder, config, chosen, agents, browser=browser)
     raise typer.Exit(status)
 
 
@@ -124,10 +131,11 @@ def _play(folder: Path, config: Path, port: int, agents: list[str]) -> int:
     return asyncio.run(play(folder, config, port, agents))
 
 
-def _chat(folder: Path, config: Path, port: int, agents: list[str]) -> int:
+def _chat(folder: Path, config: Path, port: int, agents: list[str], *, browser: bool) -> int:
     from hostler.cli.chat_session import converse
     from hostler.cli.child_server import start_server
     from hostler.cli.client import Api
+    from hostler.cli.console import link_of, open_browser
     from hostler.cli.demo_screen import greet
     from hostler.cli.loop_thread import Background
     from hostler.cli.talk import Talk
@@ -136,8 +144,10 @@ def _chat(folder: Path, config: Path, port: int, agents: list[str]) -> int:
         with out().status("starting the server"):
             server = background.run(start_server(folder, port=port, config=config))
         try:
-            greet(server.address.url, folder, agents)
             api = Api.at(server.address.url, server.address.key)
+            made = background.run(api.post("/v1/auth/links", {}))
+            link = link_of(server.address.url, made["code"], CONSOLE_PAGE)
+            greet(server.address.url, folder, agents, link, opened=browser and open_browser(link))
             talk = Talk(api, TALKER if TALKER in agents else "guide")
             try:
                 return converse(background, talk)

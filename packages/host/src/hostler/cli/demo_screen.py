@@ -17,8 +17,13 @@ WIDTH = 76
 """Columns of an answer, after which it continues on the next line."""
 
 
-def greet(url: str, folder: Path, agents: Sequence[str]) -> None:
-    """Print the server's address, its agents and data folder, and requests for another terminal."""
+def greet(
+    url: str, folder: Path, agents: Sequence[str], link: str | None = None, *, opened: bool = False
+) -> None:
+    """Print the server's address, agents, data folder, and requests for another terminal.
+
+    `link` leads to the console, signed in. `opened`: a browser shows it already.
+    """
     console = out()
     console.print()
     console.print(
@@ -35,6 +40,10 @@ def greet(url: str, folder: Path, agents: Sequence[str]) -> None:
     )
     for name, value in rows:
         console.print(Text.assemble((f"  {name:8}", "dim"), value))
+    if link is not None:
+        how = "in your browser now" if opened else "for one browser, within five minutes"
+        console.print(Text.assemble(("  console ", "dim"), (link, "bold")), soft_wrap=True)
+        console.print(Text.assemble(" " * 10, (how, "dim")))
     console.print()
     console.print(Text("  From another terminal:", "dim"))
     for line in curl_lines(url, folder):
