@@ -214,7 +214,7 @@ ROUTE_TEXT = frozenset(
         *("actor_type", "artifact_type", "code", "dead", "dry_run", "error", "event_type", "existing"),
         *("expires_at", "force", "from", "iss", "limit", "lines", "outcome", "problem", "prune", "q", "role"),
         *("historyLength", "includeArtifacts", "pageSize", "pageToken", "statusTimestampAfter"),
-        *("sha256", "since", "span", "state", "status", "type", "until", "wait"),
+        *("sha256", "since", "span", "state", "status", "type", "until", "version", "wait"),
         *(
             "include",
             "include[]",

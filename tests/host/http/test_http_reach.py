@@ -77,6 +77,7 @@ BODIES: dict[str, dict[str, Any]] = {
         for kind in ("thread", "stateless")
     },
     "post_event": {"event_type": "none.such", "input": {}},
+    "explain_event": {"event_type": "none.such", "input": {}},
     "act_on_pause": {"revision": 0},
     "create_agent": {"name": "planted", "runner": PUPPET_RUNNER},
     "put_agent": {"name": "planted", "runner": PUPPET_RUNNER},

@@ -204,6 +204,9 @@ async def a2a(person: Ada) -> None:
 async def agents_and_artifacts(person: Ada) -> None:
     await person.write("create_agent", action="agent.added", json=AGENT)
     await person.write("put_agent", "n", action="agent.changed", json={**AGENT, "priority": 3})
+    await person.write(
+        "explain_event", action=None, json={"event_type": "message.received", "input": {"text": "x"}}
+    )
     await person.write("delete_agent", "n", action="agent.removed")
     await person.write("restart_plugin", "test%2Fpuppet", action="plugin.restarted")
     upload = await person.browser.request("POST", "/v1/artifacts", content=b"abc")

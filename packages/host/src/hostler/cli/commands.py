@@ -105,6 +105,7 @@ COMMANDS: Mapping[str, CliCommand] = {
         LOOK,
         "Agents: add, list, show, versions, change, remove. `hostler apply` adds many at once.",
     ),
+    "events": CliCommand("events", "app", LOOK, "Events: explain which agent takes one."),
     "runners": CliCommand(
         "runners",
         "runners",

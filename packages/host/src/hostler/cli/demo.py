@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,7 +19,6 @@ from hostler.cli.output import report_errors
 from hostler.cli.terminal import out
 
 FIRST_PORT, PORTS = 8420, 20
-TALKER = "assistant"
 CONSOLE_PAGE = "/chat"
 
 
@@ -55,6 +54,8 @@ def demo(
     and has its server killed in the middle of an answer. Exit status 0 only
     if all of that works.
     """
+    from hostler.host.demo_agents import TALKER
+
     plays = play if play is not None else not (sys.stdin.isatty() and sys.stdout.isatty())
     with report_errors(), _folder(data) as folder:
         config = write_config(folder, model=model)
@@ -85,30 +86,14 @@ def write_config(folder: Path, *, model: bool) -> Path:
     """Write the demo's configuration file and return its path. HostlerError if a part is not installed."""
     import yaml
 
-    from hostler.host.bundled import bundled
-    from hostler.models.demo import demo_weights
+    from hostler.host.demo_agents import demo_config
 
-    plugins = [bundled("examples", "guide"), bundled("examples", "echo")]
-    agents: list[dict[str, Any]] = [
-        {"name": "guide", "runner": "plugin:hostler/guide/default", "config": {"pace": 0.02}},
-        {"name": "echo", "runner": "plugin:acme/echo/default", "event_types": []},
-    ]
-    config: dict[str, Any] = {}
     if model:
+        from hostler.models.demo import demo_weights
+
         demo_weights()
-        plugins.append(bundled("runners", "local-agent"))
-        config["models"] = [{"id": "small", "provider": "demo"}]
-        agents.append(
-            {
-                "name": TALKER,
-                "runner": "plugin:hostler/local-agent/default",
-                "config": {"model": "small"},
-                "event_types": [],
-            }
-        )
-    config |= {"plugins": [str(plugin) for plugin in plugins], "agents": agents}
     path = folder / "demo.yaml"
-    path.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
+    path.write_text(yaml.safe_dump(demo_config(model=model), sort_keys=False), "utf-8")
     return path
 
 
@@ -139,6 +124,7 @@ def _chat(folder: Path, config: Path, port: int, agents: list[str], *, browser: 
     from hostler.cli.demo_screen import greet
     from hostler.cli.loop_thread import Background
     from hostler.cli.talk import Talk
+    from hostler.host.demo_agents import TALKER
 
     with Background() as background:
         with out().status("starting the server"):

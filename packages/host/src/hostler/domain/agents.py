@@ -132,6 +132,10 @@ class Agent:
     agent_id: str
     version: int
     spec: AgentSpec
+    made_at: int = 0
+    """When this version was made: UTC epoch milliseconds."""
+    made_by: str | None = None
+    """The subject that made it; None for versions of before this was recorded."""
 
     @property
     def name(self) -> str:

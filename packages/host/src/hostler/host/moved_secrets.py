@@ -99,7 +99,7 @@ class MovedSecrets:
             if now.spec != agent.spec:
                 raise _changed(place)
             moved = _replaced(now, place.field, name)
-            version = agents.apply(tx, ws, moved).version
+            version = agents.apply(tx, ws, moved, made_by=actor).version
             agents.rewrite_versions(
                 tx,
                 ws,

@@ -179,7 +179,7 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
         if policy is not None:
             settings.put(tx, ws, kind, POLICY, plain(policy))
     for spec in config.agents:
-        agents.apply(tx, ws, spec)
+        agents.apply(tx, ws, spec, made_by=actor)
     for change in new.changes:
         _write_change(tx, ws, change, actor)
     if any(change.change in _EFFECTIVE for change in new.changes):

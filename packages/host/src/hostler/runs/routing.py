@@ -8,6 +8,7 @@ from hostler.domain.agents import Agent
 from hostler.domain.bindings import Resolution, filters_of, resolve
 from hostler.domain.clock import monotonic_clock
 from hostler.domain.events import Event
+from hostler.domain.routing_explanations import RoutingExplanation, explain_routing
 from hostler.runs.filters import FilterProcesses
 from hostler.storage.port import Database
 from hostler.storage.stores import agents
@@ -34,6 +35,13 @@ class EventRouter:
         filters = list(filters_of(event, current))
         outcomes = await self._filters.evaluate(event, filters) if filters else {}
         return resolve(event, current, outcomes.__getitem__)
+
+    async def explain(self, event: Event) -> RoutingExplanation:
+        """Explain what `resolve` returns. UnavailableError: too many events wait."""
+        current = await self.agents(event.workspace_id)
+        filters = list(filters_of(event, current))
+        outcomes = await self._filters.evaluate(event, filters) if filters else {}
+        return explain_routing(event, current, outcomes.__getitem__)
 
     async def agents(self, workspace_id: str) -> list[Agent]:
         """Return the current version of each agent of a workspace; the same list as long as none changed."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import yaml
 
 from hostler.domain.agents import Agent, AgentSpec
-from hostler.domain.config_changes import ConfigProblem
+from hostler.domain.config_changes import ConfigProblem, sparse
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.secret_refs import reference_names, shown_reference, stored_name
 from hostler.http.auth import has_right
@@ -15,7 +19,7 @@ from hostler.http.pagination import PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest, LenientBody
 from hostler.http.responses import Empty, Json, Listing
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, audit
+from hostler.storage.stores import agents, audit, members
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError, NotFoundError, UnauthorizedError
 
@@ -24,14 +28,34 @@ class AgentRecord(Strict):
     """One version of an agent. `spec` is its entry in a configuration file, with all fields, and with `***`
     in place of a secret that is written out in its `config`. Written back, that stands for the stored secret.
 
-    `problems`: errors and warnings of the current version; null in the list of versions.
+    `made_at` (UTC epoch seconds) and `made_by`: when and by whom this version was made; `config file` is the
+    file that the server was started with, null is not known. `made_by_name`: how a person who signed in is
+    called. `problems`: errors and warnings of the current version; null in the list of versions.
     """
 
     agent_id: str
     name: str
     version: int
     spec: AgentSpec
+    made_at: float
+    made_by: str | None
+    made_by_name: str | None
     problems: list[ConfigProblem] | None = None
+
+
+class AgentEntry(Strict):
+    """An agent as its entry in a configuration file, without default values. `yaml`: a file with that entry
+    alone, as `hostler export` writes it.
+    """
+
+    entry: dict[str, Any]
+    yaml: str
+
+
+class ChangeQuery(Strict):
+    """`version`: the version that the change was made from; a `conflict` if another one is current."""
+
+    version: int | None = None
 
 
 @endpoint("GET", "/v1/agents", right="agents:read", tag="agents")
@@ -42,11 +66,11 @@ async def list_agents(request: ApiRequest, query: PageQuery) -> Listing[AgentRec
     rows = await request.state.host.db.read(
         lambda tx: agents.page(tx, request.workspace_id, after=after, limit=query.size + 1)
     )
-    problems = await _problems(request, rows)
+    problems, names = await _problems(request, rows), await _names(request, rows)
     return listing(
         rows,
         query.size,
-        lambda agent: agent_record(request, agent, problems[agent.name]),
+        lambda agent: agent_record(request, agent, problems[agent.name], names),
         lambda agent: agent.name,
         cursors,
     )
@@ -70,18 +94,29 @@ async def get_agent(request: ApiRequest) -> AgentRecord:
     )
 
 
+@endpoint("GET", "/v1/agents/{name}/entry", right="agents:read", tag="agents")
+async def get_agent_entry(request: ApiRequest) -> AgentEntry:
+    """Get an agent as in a configuration file. A secret that is written out is `***`."""
+    name = request.parameters["name"]
+    agent = await request.state.host.db.read(lambda tx: agents.get(tx, request.workspace_id, name))
+    entry = sparse(request.state.host.configurator.shown(agent.spec))
+    text = yaml.safe_dump({"agents": [entry]}, sort_keys=False, allow_unicode=True)
+    return AgentEntry(entry=entry, yaml=text)
+
+
 @endpoint("PUT", "/v1/agents/{name}", right="agents:write", tag="agents")
-async def put_agent(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecord:
+async def put_agent(request: ApiRequest, query: ChangeQuery, body: LenientBody[AgentSpec]) -> AgentRecord:
     """Create or change an agent. If anything is wrong, all mistakes are reported and nothing is stored.
 
     A change creates a new version, which the next event uses; an unchanged agent keeps its version. The name
-    in the body has to match the path.
+    in the body has to match the path. With `version` a change that another person made meanwhile is not
+    overwritten.
     """
     name = request.parameters["name"]
     if body.get().name != name:
         mismatch = Mistake("name", f"the path names {name!r}: both must be the same")
         body = replace(body, mistakes=[*body.mistakes, mismatch])
-    return await _save(request, body)
+    return await _save(request, body, query.version)
 
 
 @endpoint("GET", "/v1/agents/{name}/versions", right="agents:read", tag="agents")
@@ -98,17 +133,23 @@ async def list_agent_versions(request: ApiRequest, query: PageQuery) -> Listing[
         )
 
     rows = await request.state.host.db.read(read)
+    names = await _names(request, rows)
     return listing(
-        rows, query.size, lambda agent: agent_record(request, agent), lambda agent: agent.version, cursors
+        rows,
+        query.size,
+        lambda agent: agent_record(request, agent, names=names),
+        lambda agent: agent.version,
+        cursors,
     )
 
 
 @endpoint("DELETE", "/v1/agents/{name}", right="agents:write", tag="agents")
-async def delete_agent(request: ApiRequest) -> Empty:
+async def delete_agent(request: ApiRequest, query: ChangeQuery) -> Empty:
     """Delete an agent. Its runs continue, and keep the version that they use."""
     name, workspace, actor = request.parameters["name"], request.workspace_id, request.caller.subject
 
     def delete(tx: Tx) -> bool:
+        _check_version(agents.current_version(tx, workspace, name), name, query.version)
         deleted = agents.delete(tx, workspace, name)
         if deleted:
             audit.record(tx, workspace, actor, "agent.removed", name, {})
@@ -120,8 +161,8 @@ async def delete_agent(request: ApiRequest) -> Empty:
     return Empty()
 
 
-async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecord:
-    """Check and store an agent for the next event.
+async def _save(request: ApiRequest, body: LenientBody[AgentSpec], version: int | None = None) -> AgentRecord:
+    """Check and store an agent for the next event. `version`: the one that is current, if that matters.
 
     An agent that is already stored like this is never refused.
     """
@@ -131,6 +172,7 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
         await host.configurator.catch_up()  # another host may have set a master key, under which it is sealed
     known = await host.db.read(lambda tx: agents.readable(tx, workspace, name))
     if known is not None:
+        _check_version((known.agent_id, known.version), name, version)
         await host.configurator.entry_sealing.know([known.spec])
     spec, hidden = host.configurator.complete_agent(
         body.get(),
@@ -150,8 +192,9 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
 
     def save(tx: Tx) -> Agent:
         before = agents.current_version(tx, workspace, spec.name)
+        _check_version(before, spec.name, version)
         _check_references(request, agents.readable(tx, workspace, spec.name), spec)
-        after = agents.apply(tx, workspace, spec)
+        after = agents.apply(tx, workspace, spec, made_by=actor)
         if before != (after.agent_id, after.version):
             action = "agent.added" if before is None else "agent.changed"
             audit.record(tx, workspace, actor, action, spec.name, {"version": after.version})
@@ -161,6 +204,17 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
     host.configurator.entry_sealing.note_stored([spec])
     host.event_router.changed(workspace)
     return await _with_problems(request, agent)
+
+
+def _check_version(current: tuple[str, int] | None, name: str, version: int | None) -> None:
+    """Raise ConflictError if a change was made from another version than the current one."""
+    if version is None or (current is not None and current[1] == version):
+        return
+    is_now = "is deleted" if current is None else f"has version {current[1]} now"
+    raise ConflictError(
+        f"agent {name!r} {is_now}, and the change was made from version {version}: read it again",
+        version=None if current is None else current[1],
+    )
 
 
 def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec) -> None:
@@ -201,18 +255,31 @@ async def _problems(request: ApiRequest, rows: Sequence[Agent]) -> dict[str, lis
     return {spec.name: own for spec, own in zip(specs, problems, strict=True)}
 
 
+async def _names(request: ApiRequest, rows: Sequence[Agent]) -> dict[str, str]:
+    """Return how the people are called who made these versions."""
+    subjects = {agent.made_by for agent in rows if agent.made_by is not None}
+    return await request.state.host.db.read(lambda tx: members.names(tx, request.workspace_id, subjects))
+
+
 async def _with_problems(request: ApiRequest, agent: Agent) -> AgentRecord:
-    return agent_record(request, agent, (await _problems(request, [agent]))[agent.name])
+    problems = (await _problems(request, [agent]))[agent.name]
+    return agent_record(request, agent, problems, await _names(request, [agent]))
 
 
 def agent_record(
-    request: ApiRequest, agent: Agent, problems: list[ConfigProblem] | None = None
+    request: ApiRequest,
+    agent: Agent,
+    problems: list[ConfigProblem] | None = None,
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> AgentRecord:
-    """Return a stored agent as the API shows it."""
+    """Return a stored agent as the API shows it. `names`: how those who made it are called."""
     return AgentRecord(
         agent_id=agent.agent_id,
         name=agent.name,
         version=agent.version,
         spec=request.state.host.configurator.shown(agent.spec),
+        made_at=agent.made_at / 1000,
+        made_by=agent.made_by,
+        made_by_name=names.get(agent.made_by or ""),
         problems=problems,
     )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Annotated, Any
 
 import msgspec
 
 from hostler.domain.epoch import seconds
+from hostler.domain.ingest import event_of
+from hostler.domain.routing_explanations import RoutingExplanation
 from hostler.domain.same_fields import with_fields_of
 from hostler.http.auth import require_right
 from hostler.http.endpoint import Media, endpoint
@@ -157,6 +160,13 @@ async def post_event(
         seconds = min(query.wait, MAX_WAIT_SECONDS)
         run = await host.runs.wait(request.workspace_id, run_id, seconds, accepted=True)
     return Json(run, 200 if run.status in _SETTLED else 202, headers)
+
+
+@endpoint("POST", "/v1/events/explain", right="agents:read", tag="events")
+async def explain_event(request: ApiRequest, body: EventEnvelope) -> RoutingExplanation:
+    """Say which agent would take an event, and of each other agent why it would not. Nothing is stored."""
+    event, _ = event_of(body, request.caller, int(time.time() * 1000))
+    return await request.state.host.event_router.explain(event)
 
 
 @endpoint("GET", "/v1/events", right="events:read", tag="events")

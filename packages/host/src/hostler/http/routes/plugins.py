@@ -11,6 +11,7 @@ import msgspec
 from hostler.domain.epoch import seconds
 from hostler.domain.plugin_pins import LockedPackage
 from hostler.domain.same_fields import with_fields_of
+from hostler.host.plugin_entries import add_shipped_runner
 from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
 from hostler.http.limits import MAX_LOG_TAIL_LINES
@@ -181,11 +182,15 @@ async def list_runners(request: ApiRequest) -> Listing[AgentRunnerManifest]:
 
 @endpoint("GET", "/v1/runners/{runner_id}", right="plugins:read", tag="plugins")
 async def get_runner(request: ApiRequest) -> AgentRunnerManifest:
-    """Get one runner; its plugin is started if the runner is unknown. Slashes of the id are written `%2F`."""
+    """Get one runner; its plugin is started if the runner is unknown. Slashes of the id are written `%2F`.
+
+    It may also be one that comes with the host and that no agent uses yet.
+    """
     host, runner_id = request.state.host, request.parameters["runner_id"]
     may = host.allowances.of(request.workspace_id)
     if not may.runner(runner_id):
         raise NotFoundError(may.refused("runner", runner_id))
+    await asyncio.to_thread(add_shipped_runner, host.supervisor, runner_id)
     return await host.supervisor.manifest(runner_id)
 
 

@@ -23,8 +23,8 @@ MAX_AGENTS = 10_000
 """Agents of a workspace that take part in resolving an event."""
 
 
-def apply(tx: Tx, workspace_id: str, spec: AgentSpec) -> Agent:
-    """Make `spec` the current version of its name.
+def apply(tx: Tx, workspace_id: str, spec: AgentSpec, *, made_by: str | None = None) -> Agent:
+    """Make `spec` the current version of its name. `made_by`: the subject that did, if it is known.
 
     An unchanged agent keeps its id and version, a changed one gets the next version. A new name, or one whose
     agent was deleted, gets a new id and version 1.
@@ -44,8 +44,9 @@ def apply(tx: Tx, workspace_id: str, spec: AgentSpec) -> Agent:
         spec=canonical_json(spec).decode(),
         spec_digest=spec_digest,
         now=tx.now,
+        made_by=made_by,
     )
-    return Agent(workspace_id, agent_id, version, spec)
+    return Agent(workspace_id, agent_id, version, spec, tx.now, made_by)
 
 
 def keep_version(tx: Tx, agent: Agent) -> None:
@@ -260,4 +261,4 @@ def _read(workspace_id: str, row: Row) -> Agent | str:
             misfit(error, AgentSpec).sentence if isinstance(error, msgspec.ValidationError) else str(error)
         )
         return f"the stored entry does not fit this version: {wrong}; apply it again, or delete it"
-    return Agent(workspace_id, row["agent_id"], row["version"], spec)
+    return Agent(workspace_id, row["agent_id"], row["version"], spec, row["created_at"], row["made_by"])

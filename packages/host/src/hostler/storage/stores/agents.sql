@@ -16,8 +16,8 @@ WHERE workspace_id = :workspace_id AND name = :name AND deleted_at IS NULL
 RETURNING agent_id, version
 
 -- name: insert_version
-INSERT INTO agent_versions (workspace_id, agent_id, version, spec, spec_digest, created_at)
-VALUES (:workspace_id, :agent_id, :version, :spec, :spec_digest, :now)
+INSERT INTO agent_versions (workspace_id, agent_id, version, spec, spec_digest, created_at, made_by)
+VALUES (:workspace_id, :agent_id, :version, :spec, :spec_digest, :now, :made_by)
 
 -- name: keep_version
 INSERT INTO agent_versions (workspace_id, agent_id, version, spec, spec_digest, created_at)
@@ -26,19 +26,19 @@ ON CONFLICT (workspace_id, agent_id, version) DO NOTHING
 
 -- name: current
 -- Takes no lock: two hosts that apply at once each make a version, one after the other.
-SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
+SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, v.created_at, v.made_by
 FROM agents a JOIN agent_versions v
   ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version
 WHERE a.workspace_id = :workspace_id AND a.name = :name AND a.deleted_at IS NULL
 
 -- name: by_id
-SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
+SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, v.created_at, v.made_by
 FROM agents a JOIN agent_versions v
   ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version
 WHERE a.workspace_id = :workspace_id AND a.agent_id = :agent_id AND a.deleted_at IS NULL
 
 -- name: page
-SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
+SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, v.created_at, v.made_by
 FROM agents a JOIN agent_versions v
   ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version
 WHERE a.workspace_id = :workspace_id AND a.name > :after AND a.deleted_at IS NULL
@@ -48,11 +48,11 @@ ORDER BY a.name LIMIT :limit
 SELECT name, created_at FROM agents WHERE workspace_id = :workspace_id AND deleted_at IS NULL ORDER BY name LIMIT :limit
 
 -- name: version
-SELECT agent_id, version, spec, spec_digest, created_at FROM agent_versions
+SELECT agent_id, version, spec, spec_digest, created_at, made_by FROM agent_versions
 WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version = :version
 
 -- name: versions
-SELECT agent_id, version, spec, spec_digest, created_at FROM agent_versions
+SELECT agent_id, version, spec, spec_digest, created_at, made_by FROM agent_versions
 WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version < :before
 ORDER BY version DESC LIMIT :limit
 
@@ -61,7 +61,7 @@ UPDATE agent_versions SET spec = :spec, spec_digest = :spec_digest
 WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version = :version
 
 -- name: all_versions
-SELECT workspace_id, agent_id, version, spec FROM agent_versions
+SELECT workspace_id, agent_id, version, spec, created_at, made_by FROM agent_versions
 WHERE (workspace_id, agent_id, version) > (:ws, :agent_id, :version)
 ORDER BY workspace_id, agent_id, version LIMIT :limit
 

@@ -25,9 +25,9 @@ export function Diff({ before, after, labels }) {
         <span role="columnheader" dir="auto">${labels[0]}</span><span role="columnheader" dir="auto">${labels[1]}</span>
       </div>`}
       ${rows.slice(0, MAX_ROWS).map(({ line, hidden }, at) => line === null
-        ? html`<button key=${at} class="quiet wide" onClick=${() => setWhole(true)}>${t("diff.equal", { count: hidden })}</button>`
+        ? html`<div key=${at} role="row"><span role="cell" aria-colspan="2"><button class="quiet wide" onClick=${() => setWhole(true)}>${t("diff.equal", { count: hidden })}</button></span></div>`
         : html`<${Row} key=${at} line=${line} />`)}
-      ${rows.length > MAX_ROWS && html`<p class="dim">${t("diff.more", { count: rows.length - MAX_ROWS })}</p>`}
+      ${rows.length > MAX_ROWS && html`<div role="row"><span class="dim" role="cell" aria-colspan="2">${t("diff.more", { count: rows.length - MAX_ROWS })}</span></div>`}
     </div>
   `;
 }

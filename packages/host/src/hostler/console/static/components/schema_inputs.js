@@ -1,7 +1,7 @@
 // The simple inputs of a form: text, numbers, choices, JSON.
 import { html, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
-import { same, unfinished, unfinishedText } from "../lib/schema_fields.js";
+import { noneOf, same, unfinished, unfinishedText } from "../lib/schema_fields.js";
 
 /** @typedef {import("./schema_form.js").InputProps} InputProps */
 
@@ -11,12 +11,13 @@ const common = ({ id, described, invalid, disabled, field }) => ({
 });
 
 /** Without a default an empty text is none; with one, it takes the place of the default. @param {InputProps} props @param {string} text */
-const textOr = ({ field }, text) => (text === "" && field.fallback === undefined ? undefined : text);
+const textOr = ({ field }, text) => (text === "" && field.fallback === undefined ? noneOf(field) : text);
 
 /** @param {InputProps} props */
 export const Line = (props) => html`
   <input ...${common(props)} type="text" dir="auto" spellcheck=${false} autocomplete="off" value=${asText(props.value)}
-    onInput=${(/** @type {any} */ event) => props.set(textOr(props, event.target.value))} />
+    list=${props.field.suggest ? `${props.id}-list` : null} onInput=${(/** @type {any} */ event) => props.set(textOr(props, event.target.value))} />
+  ${props.field.suggest && html`<datalist id=${`${props.id}-list`}>${props.field.suggest.map((one) => html`<option key=${one} value=${one} />`)}</datalist>`}
 `;
 
 /** @param {InputProps} props */
@@ -41,7 +42,7 @@ export function NumberInput(props) {
   const [typed, setTyped] = useState("");
   const enter = (/** @type {string} */ text) => {
     setTyped(text);
-    set(text.trim() ? numberOf(text) : field.fallback === undefined && !field.nullable ? undefined : null);
+    set(text.trim() ? numberOf(text) : field.fallback === undefined ? noneOf(field) : null);
   };
   const shown = typed.trim() && same(numberOf(typed), value) ? typed : unfinishedText(value) ?? asText(value);
   return html`<span class="measured">
@@ -69,7 +70,7 @@ export function Select(props) {
   const options = field.options ?? [];
   const chosen = options.findIndex((option) => same(option.value, value));
   const stray = chosen < 0 && value !== undefined && value !== null && value !== "";
-  return html`<select ...${common(props)} onChange=${(/** @type {any} */ event) => set(event.target.value === "" ? undefined : options[Number(event.target.value)].value)}>
+  return html`<select ...${common(props)} onChange=${(/** @type {any} */ event) => set(event.target.value === "" ? noneOf(field) : options[Number(event.target.value)].value)}>
     ${(chosen < 0 || !field.required) && field.fallback === undefined && html`<option value="" selected=${chosen < 0 && !stray}>${field.blank ?? t("form.choose")}</option>`}
     ${stray && html`<option value="" selected disabled>${asText(own)}</option>`}
     ${options.map((option, index) => html`<option key=${index} value=${index} selected=${index === chosen}>${option.label}</option>`)}

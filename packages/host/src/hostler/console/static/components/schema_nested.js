@@ -1,7 +1,7 @@
 // Inputs that hold others: objects, lists, maps, and prompts.
 import { html, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
-import { placeOf } from "../lib/schema_fields.js";
+import { noneOf, placeOf } from "../lib/schema_fields.js";
 import { FieldOf, SchemaForm } from "./schema_form.js";
 import { Icon } from "./icon.js";
 
@@ -22,7 +22,7 @@ const firstOf = (kind) => (kind.fallback !== undefined ? kind.fallback : kind.ki
 /** @param {InputProps} props */
 export function ListInput({ field, value, set, place, errors, all, disabled, id }) {
   const items = Array.isArray(value) ? value : [], kind = /** @type {any} */ (field.items);
-  const put = (/** @type {any[]} */ next) => set(next.length || field.required ? next : undefined);
+  const put = (/** @type {any[]} */ next) => set(next.length || field.required || field.fallback !== undefined ? next : noneOf(field));
   const swap = (/** @type {number} */ from, /** @type {number} */ to) => {
     const next = [...items];
     [next[from], next[to]] = [next[to], next[from]];
@@ -62,7 +62,7 @@ export function MapInput({ field, value, set, place, errors, all, disabled, id }
         onClick=${() => put(Object.fromEntries(Object.entries(values).filter(([one]) => one !== key)))}><${Icon} name="close" /></button></div>`}
     </div>`)}
     ${!disabled && html`<div class="adding">
-      <input id=${id} type="text" value=${name} placeholder=${field.prefix ?? t("form.key")} aria-label=${field.prefix ?? t("form.key")} autocomplete="off" spellcheck=${false}
+      <input id=${id} type="text" value=${name} placeholder=${t("form.key")} aria-label=${t("form.key")} autocomplete="off" spellcheck=${false}
         onInput=${(/** @type {any} */ event) => setName(event.target.value)} onKeyDown=${(/** @type {any} */ event) => event.key === "Enter" && !event.isComposing && (event.preventDefault(), add())} />
       <button type="button" disabled=${!name.trim()} onClick=${add}>${t("form.add")}</button>
     </div>`}

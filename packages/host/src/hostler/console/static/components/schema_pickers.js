@@ -3,6 +3,7 @@ import { html, useState } from "../lib/html.js";
 import { request } from "../lib/api.js";
 import { choices } from "../lib/choices.js";
 import { t } from "../lib/i18n.js";
+import { noneOf } from "../lib/schema_fields.js";
 import { may } from "../lib/session.js";
 import { Icon } from "./icon.js";
 import { attempt } from "./notice.js";
@@ -38,6 +39,7 @@ export function FallbackModels({ field, value, set, id, described, invalid, disa
     set(!first && !rest.length ? (field.fallback === undefined ? undefined : null) : { ...(first && { primary: first }), ...(rest.length && { fallbacks: rest }) });
   return html`<div class="stack">
     <${OneModel} type="llm" value=${primary} set=${(/** @type {any} */ one) => put(one ?? "", fallbacks)} id=${id} described=${described} invalid=${invalid} disabled=${disabled} label=${field.label} />
+    <span class="dim" id=${`${id}-then`}>${t("form.fallbacks")}</span>
     <${Chips} names=${fallbacks} set=${(/** @type {string[]} */ rest) => put(primary, rest)} from=${choices("models").filter((one) => one.type !== "rerank" && one.type !== "embedding" && one.value !== primary)}
       id=${`${id}-fallbacks`} label=${t("form.fallbacks")} disabled=${disabled} />
   </div>`;
@@ -50,13 +52,14 @@ const LISTS = { tools: "tools", knowledge: "knowledge" };
 export function Names({ field, value, set, id, disabled }) {
   const some = Array.isArray(value) || (typeof value === "string" && !UNCHOSEN.has(value));
   const names = Array.isArray(value) ? value : some ? [value] : [];
-  const list = field.prefix ?? LISTS[field.kind], blank = field.blank ?? (field.kind === "names" ? "" : t("form.by_policy"));
-  const none = field.fallback === undefined ? undefined : null;
+  const list = field.from ?? LISTS[field.kind], blank = field.blank ?? (field.kind === "names" ? "" : t("form.by_policy"));
+  const none = field.fallback === undefined ? noneOf(field) : null;
+  const from = field.suggest?.map((one) => ({ value: one, note: "" })) ?? (list ? choices(list) : []);
   return html`<div class="stack">
     ${blank && html`<select id=${id} disabled=${disabled} aria-label=${field.label} onChange=${(/** @type {any} */ event) => set(event.target.value ? [] : none)}>
       <option value="" selected=${!some}>${blank}</option><option value="some" selected=${some}>${t("form.only_these")}</option>
     </select>`}
-    ${(some || !blank) && html`<${Chips} names=${names} set=${(/** @type {string[]} */ next) => set(next.length || blank ? next : none)} from=${list ? choices(list) : []}
+    ${(some || !blank) && html`<${Chips} names=${names} set=${(/** @type {string[]} */ next) => set(next.length || blank || Array.isArray(field.fallback) ? next : none)} from=${from}
       id=${blank ? `${id}-names` : id} label=${field.label} disabled=${disabled} />
       ${!names.length && blank && html`<p class="help">${t("form.none_of_it")}</p>`}`}
   </div>`;

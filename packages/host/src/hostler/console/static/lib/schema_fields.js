@@ -6,12 +6,12 @@ import { said } from "./i18n.js";
  * @typedef {{name: string, kind: string, label: string, help: string, required: boolean, fallback?: any,
  *   options?: Option[], minimum?: number, maximum?: number, above?: number, below?: number, step?: number,
  *   minLength?: number, maxLength?: number, pattern?: string, nullable?: boolean, fields?: Field[], items?: Field,
- *   showIf?: Record<string, any> | null, oneLine?: boolean, unit?: string, blank?: string, prefix?: string,
+ *   showIf?: Record<string, any> | null, oneLine?: boolean, unit?: string, blank?: string, from?: string, suggest?: string[],
  *   literal?: "runner" | "schema"}} Field
  * `kind`: line, text, integer, number, boolean, select, multiselect, names, secret, file, files, prompt, model,
  *   model-fallback, rerank, knowledge, tools, object, list, map, json.
  * `fallback`: the value that holds without one. `fields`: of an object. `items`: of a list or map.
- * `names`: a list of texts; `blank` says what no list means. `nullable`: null is a value of its own.
+ * `names`: a list of texts; `blank` says what no list means, `from` (a kind of lib/choices.js) or `suggest` what it may name. `nullable`: null is a value of its own.
  * `literal`: a form in which spaces and empty lists are answers (`schema`: an empty text too).
  */
 
@@ -22,6 +22,9 @@ export const unfinished = (text) => ({ [UNFINISHED]: text });
 /** @param {any} value @returns {string | null} */
 export const unfinishedText = (value) =>
   value !== null && typeof value === "object" && typeof value[UNFINISHED] === "string" ? value[UNFINISHED] : null;
+
+/** What stands for no value: null where that is one. @param {Field} field */
+export const noneOf = (field) => (field.nullable ? null : undefined);
 
 export const MAX_LINE_CHARS = 10_000;
 export const MAX_TEXT_CHARS = 262_144;
