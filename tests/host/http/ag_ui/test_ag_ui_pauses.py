@@ -12,7 +12,7 @@ import pytest
 
 from support.databases import TEST_SECONDS
 from support.dialects.ag_ui import AgUiClient, ag_ui_client, texts_of, tool, user
-from support.dialects.players import player, script
+from support.dialects.players import player, playing, script
 from support.http_host import ADMIN_KEY, Served
 
 WEATHER = {
@@ -169,8 +169,13 @@ async def test_what_decides_nothing_is_an_error_event_and_the_run_waits(served: 
         assert any("ordered 2" in text for text in texts)
 
 
-async def test_a_message_while_a_run_waits_is_refused_unless_the_agent_gives_up(served: Served) -> None:
-    await player(served, "eager", concurrency={"on_pause": "supersede"})
+async def test_a_message_while_a_run_waits_is_refused_unless_the_agent_gives_up(tmp_path: Path) -> None:
+    async with playing(tmp_path, hold_seconds=1) as served:
+        await player(served, "eager", concurrency={"on_pause": "supersede"})
+        await _interrupt(served)
+
+
+async def _interrupt(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
         done = await client.run(script(ORDER))
         (interrupt,) = done["interrupts"]

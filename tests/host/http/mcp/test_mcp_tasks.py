@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from support.dialects.mcp import TASKS, Wire, messages_in, result_in, texts_of, wire
-from support.dialects.players import script
+from support.dialects.players import playing, script
 from support.http_host import ADMIN_KEY, OTHER, Served
 
 ORDER = ["tool", "player.order", {"thing": "lamp"}, "a"]
@@ -65,6 +65,18 @@ async def test_tasks_are_cancelled_and_fail(served: Served) -> None:
         assert result_in(await client.ask("tasks/result", {"taskId": held["taskId"]}, 3))["isError"]
         failing = await begin_task(client, ["fail", "no"], id_=4)
         assert "statusMessage" in await status_of(client, failing["taskId"], "failed")
+
+
+async def test_a_task_says_that_it_waits_as_soon_as_it_does(tmp_path: Path) -> None:
+    """Also while its run is held, before it is parked."""
+    async with playing(tmp_path, hold_seconds=600) as served, wire(served.url, ADMIN_KEY) as client:
+        await client.begin(elicits=True)
+        task = await begin_task(client, ORDER)
+        await status_of(client, task["taskId"], "input_required")
+        (listed,) = result_in(await client.ask("tasks/list", {}, 2))["tasks"]
+        assert listed["status"] == "input_required"
+        (run,) = (await served.client.get("/v1/runs")).json()["items"]
+        assert run["status"] == "running"
 
 
 async def test_the_result_of_a_task_asks_its_user(served: Served) -> None:

@@ -62,9 +62,9 @@ def no_task(task_id: Any) -> RpcError:
     return RpcError(INVALID_PARAMS, f"taskId: there is no task {task_id!r:.200}")
 
 
-def status_of(run: Run) -> str:
-    """Return the status of a run as a task."""
-    return _STATUS.get(run.status, "working")
+def status_of(run: Run, *, waits: bool = False) -> str:
+    """Return the status of a run as a task. `waits`: for people, although it is not parked yet."""
+    return _STATUS.get("paused" if waits and run.status == "running" else run.status, "working")
 
 
 def created_task(run: Run, answer: Answer, *, stateless: bool = False) -> dict[str, Any]:

@@ -5,6 +5,7 @@ A task has no row of its own. It is there as long as its run, whatever time its 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hostler.http.auth import require_right
@@ -19,7 +20,7 @@ from hostler.http.mcp.sessions import Session, can_elicit, progress_of
 from hostler.http.mcp.task_records import no_task, require_tasks, status_of, task_id_of, task_named, task_of
 from hostler.http.request import ApiRequest
 from hostler.http.responses import RawBody
-from hostler.storage.stores import runs
+from hostler.storage.stores import pauses, runs
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.runs import TERMINAL_STATUSES
@@ -43,7 +44,8 @@ async def _find(request: ApiRequest, message: RpcMessage) -> tuple[Run, Answer]:
 async def get_task(request: ApiRequest, message: RpcMessage) -> dict[str, Any]:
     """Return a task as it is."""
     run, answer = await _find(request, message)
-    return task_of(run, answer, status_of(run), message=_said(run))
+    waits = run.run_id in await _waiting(request, [run])
+    return task_of(run, answer, status_of(run, waits=waits), message=_said(run, waits))
 
 
 async def task_result(
@@ -78,7 +80,9 @@ async def list_tasks(request: ApiRequest, message: RpcMessage) -> dict[str, Any]
         lambda tx: runs.page(tx, request.workspace_id, before=before, limit=MAX_TASKS_ON_PAGE + 1)
     )
     shown = found[:MAX_TASKS_ON_PAGE]
-    page: dict[str, Any] = {"tasks": [task_of(run, Answer(run.run_id), status_of(run)) for run in shown]}
+    waiting = await _waiting(request, shown)
+    tasks = [task_of(run, Answer(run.run_id), status_of(run, waits=run.run_id in waiting)) for run in shown]
+    page: dict[str, Any] = {"tasks": tasks}
     if len(found) > len(shown):
         page["nextCursor"] = cursors.issue([shown[-1].created_at, shown[-1].run_id])
     return page
@@ -94,9 +98,17 @@ async def cancel_task(request: ApiRequest, message: RpcMessage) -> dict[str, Any
     return task_of(run, answer, status_of(run), message=_said(run))
 
 
-def _said(run: Run) -> str | None:
+async def _waiting(request: ApiRequest, found: Sequence[Run]) -> frozenset[str]:
+    """Return which of these runs wait for people."""
+    ids = [run.run_id for run in found if run.status in {"running", "paused"}]
+    if not ids:
+        return frozenset()
+    return await request.state.host.db.read(lambda tx: pauses.waiting_runs(tx, ids))
+
+
+def _said(run: Run, waits: bool = False) -> str | None:
     """Return what people are told about a run's status."""
-    return "It waits for a decision." if run.status == "paused" else run.status_code
+    return "It waits for a decision." if waits or run.status == "paused" else run.status_code
 
 
 # -- stateless (the extension) ---------------------------------------------------------------------------
@@ -113,7 +125,8 @@ async def details_of(request: ApiRequest, run: Run, answer: Answer, *, elicits: 
     """Return a run as a task of the extension. `elicits`: its client can ask its user."""
     if run.status == "cancelled":
         return task_of(run, answer, "cancelled", stateless=True)
-    if run.status != "paused" and run.status not in TERMINAL_STATUSES:
+    waits = run.status == "paused" or run.run_id in await _waiting(request, [run])
+    if not waits and run.status not in TERMINAL_STATUSES:
         return task_of(run, answer, "working", stateless=True)
     facts = CallFacts(answer, run.agent_name, 0, run.conversation_id, elicits=elicits, state="")
     fold = await answer_so_far(request, answer, CallFold(facts), through=True)
@@ -122,8 +135,8 @@ async def details_of(request: ApiRequest, run: Run, answer: Answer, *, elicits: 
         return task_of(run, answer, "working", stateless=True)
     if "inputRequests" in result:
         forms = {"inputRequests": result["inputRequests"]}
-        return task_of(run, answer, "input_required", stateless=True, message=_said(run)) | forms
-    if run.status == "paused":
+        return task_of(run, answer, "input_required", stateless=True, message=_said(run, waits)) | forms
+    if waits:
         notices = result["content"][-1:] or [text_block("")]
         return task_of(run, answer, "working", stateless=True, message=notices[0].get("text"))
     return task_of(run, answer, "completed", stateless=True) | {"result": result}

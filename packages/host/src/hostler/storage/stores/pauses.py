@@ -6,8 +6,10 @@ valid until the end of the transaction. Times are UTC epoch milliseconds by the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from hostler.domain import runs
 from hostler.domain.pause_checks import check_calls, check_room
@@ -125,6 +127,12 @@ def unsettled(tx: Tx, run_id: str) -> Pause | None:
     """Return the pause that the run waits for or resumes, or None."""
     row = tx.one(_q.unsettled, run_id=run_id)
     return None if row is None else pause_of(row)
+
+
+def waiting_runs(tx: Tx, run_ids: Collection[str]) -> frozenset[str]:
+    """Return which of these runs wait for people now: those that are parked, and those held before that."""
+    texts = msgspec.json.encode(list(run_ids)).decode()
+    return frozenset(row["run_id"] for row in tx.all(_q.waiting_runs, run_ids=texts))
 
 
 def of_run(tx: Tx, run_id: str, limit: int = _MAX_SEGMENTS) -> list[Pause]:

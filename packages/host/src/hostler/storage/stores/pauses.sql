@@ -16,6 +16,10 @@ SELECT * FROM pauses WHERE workspace_id = :workspace_id AND pause_id = :pause_id
 -- The pause that the run waits for or that an attempt resumes; at most one.
 SELECT * FROM pauses WHERE run_id = :run_id AND status IN ('open', 'ready', 'resuming', 'needs_review')
 
+-- name: waiting_runs
+-- Which of these runs wait for people now, whether they are parked or held.
+SELECT DISTINCT run_id FROM pauses WHERE run_id IN [texts :run_ids] AND status IN ('open', 'needs_review')
+
 -- name: of_run
 SELECT * FROM pauses WHERE run_id = :run_id ORDER BY segment DESC LIMIT :limit
 
