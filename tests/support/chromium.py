@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -29,6 +30,8 @@ class Page:
     """One page. `evaluate` runs JavaScript in it."""
 
     socket: ClientConnection
+    port: int = 0
+    """Of the browser's DevTools protocol."""
     _number: int = 0
     said: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
@@ -83,6 +86,33 @@ class Page:
         features = [{"name": "prefers-color-scheme", "value": theme}]
         await self._call("Emulation.setEmulatedMedia", features=features)
 
+    async def network(
+        self, *, offline: bool = False, latency_ms: float = 0, bytes_per_second: float = -1
+    ) -> None:
+        """Cut the network of the page, or make it slow; without arguments it is as it was."""
+        await self._call("Network.enable")
+        await self._call(
+            "Network.emulateNetworkConditions",
+            offline=offline,
+            latency=latency_ms,
+            downloadThroughput=bytes_per_second,
+            uploadThroughput=bytes_per_second,
+        )
+
+    async def picture(self) -> bytes:
+        """Return what is seen of the page now, as a PNG."""
+        found = await self._call("Page.captureScreenshot", format="png")
+        return base64.b64decode(found["data"])
+
+    @contextlib.asynccontextmanager
+    async def another(self) -> AsyncIterator[Page]:
+        """Open another tab of the same browser."""
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            made = (await client.put(f"http://127.0.0.1:{self.port}/json/new?about:blank")).json()
+            async with connect(made["webSocketDebuggerUrl"], max_size=None, proxy=None) as socket:
+                yield Page(socket, self.port)
+            await client.get(f"http://127.0.0.1:{self.port}/json/close/{made['id']}")
+
     async def press(self, key: str) -> None:
         """Press and release a key, such as Tab or Enter."""
         code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
@@ -125,7 +155,7 @@ async def browsing(folder: Path) -> AsyncIterator[Page]:
             targets = (await client.get(f"http://127.0.0.1:{port}/json")).json()
         address = next(one["webSocketDebuggerUrl"] for one in targets if one["type"] == "page")
         async with connect(address, max_size=None, proxy=None) as socket:
-            yield Page(socket)
+            yield Page(socket, port)
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()

@@ -32,7 +32,7 @@ export function Composer({ place, conversation_id, agents, agent, choose, send, 
     const draft = draftOf(place);
     setText(draft.text);
     files.restore(draft.files);
-    if (matchMedia("(pointer: fine)").matches) field.current?.focus();
+    if (!matchMedia("(pointer: coarse)").matches) field.current?.focus();
   }, [place]);
   useLayoutEffect(() => {
     const area = field.current;
@@ -58,7 +58,7 @@ export function Composer({ place, conversation_id, agents, agent, choose, send, 
     field.current?.focus();
   };
   const pressed = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing || !matchMedia("(pointer: fine)").matches) return;
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches) return;
     event.preventDefault();
     submit();
   };

@@ -6,8 +6,8 @@ import { CopyButton } from "./copy_button.js";
 
 /** @typedef {import("../lib/markdown_blocks.js").Block} Block */
 
-/** How many blocks were rendered, and their characters: what tests look at. */
-export const rendered = { blocks: 0, characters: 0 };
+/** How often a text was looked at, how many blocks were rendered then, and their characters: what tests look at. */
+export const rendered = { looks: 0, blocks: 0, characters: 0 };
 
 /** @extends {Component<{block: Block}>} */
 class ShownBlock extends Component {
@@ -39,6 +39,7 @@ function Code({ text, lang }) {
 }
 
 /** @param {{blocks: Block[]}} props */
-export const MarkdownBlocks = ({ blocks }) => html`
-  <div class="markdown" dir="auto">${blocks.map((block, place) => html`<${ShownBlock} key=${place} block=${block} />`)}</div>
-`;
+export function MarkdownBlocks({ blocks }) {
+  rendered.looks += 1;
+  return html`<div class="markdown" dir="auto">${blocks.map((block, place) => html`<${ShownBlock} key=${place} block=${block} />`)}</div>`;
+}
