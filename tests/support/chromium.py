@@ -106,12 +106,12 @@ class Page:
 
     @contextlib.asynccontextmanager
     async def another(self) -> AsyncIterator[Page]:
-        """Open another tab of the same browser."""
-        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-            made = (await client.put(f"http://127.0.0.1:{self.port}/json/new?about:blank")).json()
-            async with connect(made["webSocketDebuggerUrl"], max_size=None, proxy=None) as socket:
-                yield Page(socket, self.port)
-            await client.get(f"http://127.0.0.1:{self.port}/json/close/{made['id']}")
+        """Open another window of the same browser, so that both are seen."""
+        made = await self._call("Target.createTarget", url="about:blank", newWindow=True)
+        address = f"ws://127.0.0.1:{self.port}/devtools/page/{made['targetId']}"
+        async with connect(address, max_size=None, proxy=None) as socket:
+            yield Page(socket, self.port)
+        await self._call("Target.closeTarget", targetId=made["targetId"])
 
     async def press(self, key: str) -> None:
         """Press and release a key, such as Tab or Enter."""

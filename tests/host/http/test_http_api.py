@@ -128,11 +128,12 @@ async def test_the_journal_and_the_history_of_a_run(tmp_path: Path) -> None:
         assert position["items"] == items[3:]
 
         history = (await served.client.get("/v1/conversations/a%2Fb%20c/history")).json()
-        assert set(history) == {"items", "next_cursor", "prev_cursor", "has_more", "total_count"}
+        assert set(history) == {"items", "next_cursor", "prev_cursor", "has_more", "total_count", "title"}
         newest, oldest = history["items"]
         assert newest == {
             "transcript_id": newest["transcript_id"],
             "event_id": newest["event_id"],
+            "run_id": newest["run_id"],
             "conversation_id": "a/b c",
             "thread_id": None,
             "role": "assistant",

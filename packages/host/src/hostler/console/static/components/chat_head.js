@@ -5,6 +5,7 @@ import { renamed } from "../lib/conversations.js";
 import { t } from "../lib/i18n.js";
 import { go } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { Confirm } from "./dialog.js";
 import { Icon } from "./icon.js";
 import { attempt } from "./notice.js";
 
@@ -22,23 +23,12 @@ export function ChatHead({ conversation, toggle }) {
       ${toggle}
       <h1 class=${title ? "" : "dim"} title=${title ?? conversation.id}><bdi>${title || t("chat.untitled")}</bdi></h1>
       ${!conversation.connected.value && html`<span class="offline" role="status">${t("state.reconnecting")}</span>`}
-      ${write && !asking && html`
+      ${write && html`
         <button type="button" class="quiet" aria-label=${t("chat.rename")} title=${t("chat.rename")} onClick=${() => setEditing(true)}><${Icon} name="edit" /></button>
         <button type="button" class="quiet" aria-label=${t("chat.delete")} title=${t("chat.delete")} onClick=${() => setAsking(true)}><${Icon} name="trash" /></button>`}
-      ${asking && html`<span class="ask" role="alertdialog" aria-label=${t("chat.delete")}>
-        <span>${t("chat.delete_sure")}</span>
-        <button type="button" class="danger" onClick=${drop}>${t("chat.delete")}</button>
-        <${Focused} onClick=${() => setAsking(false)}>${t("chat.keep")}</${Focused}>
-      </span>`}
+      ${asking && html`<${Confirm} title=${t("chat.delete")} text=${t("chat.delete_sure")} action=${t("chat.delete")} confirm=${drop} close=${() => setAsking(false)} />`}
     </header>
   `;
-}
-
-/** @param {{onClick: () => void, children?: any}} props */
-function Focused({ onClick, children }) {
-  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  useEffect(() => button.current?.focus(), []);
-  return html`<button type="button" ref=${button} onClick=${onClick}>${children}</button>`;
 }
 
 /** @param {{conversation: import("../lib/conversation.js").Conversation, done: () => void}} props */

@@ -3,17 +3,18 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.
 import { post, path } from "../lib/api.js";
 import { renamed } from "../lib/conversations.js";
 import { rowsOf } from "../lib/chat_rows.js";
-import { keepDraft } from "../lib/drafts.js";
 import { t } from "../lib/i18n.js";
+import { keep } from "../lib/kept.js";
 import { outbox } from "../lib/outbox.js";
 import { address, go, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { textOfContent } from "./content.js";
+import { lazy } from "./lazy.js";
 import { Message } from "./message.js";
 import { attempt } from "./notice.js";
 import { RunStrip } from "./run_strip.js";
-import { Waits } from "./waits.js";
 
+const Decision = lazy(() => import("./decision.js").then((module) => module.Decision));
 const NEAR_PIXELS = 60;
 const MOST_PAGES = 40;
 
@@ -54,7 +55,7 @@ export function ChatLog({ conversation, shownRun, at }) {
     const made = await attempt(() => post(`${path("conversations", conversation.id)}/fork`, { at: row.cursor, including: !own }));
     if (!made) return;
     renamed();
-    if (own) keepDraft(made.conversation_id, { text: textOfContent(row.message?.content), files: [] });
+    if (own) keep(`chat ${made.conversation_id}`, { text: textOfContent(row.message?.content), files: [] });
     go(address("chat", made.conversation_id));
   };
   return html`
@@ -68,7 +69,7 @@ export function ChatLog({ conversation, shownRun, at }) {
           const { run } = row.live, waits = pauses.filter((pause) => pause.run_id === run.run_id), open = shownRun === run.run_id;
           return html`<${RunStrip} key=${row.key} live=${row.live} files=${row.files ?? []} waits=${waits.length > 0} open=${open}
             show=${() => setQuery({ run: open ? null : run.run_id })}>
-            ${waits.map((pause) => html`<${Waits} key=${pause.id} pause=${pause} decided=${() => conversation.changed("pauses")} />`)}
+            ${waits.map((pause) => html`<${Decision} key=${pause.id} pause=${pause} changed=${() => conversation.readPauses()} />`)}
           </${RunStrip}>`;
         })}
       </ol>

@@ -1,11 +1,14 @@
 // Where a message is written: text, files, and to whom.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { draftOf, keepDraft } from "../lib/drafts.js";
 import { t } from "../lib/i18n.js";
+import { keep, kept } from "../lib/kept.js";
 import { may } from "../lib/session.js";
 import { uploads } from "../lib/uploads.js";
 import { FileButton, FileList, FileTarget } from "./file_input.js";
 import { Icon } from "./icon.js";
+
+/** Keep what is not sent yet. @param {string} place @param {string} text @param {import("../lib/uploads.js").Artifact[]} files */
+const draft = (place, text, files) => keep(`chat ${place}`, text || files.length ? { text, files } : undefined);
 
 /**
  * @param {{place: string, conversation_id: string, agents: string[], agent: string, choose: (agent: string) => void,
@@ -22,16 +25,16 @@ export function Composer({ place, conversation_id, agents, agent, choose, send, 
   const files = useMemo(() => {
     const made = uploads({
       query: () => ({ conversation_id: conversation.current }),
-      changed: () => keepDraft(place, { text: latest.current, files: made.stored() }),
+      changed: () => draft(place, latest.current, made.stored()),
     });
     return made;
   }, [place]);
   const mayAttach = may("artifacts:write");
 
   useEffect(() => {
-    const draft = draftOf(place);
-    setText(draft.text);
-    files.restore(draft.files);
+    const before = kept(`chat ${place}`);
+    setText(before?.text ?? "");
+    files.restore(before?.files ?? []);
     if (!matchMedia("(pointer: coarse)").matches) field.current?.focus();
   }, [place]);
   useLayoutEffect(() => {
@@ -44,7 +47,7 @@ export function Composer({ place, conversation_id, agents, agent, choose, send, 
   /** @param {string} value */
   const type = (value) => {
     setText(value);
-    keepDraft(place, { text: value, files: files.stored() });
+    draft(place, value, files.stored());
   };
   const list = files.list.value, unfinished = list.some((one) => !one.artifact);
   const ready = (text.trim() || list.length > 0) && !unfinished && agent;
@@ -53,7 +56,7 @@ export function Composer({ place, conversation_id, agents, agent, choose, send, 
     const stored = files.stored();
     type("");
     files.clear();
-    keepDraft(place, { text: "", files: [] });
+    draft(place, "", []);
     send(text.trim(), stored);
     field.current?.focus();
   };

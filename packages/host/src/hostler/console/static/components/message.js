@@ -19,45 +19,38 @@ const SHOWN_CHARS = 6000;
  * `fork`: without it there is no way to.
  */
 export function Message({ row, receipt, mark, fork }) {
-  if (row.kind === "growing") return html`<${Growing} row=${row} />`;
+  const growing = row.growing;
   const text = textOfContent(row.message?.content), own = row.kind === "person";
   const files = filesOfContent(row.message?.content, row.refs ?? []);
   const id = row.transcript_id ? `m-${row.transcript_id}` : null;
   return html`
-    <li class=${`said by-${row.kind} ${row.waits || row.sent ? "waits" : ""} ${mark ? "marked" : ""}`} id=${id}>
+    <li class=${`said by-${growing ? "agent growing" : row.kind} ${row.waits || row.sent ? "waits" : ""} ${mark ? "marked" : ""}`} id=${id} aria-busy=${growing ? "true" : null}>
       <span class="hidden">${t(own ? "chat.you_said" : row.kind === "note" ? "chat.note" : "chat.agent_said")}</span>
-      ${own ? html`<${Plain} text=${text} />` : html`<${Body} text=${text} />`}
+      ${own ? html`<${Plain} text=${text} />` : html`<${Body} text=${text} growing=${growing} />`}
       <${Files} files=${files} />
       <div class="below">
-        ${row.sent ? html`<${Leaving} sent=${row.sent} />` : html`<${Receipt} row=${row} receipt=${receipt} />`}
-        <span class="tools">
+        ${growing ? null : row.sent ? html`<${Leaving} sent=${row.sent} />` : html`<${Receipt} row=${row} receipt=${receipt} />`}
+        ${!growing && html`<span class="tools">
           <time class="dim" dateTime=${new Date(row.at * 1000).toISOString()} title=${moment(row.at)}>${clock(row.at)}</time>
           ${text && html`<${CopyButton} text=${text} label=${t("chat.copy")} />`}
           ${fork && row.transcript_id && html`<button type="button" class="quiet" aria-label=${t(own ? "chat.edit" : "chat.fork")} title=${t(own ? "chat.edit" : "chat.fork")}
             onClick=${() => fork(row)}><${Icon} name=${own ? "edit" : "fork"} /></button>`}
-        </span>
+        </span>`}
       </div>
     </li>
   `;
 }
 
-/** @param {{text: string}} props */
-function Body({ text }) {
-  const blocks = useMemo(() => blocksOf(text), [text]);
-  return html`<${MarkdownBlocks} blocks=${blocks} />`;
-}
-
-/** A message that is being written: only this part is rendered again as it grows. @param {{row: Row}} props */
-function Growing({ row }) {
-  const growing = /** @type {import("../lib/live_run.js").Growing} */ (row.growing);
-  const thought = growing.reasoning.value;
+/**
+ * The text of a message. While it is being written, only this part is rendered again as it grows.
+ * @param {{text: string, growing?: import("../lib/live_run.js").Growing}} props
+ */
+function Body({ text, growing }) {
+  const blocks = useMemo(() => (growing ? [] : blocksOf(text)), [text, growing]);
+  const thought = growing?.reasoning.value;
   return html`
-    <li class="said by-agent growing" aria-busy="true">
-      <span class="hidden">${t("chat.agent_said")}</span>
-      ${thought && html`<details class="thought"><summary>${t("chat.thinking")}</summary><p class="plain dim" dir="auto">${thought}</p></details>`}
-      <${MarkdownBlocks} blocks=${growing.blocks.value} />
-      <div class="below"></div>
-    </li>
+    ${thought && html`<details class="thought"><summary>${t("chat.thinking")}</summary><p class="plain dim" dir="auto">${thought}</p></details>`}
+    <${MarkdownBlocks} blocks=${growing ? growing.blocks.value : blocks} />
   `;
 }
 

@@ -1,5 +1,5 @@
 // The rows of a chat in their order: messages, what is being said, and the runs between them. Pure.
-import { filesOfContent } from "../components/content.js";
+import { filesOfContent, textOfContent } from "../components/content.js";
 
 /**
  * @typedef {import("./conversation.js").Item} Item
@@ -28,7 +28,7 @@ export function rowsOf({ items, waiting, runs, sent, files, older }) {
     if (item.role === "assistant") {
       const count = counts.get(item.run_id) ?? 0;
       counts.set(item.run_id, count + 1);
-      stored.set(item.run_id, [...(stored.get(item.run_id) ?? []), JSON.stringify(item.content_json?.content)]);
+      stored.set(item.run_id, [...(stored.get(item.run_id) ?? []), sayingOf(item.content_json)]);
       rows.push(said(item, item.run_id ? `a ${item.run_id} ${count}` : `m ${item.transcript_id}`, "agent"));
       last.set(item.run_id, rows.length - 1);
     } else if (item.role === "user") {
@@ -74,6 +74,9 @@ export function rowsOf({ items, waiting, runs, sent, files, older }) {
   return [...(after.get(-1) ?? []), ...whole, ...end, ...pending];
 }
 
+/** What a message says, as it is stored: without what the host replaces. @param {any} message */
+const sayingOf = (message) => textOfContent(message?.content).replaceAll("\0", "");
+
 /**
  * What a run has said that is not stored yet, what it is saying, and the run.
  * @param {LiveRun} live @param {Map<string, number>} counts @param {Map<string, string[]>} stored @param {any[]} files
@@ -85,9 +88,9 @@ function rowsOfRun(live, counts, stored, files) {
   /** @type {Row[]} */
   const rows = [];
   for (const { message } of live.said) {
-    const place = found.indexOf(JSON.stringify(message.content));
+    const place = found.indexOf(sayingOf(message));
     if (place >= 0) found.splice(place, 1);
-    else if (!live.over) rows.push({ key: `a ${run.run_id} ${count++}`, kind: "agent", at: run.created_at, message, refs: message.artifact_refs, run_id: run.run_id });
+    else rows.push({ key: `a ${run.run_id} ${count++}`, kind: "agent", at: run.created_at, message, refs: message.artifact_refs, run_id: run.run_id });
   }
   for (const growing of live.growing.values()) rows.push({ key: `a ${run.run_id} ${count++}`, kind: "growing", at: run.created_at, growing, run_id: run.run_id });
   if (run.status !== "queued") rows.push({ key: `r ${run.run_id}`, kind: "run", at: run.created_at, live, run_id: run.run_id, files });

@@ -130,8 +130,7 @@ export class Conversation {
   /** @param {AbortSignal} stop */
   async _openPauses(stop) {
     if (!may("pauses:read")) return [];
-    const pages = await Promise.all(["open", "needs_review"].map((status) => get("/v1/pauses", { conversation_id: this.id, status, limit: 50 }, stop)));
-    return pages.flatMap((page) => page.items);
+    return (await get("/v1/pauses", { conversation_id: this.id, status: ["open", "needs_review"], limit: 50 }, stop)).items;
   }
 
   /** @param {import("./api.js").StreamEvent} event */
@@ -182,9 +181,9 @@ export class Conversation {
     this._again("history");
   }
 
-  /** Somebody here has changed something. @param {"pauses" | "history"} what */
-  changed(what) {
-    this._again(what);
+  /** Read again what is waited for. */
+  async readPauses() {
+    this.pauses.value = await this._openPauses(this._abort.signal);
   }
 
   /** Read something again soon, together with what else has changed. @param {string} what */

@@ -89,9 +89,12 @@ export const hasHost = () => hurry();
 const untilTried = (ms) =>
   Promise.race([sleep(ms), new Promise((resolve) => (hurry = () => resolve(undefined)))]);
 
+/** @param {import("./uploads.js").Artifact} file */
+const refOf = ({ artifact_id, name, mime_type, size_bytes }) => ({ artifact_id, ...(name && { name }), ...(mime_type && { mime_type }), size_bytes });
+
 /** @param {Sent} message @returns {Promise<boolean>} whether it is through, well or not */
 async function once({ event_id, conversation_id, agent, text, attachments }) {
-  const input = { text, ...(attachments.length && { attachments: attachments.map(({ artifact_id }) => ({ artifact_id })) }) };
+  const input = { text, ...(attachments.length && { attachments: attachments.map(refOf) }) };
   try {
     const accepted = await post("/v1/events", { event_type: "message.received", event_id, conversation_id, agent, input }, { signal: AbortSignal.timeout(ANSWER_MS) });
     const { outcome, run } = accepted;

@@ -11,10 +11,11 @@ import { ChatLog } from "../components/chat_log.js";
 import { Composer } from "../components/composer.js";
 import { ConversationList } from "../components/conversation_list.js";
 import { Icon } from "../components/icon.js";
+import { lazy } from "../components/lazy.js";
 import { attempt } from "../components/notice.js";
-import { RunSteps } from "../components/run_steps.js";
 import { Failure, Loading } from "../components/states.js";
 
+const RunSteps = lazy(() => import("../components/run_steps.js").then((module) => module.RunSteps));
 const LAST_AGENT = "hostler-chat-agent";
 
 /** @param {{conversation_id?: string}} props */
