@@ -10,7 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.host.config import ConfigFile
+from hostler.domain.model_entries import ModelEntry
+from hostler.host.config import ConfigFile, PluginEntry
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page, browsing
 from support.http_host import PUPPET_RUNNER, Served, serving
@@ -18,6 +19,28 @@ from support.http_host import PUPPET_RUNNER, Served, serving
 pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(120), NEEDS_CHROMIUM]
 HOSTILE = '<img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 150
 NAME = "ä/b?c#d"
+FORM = """
+plugin: {author: test, name: form, version: 1.0.0}
+runners:
+  - name: default
+    entry: "form:Form"
+    label: {en: A form, zh: 一个表单}
+    config:
+      - {name: line, type: string, required: true, label: {en: Line, zh_Hans: 一行}, description: {en: Help}}
+      - {name: text, type: text, default: "as it is"}
+      - {name: count, type: integer, default: 3}
+      - {name: part, type: float}
+      - {name: flag, type: boolean, default: true}
+      - {name: choice, type: select, options: [{name: a, label: {en: Choice A}}, b], default: b}
+      - {name: many, type: multiselect, options: [x, 7, z]}
+      - {name: hidden, type: string, required: true, show_if: {choice: a}}
+      - {name: secret, type: secret}
+      - {name: other-secret, type: secret}
+      - {name: prompt, type: prompt-editor, default: [{role: system, content: "Be brief."}]}
+      - {name: model, type: model-fallback-selector}
+      - {name: tools, type: tool-multi-selector}
+      - {name: free, type: json}
+"""
 
 
 @pytest.fixture
@@ -59,6 +82,15 @@ def choose(selector: str, value: str) -> str:
     return (
         f"((field) => field && (field.value = {json.dumps(value)}, "
         f"field.dispatchEvent(new Event('change', {{bubbles: true}})), true))"
+        f"(document.querySelector({json.dumps(selector)}))"
+    )
+
+
+def typed(selector: str, text: str) -> str:
+    """Type a text in place of what a field has."""
+    return (
+        f"((field) => (field.value = {json.dumps(text)}, "
+        f"field.dispatchEvent(new Event('input', {{bubbles: true}})), true))"
         f"(document.querySelector({json.dumps(selector)}))"
     )
 
@@ -145,10 +177,86 @@ async def test_an_agent_is_made_changed_compared_and_taken_back(tmp_path: Path, 
         await page.until(press("Disable"))
         await page.until(shown("disabled"))
         await page.until(press("Delete"))
-        await page.until(shown("Its runs under way finish"))
+        await page.until(f"{there('dialog')} && {shown('Its runs under way finish')}")
         await page.until(press("Delete it"))
         await page.until("location.pathname === '/agents'")
         assert (await served.client.get(agent)).status_code == 404
+        assert page.complaints == []
+
+
+async def test_each_kind_of_field_gives_the_value_that_the_runner_gets(tmp_path: Path, page: Page) -> None:
+    folder = tmp_path / "form"
+    folder.mkdir()
+    (folder / "hostler.yaml").write_text(FORM)
+    (folder / "form.py").write_text(
+        "from hostler_sdk import Runner, message\n\n\nclass Form(Runner):\n    async def run(self, ctx):\n"
+        "        yield message(repr(sorted(ctx.config.items())))\n"
+    )
+    async with serving(tmp_path / "data", agent=False) as served:
+        models = [ModelEntry(id=name, provider="demo") for name in ("big", "small")]
+        plugins = [PluginEntry(path=str(folder), level="trusted")]
+        await served.host.apply(ConfigFile(plugins=plugins, models=models), actor="test")
+        await sign_in(served, page, f"/agents?new={quote('plugin:test/form/default', safe='')}")
+        await page.until(there("#config-config-line"))
+        await page.type_into("#agent-name", "filled")
+        assert not await page.evaluate(there("#config-config-hidden"))
+        await page.until(press("Create"))
+        await page.until(f"{shown('1 mistake; nothing was saved')} && {shown('config.line')}")
+        await page.type_into("#config-config-line", "一 line")
+        assert await page.evaluate("document.querySelector('#config-config-line-wrong')") is None
+        await page.evaluate(typed("#config-config-count", "1e"))
+        await page.until(press("Create"))
+        await page.until(shown("Write a whole number."))
+        assert await page.evaluate("document.querySelector('#config-config-count').value") == "1e"
+        for selector, text in (("count", "0"), ("part", "2.50"), ("free", '{"a": [1, null]}')):
+            await page.evaluate(typed(f"#config-config-{selector}", text))
+        await page.evaluate("document.querySelector('#config-config-flag').click()")
+        await page.evaluate(choose("#config-config-choice", "0"))
+        await page.until(there("#config-config-hidden"))
+        await page.type_into("#config-config-hidden", "seen")
+        for number in (1, 2):
+            await page.evaluate(f"document.querySelectorAll('.of-multiselect input')[{number}].click()")
+        await page.type_into("#config-config-secret", "hunter2")
+        await page.evaluate(choose("[data-place='config.other-secret'] select", "env"))
+        await page.evaluate(typed("#config-config-other-secret", "HOME"))
+        await page.evaluate(typed("#config-config-prompt", "Be kind."))
+        await page.until(press("Add a message"))
+        await page.until("document.querySelectorAll('.prompt textarea').length === 2")
+        await page.evaluate(typed(".prompt .item:nth-child(2) textarea", "hi"))
+        await page.until(f"{option('#config-config-model', 'big')}")
+        await page.evaluate(choose("#config-config-model", "big"))
+        await page.type_into("#config-config-model-fallbacks", "small")
+        await page.press("Enter")
+        await page.evaluate(choose("#config-config-tools", "some"))
+        await page.until(press("Create"))
+        await page.until("location.pathname === '/agents/filled'")
+        stored = (await served.client.get("/v1/agents/filled")).json()["spec"]["config"]
+        assert stored == {
+            "line": "一 line", "count": 0, "part": 2.5, "flag": False, "choice": "a", "hidden": "seen",
+            "many": [7, "z"], "secret": "***", "other-secret": "env:HOME", "free": {"a": [1, None]},
+            "prompt": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}],
+            "model": {"primary": "big", "fallbacks": ["small"]}, "tools": [],
+        }  # fmt: skip
+        said = await served.say("x", agent="filled")
+        assert "hunter2" in said["output"]["text"], "the runner got what was typed"
+
+        # a stored secret is not shown, stays when others change, and is replaced when it is asked
+        await page.until(shown("A secret is stored. It is never shown."))
+        await page.evaluate("document.querySelector('[data-place=\"config.text\"] textarea').value")
+        await page.evaluate(typed("#config-config-text", "changed"))
+        await page.until(press("Save"))
+        await page.until(shown("Saved as version 2."))
+        assert "hunter2" in (await served.say("x", agent="filled"))["output"]["text"]
+        await page.until(press("back to the default"))
+        await page.evaluate("document.querySelector('[data-place=\"config.secret\"] button').click()")
+        await page.type_into("#config-config-secret", "better")
+        await page.until(press("Save"))
+        await page.until(shown("Saved as version 3."))
+        assert "better" in (await served.say("x", agent="filled"))["output"]["text"]
+
+        await page.evaluate("localStorage.setItem('hostler-language', 'zh')")
+        await page.open(f"{served.url}/agents/filled")
+        await page.until(f"{shown('一行')} && {shown('Help')} && {shown('Choice A')}")
         assert page.complaints == []
 
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.trials import TRIAL_PLUGIN
 from hostler.host.bundled import shipped_runners
 from hostler.host.config import ConfigFile
 from support.command_line import CommandLine
@@ -108,7 +109,7 @@ async def test_events_are_explained_and_nothing_is_stored(served: Served, tmp_pa
 
 async def test_the_catalogue_has_what_comes_with_the_host(served: Served) -> None:
     found = (await served.client.get("/v1/catalogue")).json()
-    assert {one["plugin"] for one in found["runners"]} == set(shipped_runners())
+    assert {one["plugin"] for one in found["runners"]} == set(shipped_runners()) - {TRIAL_PLUGIN}
     assert all(one["label"] for one in found["runners"])
     assert [one["name"] for one in found["demo"]["agents"]] == ["guide", "echo"]
     async with served.as_key(await served.key("default", "plugins:read")) as reader:

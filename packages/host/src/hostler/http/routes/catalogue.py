@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from hostler.domain.trials import TRIAL_PLUGIN
 from hostler.host.bundled import bundled, shipped_runners
 from hostler.host.demo_agents import demo_config
 from hostler.http.auth import has_right
@@ -30,8 +31,9 @@ class CatalogueRunner(Strict):
 
 
 class Catalogue(Strict):
-    """`runners` by name, of those that the workspace may use. `demo`: the configuration with the agents of
-    `hostler demo`, for `POST /v1/config`; null without the right `installation`, or if it is not installed.
+    """`runners` by name, of those that the workspace may use; without those of tests. `demo`: the
+    configuration with the agents of `hostler demo`, for `POST /v1/config`; null without the right
+    `installation`, or if it is not installed.
     """
 
     runners: list[CatalogueRunner]
@@ -50,6 +52,8 @@ async def get_catalogue(request: ApiRequest) -> Catalogue:
 def _shipped() -> list[CatalogueRunner]:
     found = []
     for plugin in shipped_runners():
+        if plugin == TRIAL_PLUGIN:
+            continue  # of the tests of models and tools
         file = read_manifest(bundled("runners", plugin.partition("/")[2])).file
         found += [
             CatalogueRunner(

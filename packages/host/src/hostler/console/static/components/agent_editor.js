@@ -11,6 +11,9 @@ import { Loading, reasonOf } from "./states.js";
 /** @typedef {import("../lib/schema_check.js").Mistakes} Mistakes */
 /** @typedef {{runner: string, label: any, description: any, network?: string[]}} Known */
 
+/** Those of the tests of models and tools. */
+const TRIALS = "plugin:hostler/trial/";
+
 /** Runners that the host knows, and those that come with it. @returns {Known[]} */
 export function useRunners() {
   const [found, setFound] = useState(/** @type {Known[]} */ ([]));
@@ -21,7 +24,7 @@ export function useRunners() {
       const listed = known.status === "fulfilled" ? known.value.items.map((/** @type {any} */ one) => ({ ...one, runner: one.id })) : [];
       const ids = new Set(listed.map((/** @type {Known} */ one) => one.runner));
       const more = shipped.status === "fulfilled" ? shipped.value.runners.filter((/** @type {Known} */ one) => !ids.has(one.runner)) : [];
-      setFound([...listed, ...more].sort((a, b) => (a.runner < b.runner ? -1 : 1)));
+      setFound([...listed, ...more].filter((one) => !one.runner.startsWith(TRIALS)).sort((a, b) => (a.runner < b.runner ? -1 : 1)));
     });
     return () => void (gone = true);
   }, []);

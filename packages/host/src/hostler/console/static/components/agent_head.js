@@ -5,13 +5,14 @@ import { t } from "../lib/i18n.js";
 import { go } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { makerOf } from "./agent_versions.js";
+import { Confirm } from "./dialog.js";
 import { attempt } from "./notice.js";
 import { Ago } from "./time.js";
 
 /** @typedef {import("../lib/live_agents.js").Agent} Agent */
 
-/** @param {{agent: Agent | null, fresh: boolean, dirty: boolean, write: boolean, took: (agent: Agent) => void}} props */
-export function AgentHead({ agent, fresh, dirty, write, took }) {
+/** @param {{away: boolean, agent: Agent | null, fresh: boolean, dirty: boolean, write: boolean, took: (agent: Agent) => void}} props */
+export function AgentHead({ away, agent, fresh, dirty, write, took }) {
   const [asks, setAsks] = useState(false);
   if (fresh || !agent) return html`<header class="head"><h1><a class="back" href="/agents" aria-label=${t("agents.back")}>←</a> <bdi>${t("agents.new")}</bdi></h1></header>`;
   const { name, spec, version } = agent;
@@ -23,22 +24,23 @@ export function AgentHead({ agent, fresh, dirty, write, took }) {
   const drop = async () => {
     const done = await attempt(() => remove(`${path("agents", name)}?version=${version}`).then(() => true), t("agents.deleted", { name }));
     if (done) go("/agents");
+    else setAsks(false);
   };
   return html`
     <header class="head">
       <h1><a class="back" href="/agents" aria-label=${t("agents.back")}>←</a> <bdi>${name}</bdi></h1>
       <span class="status ${spec.enabled ? "good" : "dim"}">${t(spec.enabled ? "agents.state.on" : "agents.state.off")}</span>
       <span class="dim">${t("agents.version", { version })} · <${Ago} at=${agent.made_at} /> · <span dir="auto">${makerOf(agent)}</span></span>
+      ${away && html`<span class="offline" role="status">${t("state.reconnecting")}</span>`}
       <div class="actions">
+        ${may("events:write") && spec.enabled && html`<a class="button" href=${`/chat?agent=${encodeURIComponent(name)}`}>${t("page.chat")}</a>`}
         ${may("runs:read") && html`<a class="button" href=${`/runs?agent=${encodeURIComponent(name)}`}>${t("page.runs")}</a>`}
         ${write && html`<button disabled=${dirty} title=${dirty ? t("agents.save_first") : null} onClick=${turn}>${t(spec.enabled ? "agents.disable" : "agents.enable")}</button>`}
-        ${write && html`<button class="danger" aria-expanded=${asks} onClick=${() => setAsks(!asks)}>${t("agents.delete")}</button>`}
+        ${write && html`<button class="danger" onClick=${() => setAsks(true)}>${t("agents.delete")}</button>`}
       </div>
     </header>
-    ${asks && html`<section class="mistakes" role="alertdialog" aria-label=${t("agents.delete_sure", { name })}>
-      <h2 dir="auto">${t("agents.delete_sure", { name })}</h2>
+    ${asks && html`<${Confirm} title=${t("agents.delete_sure", { name })} action=${t("agents.delete_do")} confirm=${drop} close=${() => setAsks(false)}>
       <ul><li>${t("agents.delete_runs")}</li><li>${t("agents.delete_events")}</li><li>${t("agents.delete_kept")}</li></ul>
-      <div class="line-of"><button class="danger" onClick=${drop}>${t("agents.delete_do")}</button><button onClick=${() => setAsks(false)}>${t("agents.cancel")}</button></div>
-    </section>`}
+    </${Confirm}>`}
   `;
 }

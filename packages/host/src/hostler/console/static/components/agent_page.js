@@ -1,7 +1,7 @@
 // One agent: its form, policy, bindings and versions, changed together and saved as one version.
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { forgetDraft, keep, kept, whole } from "../lib/agent_draft.js";
-import { Problem, get, path, post, request } from "../lib/api.js";
+import { Problem, Unreachable, get, path, post, request } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
 import { address, go } from "../lib/router.js";
 import { may, session } from "../lib/session.js";
@@ -23,6 +23,7 @@ import { Tabs, tabOf } from "./tabs.js";
 
 const AGAIN_MS = 10_000;
 const TABS = ["edit", "policy", "bindings", "versions", "raw"];
+const TABS_OF_NEW = TABS.slice(0, 3);
 
 /** `name` "": a new agent. @param {{name: string, runner?: string}} props */
 export function AgentPage({ name, runner = "" }) {
@@ -36,6 +37,7 @@ export function AgentPage({ name, runner = "" }) {
   const [wrong, setWrong] = useState(/** @type {Map<string, string>} */ (new Map()));
   const [all, setAll] = useState(false);
   const [busy, setBusy] = useState(false);
+  const [away, setAway] = useState(false);
   const base = useRef(before?.version ?? 0);
   const manifest = useManifest(spec?.runner ?? ""), runners = useRunners();
   const write = may("agents:write");
@@ -61,7 +63,8 @@ export function AgentPage({ name, runner = "" }) {
   useEffect(() => {
     if (fresh) return;
     const abort = new AbortController();
-    const read = () => get(path("agents", name), {}, abort.signal).then(take, (error) => {
+    const read = () => get(path("agents", name), {}, abort.signal).then((found) => (setAway(false), take(found)), (error) => {
+      setAway(error instanceof Unreachable);
       if (!abort.signal.aborted && (!current.current.saved || (error instanceof Problem && error.status === 404))) setFailure(error);
     });
     read();
@@ -130,14 +133,14 @@ export function AgentPage({ name, runner = "" }) {
       setBusy(false);
     }
   };
-  const tab = fresh ? "edit" : tabOf(TABS);
+  const tabs = fresh ? TABS_OF_NEW : TABS, tab = tabOf(tabs);
   const parts = { spec, change, errors: wrong, all, disabled: !write || busy };
   const submit = (/** @type {Event} */ event) => (event.preventDefault(), void save());
   const bar = write && (dirty || fresh) && html`<${SaveBar} busy=${busy} fresh=${fresh} discard=${discard} />`;
   const tryable = !fresh && may("events:write") && may("runs:read");
   return html`
-    <${AgentHead} agent=${saved} fresh=${fresh} dirty=${dirty} write=${write} took=${take} />
-    ${!fresh && html`<${Tabs} label=${t("agents.tabs")} tabs=${TABS.map((one) => ({ name: one, label: t(`agents.tab.${one}`) }))} />`}
+    <${AgentHead} away=${away} agent=${saved} fresh=${fresh} dirty=${dirty} write=${write} took=${take} />
+    <${Tabs} label=${t("agents.tabs")} tabs=${tabs.map((one) => ({ name: one, label: t(`agents.tab.${one}`) }))} />
     ${!write && html`<p class="note">${t("agents.no_right")}</p>`}
     ${saved?.made_by === "config file" && write && tab !== "versions" && tab !== "raw" && html`<p class="note">${t("agents.from_file")}</p>`}
     ${theirs && html`<${Conflict} mine=${saved} theirs=${theirs} discard=${discard} over=${() => save(theirs.version)} />`}

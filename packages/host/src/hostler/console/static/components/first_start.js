@@ -7,7 +7,7 @@ import { may } from "../lib/session.js";
 import { CopyButton } from "./copy_button.js";
 import { attempt } from "./notice.js";
 
-const COMMANDS = "hostler new runner my-agent\nhostler run my-agent \"hello\"\nhostler dev my-agent";
+const COMMANDS = "hostler new runner my-agent\nhostler run ./my-agent \"hello\"\nhostler dev my-agent";
 
 /** `begun`: called when agents were made. @param {{begun?: () => void}} props */
 export function FirstStart({ begun }) {
@@ -39,8 +39,7 @@ export function FirstStart({ begun }) {
         <div class="card">
           <h3>${t("first.own")}</h3>
           <p>${t("first.own_text")}</p>
-          <pre class="commands" tabindex="0">${COMMANDS}</pre>
-          <${CopyButton} text=${COMMANDS} />
+          <div class="copied-block"><pre class="commands" tabindex="0">${COMMANDS}</pre><${CopyButton} text=${COMMANDS} /></div>
         </div>
         <div class="card first-runners">
           <h3>${t("first.runner")}</h3>

@@ -1,5 +1,5 @@
 // A form from fields (lib/schema_fields.js): of a runner, of a question, or of a JSON Schema.
-import { html, useState } from "../lib/html.js";
+import { html, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { isShown, mistakesOf, withDefaults } from "../lib/schema_check.js";
 import { placeOf, same } from "../lib/schema_fields.js";
@@ -36,9 +36,13 @@ const CONTAINERS = new Set(["object", "list", "map"]);
 export function SchemaForm({ fields, values, change, place = "", errors = new Map(), all = false, disabled = false, id = "form" }) {
   const [touched, setTouched] = useState(/** @type {Set<string>} */ (new Set()));
   const found = mistakesOf(fields, values, place), filled = withDefaults(fields, values);
+  // a browser fills in several fields at once, before the form is drawn again
+  const latest = useRef(values);
+  latest.current = values;
   const set = (/** @type {string} */ name, /** @type {any} */ value) => {
-    const next = { ...values, [name]: value };
+    const next = { ...latest.current, [name]: value };
     if (value === undefined) delete next[name];
+    latest.current = next;
     change(next);
   };
   return html`<div class="schema-form">

@@ -1,4 +1,4 @@
-// What fields of a form can be chosen from: models, tools, secrets; read once a page.
+// What fields of a form can be chosen from: models, tools, secrets; kept for half a minute.
 import { signal } from "./html.js";
 import { get } from "./api.js";
 import { may } from "./session.js";
@@ -15,7 +15,10 @@ const LISTS = {
 };
 const SHOWN = 1000;
 
-/** @type {Map<string, {value: Choice[]}>} */
+const FRESH_MS = 30_000;
+const AGAIN_MS = 5_000;
+
+/** @type {Map<string, {list: {value: Choice[]}, at: number}>} */
 const known = new Map();
 
 /**
@@ -24,19 +27,16 @@ const known = new Map();
  * @returns {Choice[]}
  */
 export function choices(kind) {
-  let found = known.get(kind);
-  if (!found) {
-    found = signal(/** @type {Choice[]} */ ([]));
-    known.set(kind, found);
+  const found = known.get(kind) ?? { list: signal(/** @type {Choice[]} */ ([])), at: 0 };
+  known.set(kind, found);
+  if (Date.now() - found.at > FRESH_MS) {
+    found.at = Date.now();
     read(kind, found);
   }
-  return found.value;
+  return found.list.value;
 }
 
-/** Forget what was read: something was added or removed. */
-export const forget = () => known.clear();
-
-/** @param {string} kind @param {{value: Choice[]}} into */
+/** @param {string} kind @param {{list: {value: Choice[]}, at: number}} into */
 async function read(kind, into) {
   const list = LISTS[kind];
   if (!list || !may(list[1])) return;
@@ -47,8 +47,8 @@ async function read(kind, into) {
       items = [...items, ...page.items];
       cursor = page.next_cursor;
     } while (cursor && items.length < SHOWN);
-    into.value = items.map(list[2]);
+    into.list.value = items.map(list[2]);
   } catch {
-    known.delete(kind); // the field takes what is typed, and the next page asks again
+    into.at -= FRESH_MS - AGAIN_MS; // the field takes what is typed
   }
 }

@@ -58,7 +58,8 @@ function useAgent(agents, own = "") {
     localStorage.setItem(LAST_AGENT, name);
     setChosen(name);
   };
-  const fitting = [chosen, own, kept].find((name) => name && (agents === null || agents.includes(name)));
+  const asked = here.value.query.get("agent") ?? ""; // by a link
+  const fitting = [chosen, asked, own, kept].find((name) => name && (agents === null || agents.includes(name)));
   return { agent: fitting ?? agents?.[0] ?? "", choose };
 }
 
@@ -75,7 +76,7 @@ function New({ agents, toggle }) {
       <header class="chat-head">${toggle}<h1>${t("chat.new")}</h1></header>
       <div class="chat-empty">
         ${agents === null ? html`<${Loading} />` : !may("events:write") ? html`<p>${t("chat.read_only")}</p>`
-          : agents.length === 0 ? html`<h2>${t("chat.no_agents")}</h2><p>${t("chat.no_agents_text")}</p><pre class="commands">hostler new runner my-agent${"\n"}hostler apply</pre>`
+          : agents.length === 0 ? html`<h2>${t("chat.no_agents")}</h2><p>${t("chat.no_agents_text")}</p>${may("agents:read") ? html`<a class="button primary" href="/agents">${t("first.title")}</a>` : html`<pre class="commands">hostler new runner my-agent${"\n"}hostler dev my-agent</pre>`}`
           : html`<h2>${t("chat.hello", { agent: agent.slice(0, 60) })}</h2><p class="dim">${t("chat.hello_text")}</p>`}
       </div>
       ${may("events:write") && html`<${Composer} place="new" conversation_id=${id} agents=${agents ?? []} agent=${agent} choose=${choose} send=${begin} works=${false} stop=${null} />`}

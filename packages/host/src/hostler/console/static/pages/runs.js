@@ -1,9 +1,12 @@
 // The list of runs, live, with its filters in the address.
-import { html, useEffect, useMemo, useRef } from "../lib/html.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
+import { get } from "../lib/api.js";
 import { duration, money, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { liveRuns } from "../lib/live_runs.js";
 import { address, here, setQuery } from "../lib/router.js";
+import { may } from "../lib/session.js";
+import { FirstStart } from "../components/first_start.js";
 import { Empty, Failure, Loading } from "../components/states.js";
 import { STATUSES, Status, TERMINAL } from "../components/status.js";
 import { Ago } from "../components/time.js";
@@ -34,7 +37,7 @@ export function Page() {
     </header>
     ${state === "loading" && html`<${Loading} />`}
     ${state instanceof Error && html`<${Failure} error=${state} retry=${() => setQuery({ again: String(Date.now()) })} />`}
-    ${state === "ready" && runs.length === 0 && (key ? html`<${NoMatch} />` : html`<${FirstStart} />`)}
+    ${state === "ready" && runs.length === 0 && (key ? html`<${NoMatch} />` : html`<${NoRuns} />`)}
     ${runs.length > 0 &&
     html`<${WindowList}
       items=${runs} height=${ROW_PIXELS} keyOf=${(/** @type {Run} */ run) => run.run_id} more=${list.more}
@@ -106,8 +109,14 @@ const NoMatch = () => html`
   </${Empty}>
 `;
 
-const FirstStart = () => html`
-  <${Empty} title=${t("runs.none")} text=${t("runs.none_text")}>
-    <pre class="commands">hostler new runner my-agent${"\n"}hostler run my-agent "hello"</pre>
-  </${Empty}>
-`;
+/** Where nothing has run yet: a way to a first agent, if there is none. */
+function NoRuns() {
+  const [agents, setAgents] = useState(/** @type {boolean | null} */ (null));
+  useEffect(() => {
+    if (!may("agents:read")) return setAgents(true);
+    get("/v1/agents", { limit: 1 }).then((page) => setAgents(page.items.length > 0), () => setAgents(true));
+  }, []);
+  if (agents === null) return html`<${Loading} />`;
+  if (!agents) return html`<${FirstStart} />`;
+  return html`<${Empty} title=${t("runs.none")} text=${t("runs.none_text")}><a class="button primary" href="/chat">${t("page.chat")}</a></${Empty}>`;
+}
