@@ -194,8 +194,8 @@ async def test_each_kind_of_field_gives_the_value_that_the_runner_gets(tmp_path:
     )
     async with serving(tmp_path / "data", agent=False) as served:
         models = [ModelEntry(id=name, provider="demo") for name in ("big", "small")]
-        plugins = [PluginEntry(path=str(folder), level="trusted")]
-        await served.host.apply(ConfigFile(plugins=plugins, models=models), actor="test")
+        plugin = PluginEntry(path=str(folder), level="trusted")
+        await served.host.apply(ConfigFile(plugins=[plugin], models=models), actor="test")
         await sign_in(served, page, f"/agents?new={quote('plugin:test/form/default', safe='')}")
         await page.until(there("#config-config-line"))
         await page.type_into("#agent-name", "filled")
