@@ -1,6 +1,7 @@
 // What stands around every page: navigation, who has signed in, and notices.
 import { html, useEffect, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { beginPauses, mine, more } from "../lib/live_pauses.js";
 import { here, match } from "../lib/router.js";
 import { may, session, signOut } from "../lib/session.js";
 import { Icon } from "./icon.js";
@@ -17,6 +18,7 @@ const PAGES = [
   { name: "chat", patterns: ["/chat/:conversation_id", "/chat"], load: () => import("../pages/chat.js"), icon: "chat" },
   { name: "runs", patterns: ["/", "/runs"], load: () => import("../pages/runs.js"), right: "runs:read", icon: "runs" },
   { name: "run", patterns: ["/runs/:run_id"], load: () => import("../pages/run.js") },
+  { name: "approvals", patterns: ["/approvals/:pause_id", "/approvals"], load: () => import("../pages/approvals.js"), right: "pauses:read", icon: "approvals" },
   { name: "agents", patterns: ["/agents/:name", "/agents"], load: () => import("../pages/agents.js"), right: "agents:read", icon: "agents" },
   { name: "plugins", patterns: ["/plugins/:plugin", "/plugins"], load: () => import("../pages/plugins.js"), right: "plugins:read", icon: "plugins" },
   {
@@ -42,6 +44,8 @@ const pageAt = (path) => {
 export const isPage = (path) => pageAt(path) !== null;
 
 export function Shell() {
+  const who = session.value && `${session.value.session_id} ${session.value.workspace_id}`;
+  useEffect(() => (who ? beginPauses() : undefined), [who]);
   if (session.value === null) return html`<${Lazy} load=${() => import("../pages/sign_in.js")} name="sign_in" /><${Notices} />`;
   const found = pageAt(here.value.path);
   return html`
@@ -73,6 +77,7 @@ function Navigation({ current }) {
           (page) => html`<li key=${page.name}>
             <a href=${page.patterns.at(-1)} aria-current=${page.name === current ? "page" : null}>
               <${Icon} name=${/** @type {string} */ (page.icon)} /><span>${t(`page.${page.name}`)}</span>
+              ${page.name === "approvals" && mine.value.length > 0 && html`<${Waiting} />`}
             </a>
           </li>`,
         )}
@@ -84,6 +89,11 @@ function Navigation({ current }) {
     </nav>
   `;
 }
+
+/** How much waits for the person. */
+const Waiting = () => html`<b class="waiting-count" aria-label=${t("shell.waiting", { count: mine.value.length })}>${waitingCount()}</b>`;
+
+const waitingCount = () => `${mine.value.length}${more.value ? "+" : ""}`;
 
 /**
  * A page whose module is loaded when it is first shown.
@@ -99,8 +109,9 @@ function Lazy({ load, name, parameters = {} }) {
     );
     return () => void (gone = true);
   }, []);
+  void mine.value; // the title says how much waits
   useEffect(() => {
-    document.title = `${t(`page.${name}`)} · Hostler`;
+    document.title = `${mine.value.length && session.value ? `(${waitingCount()}) ` : ""}${t(`page.${name}`)} · Hostler`;
   });
   if (page === null) return html`<${Loading} />`;
   // a host of another version has other files: the page is loaded anew
