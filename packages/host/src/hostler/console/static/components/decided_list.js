@@ -1,7 +1,7 @@
 // What was decided, or ended without a decision: newest first, and live.
-import { html, useEffect, useMemo } from "../lib/html.js";
+import { html, signal, useEffect, useMemo } from "../lib/html.js";
 import { get } from "../lib/api.js";
-import { signal } from "../lib/html.js";
+import { titleOf } from "../lib/decide.js";
 import { t } from "../lib/i18n.js";
 import { over, pauseOf } from "../lib/live_pauses.js";
 import { PauseRow, ROW_PIXELS } from "./pause_row.js";
@@ -59,5 +59,5 @@ function outcomeOf(pause) {
   const call = pause.calls[0];
   const by = call.decided_by_name ?? call.decided_by;
   const was = t(`decision.was.${call.decision}`);
-  return `${was}${by && by !== "clock" && by !== "host" ? ` (${by})` : ""}: ${call.tool ?? call.title}`;
+  return `${was}${by && by !== "clock" && by !== "host" ? ` (${by})` : ""}: ${call.tool ?? titleOf(call)}`;
 }

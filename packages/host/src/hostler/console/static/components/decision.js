@@ -1,6 +1,6 @@
 // One pause as the person sees it who decides: what is asked, with which arguments, until when, and the decision.
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { moment } from "../lib/format.js";
+import { moment, number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { act, approval, deciders, denial, isOld, isOpen, isPlain, ownVote, refusalOf, titleOf } from "../lib/decide.js";
 import { may } from "../lib/session.js";
@@ -39,8 +39,8 @@ export function Decision({ pause, changed }) {
   `;
 }
 
-/** Sends one thing at a time, and says why it failed. @param {() => any} changed @returns {Sending} */
-function useSending(changed) {
+/** Sends one thing at a time, and says why it failed. @param {() => any} changed @param {() => void} [done] @returns {Sending} */
+function useSending(changed, done = () => {}) {
   const [busy, setBusy] = useState(false), [wrong, setWrong] = useState("");
   return {
     busy, wrong, say: setWrong,
@@ -50,6 +50,7 @@ function useSending(changed) {
       try {
         await work();
         await changed();
+        done();
         return true;
       } catch (error) {
         setWrong(refusalOf(error) || reasonOf(error));
@@ -64,7 +65,9 @@ function useSending(changed) {
 
 /** @param {{pause: Pause, call: Call, changed: () => any}} props */
 function CallCard({ pause, call, changed }) {
-  const sending = useSending(changed), settled = useSettled();
+  const card = useRef(/** @type {HTMLElement | null} */ (null));
+  // the button that was pressed goes away: the focus stays where its outcome is
+  const sending = useSending(changed, () => card.current?.focus()), settled = useSettled();
   // what was on the page when the person began to look: a decision is never about anything else
   const seen = useRef({ revision: pause.revision, args: call.args, hash: call.args_hash }), [, look] = useState(0);
   const open = isOpen(call);
@@ -76,13 +79,13 @@ function CallCard({ pause, call, changed }) {
   };
   const question = call.kind === "question";
   return html`
-    <article class="call-card ${open ? "is-open" : "is-decided"}" aria-label=${titleOf(call)}>
+    <article ref=${card} tabindex="-1" class="call-card ${open ? "is-open" : "is-decided"}" aria-label=${titleOf(call)}>
       <header class="call-head">
         <h3 dir="auto"><${Exact} text=${titleOf(call)} /></h3>
         ${open && call.expires_at !== null && html`<${Until} at=${call.expires_at} />`}
       </header>
       ${call.tool && html`<p class="dim tool-line"><code><${Exact} text=${call.tool} /></code>${call.executor === "runner" && html` · ${t("decision.by_runner")}`}</p>`}
-      ${call.description && html`<p class="described" dir="auto"><${Exact} text=${call.description} /></p>`}
+      ${call.description && html`<p class="described" dir="auto" tabindex="0"><${Exact} text=${call.description} /></p>`}
       ${question && call.fallback_text && !call.fields.length && !call.actions.length && html`<p dir="auto"><${Exact} text=${call.fallback_text} /></p>`}
       ${stale && html`<${Stale} seen=${seen.current} pause=${pause} call=${call} acknowledge=${acknowledge} />`}
       ${!question && !stale && html`<${Shown} call=${call} />`}
@@ -110,7 +113,7 @@ function Budget({ call }) {
   const rows = /** @type {[string, any][]} */ ([["limit", limit], ["used", used], ["reserved", reserved], ["needs", needs]]);
   return html`<dl class="facts budget">
     <dt>${t("decision.budget.account")}</dt><dd dir="auto"><code>${account}</code></dd>
-    ${rows.map(([name, value]) => html`<dt>${t(`decision.budget.${name}`)}</dt><dd>${value} <span class="dim">${t(`decision.quantity.${budget}`)}</span></dd>`)}
+    ${rows.map(([name, value]) => html`<dt>${t(`decision.budget.${name}`)}</dt><dd>${number(value)}${budget !== "cost" && html` <span class="dim">${t(`decision.quantity.${budget}`)}</span>`}</dd>`)}
   </dl>`;
 }
 

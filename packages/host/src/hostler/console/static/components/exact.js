@@ -25,7 +25,7 @@ const One = ({ value }) =>
 export function Arguments({ args, locked = [] }) {
   const names = Object.keys(args);
   if (!names.length) return html`<p class="dim">${t("exact.no_arguments")}</p>`;
-  return html`<dl class="arguments">
+  return html`<dl class="arguments" tabindex="0">
     ${names.slice(0, MOST_NAMES).map((name) => html`<div key=${name}>
       <dt><${Exact} text=${name} />${locked.includes(name) && html` <span class="dim">${t("decision.locked")}</span>`}</dt>
       <dd><${One} value=${args[name]} /></dd>

@@ -71,12 +71,8 @@ function Inbox({ list, chosen, tab }) {
   /** Those that can be decided together: every open call is a plain approval. */
   const together = tab === "mine" ? list.filter((pause) => pause.calls.filter(isOpen).every((call) => isPlain(pause, call))) : [];
   const canPick = new Set(together.length > 1 ? together.map((pause) => pause.id) : []);
-  const pick = (/** @type {string} */ id, /** @type {boolean} */ on) => {
-    const next = new Set(picked);
-    if (on) next.add(id);
-    else next.delete(id);
-    setPicked(next);
-  };
+  const pick = (/** @type {string} */ id, /** @type {boolean} */ on) =>
+    setPicked((before) => new Set(on ? [...before, id] : [...before].filter((one) => one !== id)));
   return html`
     ${canPick.size > 0 && html`<${Several} pauses=${there} all=${together} pick=${(/** @type {string[]} */ ids) => setPicked(new Set(ids))} />`}
     <${WindowList}
