@@ -94,10 +94,8 @@ def there(selector: str) -> str:
 async def press(page: Page, text: str) -> None:
     """Press the button with this text, once it can be pressed."""
     buttons = "[...document.querySelectorAll('button, .button')]"
-    wanted = f"one.textContent.trim() === {json.dumps(text)} && !one.disabled"
-    await page.until(
-        f"(() => {{ const it = {buttons}.find((one) => {wanted}); it?.focus(); it?.click(); return !!it; }})()"
-    )
+    wanted = f"{buttons}.find((one) => one.textContent.trim() === {json.dumps(text)} && !one.disabled)"
+    await page.until(f"(() => {{ const it = {wanted}; it?.focus(); it?.click(); return it != null; }})()")
 
 
 async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
