@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.command_line import EXAMPLES, CommandLine
+from support.model_server import ModelServer
 
 pytestmark = pytest.mark.timeout(600)  # several processes, one after the other
 
@@ -55,5 +56,24 @@ def test_tools_of_a_running_host_are_listed_and_shown(hostler: CommandLine, shop
         booked = hostler("run", "clerk", 'shop.book {"kind": "single"}\nshop.book {"kind": "single"}')
         assert '"booking": "B1"' in booked.out
         assert '"booking": "B2"' in booked.out
+        tested = hostler("tools", "test", "shop.prices", "kind=suite")
+        assert (tested.status, json.loads(tested.out)) == (0, {"suite": 300})
+        wrong = hostler("tools", "test", "shop.prices", "kind=7")
+        assert (wrong.status, wrong.out) == (1, "")
+        assert hostler("tools", "test", "shop.sell").status == 1
+        assert hostler("tools", "reconnect", "none").status == 1
         assert server.stop() == 0
     assert hostler("tools", "list").status == 2
+    assert hostler("tools", "test", "shop.prices").status == 2
+
+
+def test_a_model_is_tested_from_the_shell(hostler: CommandLine) -> None:
+    conf = hostler.cwd / "conf.yaml"
+    with ModelServer() as models:
+        models.say("Lamp.")
+        conf.write_text(json.dumps({"models": [{"id": "main", "base_url": models.base_url}]}))
+        with hostler.serving("--config", conf):
+            said = hostler("models", "test", "main", "a word?")
+            assert (said.status, said.out) == (0, "Lamp.\n")
+            assert hostler("models", "test", "none", "a word?").status == 1
+            assert [run["agent"] for run in hostler("runs", "list", "--json").json] == ["test: main"]

@@ -1,6 +1,7 @@
 // The MCP servers: their state, why it is so, and their tools.
 import { html } from "../lib/html.js";
 import { get, path, post } from "../lib/api.js";
+import { brief } from "../lib/brief.js";
 import { duration, number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { usePolled } from "../lib/polled.js";
@@ -39,7 +40,7 @@ function List({ servers }) {
     <//>`;
   }
   return html`<${Table} label=${t("resources.mcp-servers")} rows=${servers} keyOf=${(/** @type {any} */ one) => one.name} columns=${[
-    { key: "name", label: t("mcp.server"), wide: true, cell: (/** @type {any} */ one) => html`<span><a href=${address("mcp-servers", one.name)}><bdi>${one.name}</bdi></a>${one.reason && html`<br /><span class="wrong clamp" dir="auto">${one.reason}</span>`}</span>` },
+    { key: "name", label: t("mcp.server"), wide: true, cell: (/** @type {any} */ one) => html`<span><a href=${address("mcp-servers", one.name)}><bdi>${one.name}</bdi></a>${one.reason && html`<br /><span class="wrong clamp" dir="auto">${brief(one.reason)}</span>`}</span>` },
     { key: "state", label: t("tools.state"), cell: (/** @type {any} */ one) => html`<${State} server=${one} />` },
     { key: "server", label: t("mcp.identity"), cell: (/** @type {any} */ one) => html`<bdi>${one.server}</bdi>` },
     { key: "tools", label: t("resources.tools"), figures: true, value: (/** @type {any} */ one) => one.tools.length, cell: (/** @type {any} */ one) => one.tools.length },
@@ -66,7 +67,7 @@ function Server({ server, name, again }) {
       <h2>${t("resources.tools")}</h2>
       ${!server.tools.length && html`<p class="dim">${t("mcp.no_tools")}</p>`}
       <ul class="plain-list">
-        ${server.tools.map((/** @type {any} */ tool) => html`<li key=${tool.name} class="line"><a href=${address("tools", tool.name)}><code>${tool.name}</code></a> <${ToolState} tool=${tool} /> <${Effect} effect=${tool.effect} /><span class="grow clamp dim" dir="auto">${tool.description}</span></li>`)}
+        ${server.tools.map((/** @type {any} */ tool) => html`<li key=${tool.name} class="line"><a href=${address("tools", tool.name)}><code>${tool.name}</code></a> <${ToolState} tool=${tool} /> <${Effect} effect=${tool.effect} /><span class="grow clamp dim" dir="auto">${brief(tool.description)}</span></li>`)}
       </ul>
     </section>
   `;

@@ -2,21 +2,16 @@
 import { html, useState } from "../lib/html.js";
 import { path, post } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { keep, kept } from "../lib/kept.js";
+import { useKept } from "../lib/kept_state.js";
 import { attempt } from "./notice.js";
 import { Trial } from "./trial.js";
 
 /** @param {{model: any}} props */
 export function ModelTest({ model }) {
-  const name = `model ${model.model_id}`;
-  const [typed, setTyped] = useState(() => kept(name) ?? { input: "", documents: "", run: "" });
+  const [typed, setTyped] = useKept(`model test ${model.model_id}`, { input: "", documents: "", run: "" });
   const [busy, setBusy] = useState(false);
   const ranks = model.model_type === "rerank";
-  const change = (/** @type {any} */ changes) => {
-    const next = { ...typed, ...changes };
-    setTyped(next);
-    keep(name, next);
-  };
+  const change = (/** @type {any} */ changes) => setTyped({ ...typed, ...changes });
   const documents = typed.documents.split("\n").filter((/** @type {string} */ line) => line.trim());
   const ready = typed.input.trim() && (!ranks || documents.length);
   const send = async (/** @type {Event} */ event) => {

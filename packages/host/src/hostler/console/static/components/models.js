@@ -1,6 +1,7 @@
 // The models of the host, and one of them with a test.
 import { html } from "../lib/html.js";
 import { get } from "../lib/api.js";
+import { brief } from "../lib/brief.js";
 import { money, number, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { usePolled } from "../lib/polled.js";
@@ -38,7 +39,7 @@ function List({ models }) {
     <//>`;
   }
   return html`<${Table} label=${t("resources.models")} rows=${models} keyOf=${(/** @type {any} */ one) => one.model_id} columns=${[
-    { key: "model_id", label: t("models.model"), wide: true, cell: (/** @type {any} */ one) => html`<span><a href=${address("models", one.model_id)}><bdi>${one.model_id}</bdi></a>${one.problem && html`<br /><span class="wrong clamp" dir="auto">${one.problem}</span>`}</span>` },
+    { key: "model_id", label: t("models.model"), wide: true, cell: (/** @type {any} */ one) => html`<span><a href=${address("models", one.model_id)}><bdi>${one.model_id}</bdi></a>${one.problem && html`<br /><span class="wrong clamp" dir="auto">${brief(one.problem)}</span>`}</span>` },
     { key: "problem", label: t("models.health"), cell: (/** @type {any} */ one) => html`<${Health} model=${one} />` },
     { key: "model_type", label: t("models.type"), cell: (/** @type {any} */ one) => html`<bdi class="nowrap">${one.model_type}</bdi>` },
     { key: "provider", label: t("models.provider"), cell: (/** @type {any} */ one) => html`<bdi>${one.provider}</bdi>` },

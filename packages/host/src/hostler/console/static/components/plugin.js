@@ -9,6 +9,7 @@ import { may } from "../lib/session.js";
 import { LogView } from "./log_view.js";
 import { attempt } from "./notice.js";
 import { Permissions } from "./permissions.js";
+import { PluginEntry } from "./plugin_entry.js";
 import { PluginPin } from "./plugin_pin.js";
 import { PluginState } from "./plugin_state.js";
 import { RunnerForms } from "./runner_forms.js";
@@ -45,6 +46,8 @@ export function Plugin({ name }) {
         ${may("installation") ? html`<${LogView} plugin=${name} />` : html`<p class="dim">${t("log.right")}</p>`}
       </section>
       ${value.plugin.pin && !value.plugin.pin.changed && html`<${PluginPin} plugin=${value.plugin} again=${again} />`}
+      ${may("installation") && value.plugin.source === "folder" && html`
+        <section class="card"><details><summary>${t("entry.title")}</summary><${PluginEntry} name=${name} done=${again} /></details></section>`}
       <${RunnerForms} runners=${value.runners} tools=${value.tools} />
     `}
   `;

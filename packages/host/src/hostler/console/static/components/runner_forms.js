@@ -1,5 +1,6 @@
 // The runners of a plugin with what they can, and the form that an agent fills in; and its tools.
 import { html } from "../lib/html.js";
+import { brief } from "../lib/brief.js";
 import { said, t } from "../lib/i18n.js";
 import { address } from "../lib/router.js";
 
@@ -22,7 +23,7 @@ export const RunnerForms = ({ runners, tools }) => html`
     <section class="card">
       <h2>${t("runner.tools")}</h2>
       <ul class="plain-list">
-        ${tools.map((tool) => html`<li key=${tool.name} class="line"><a href=${address("tools", tool.name)}><code>${tool.name}</code></a><span class="grow clamp" dir="auto">${tool.description}</span></li>`)}
+        ${tools.map((tool) => html`<li key=${tool.name} class="line"><a href=${address("tools", tool.name)}><code>${tool.name}</code></a><span class="grow clamp" dir="auto">${brief(tool.description)}</span></li>`)}
       </ul>
     </section>`}
 `;

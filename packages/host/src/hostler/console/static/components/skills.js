@@ -1,6 +1,7 @@
 // The skills, and one of them: its files, their content, and the confirmation.
 import { html, useEffect, useState } from "../lib/html.js";
 import { Problem, get, path, post } from "../lib/api.js";
+import { brief } from "../lib/brief.js";
 import { moment, size } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { Markdown } from "../lib/markdown.js";
@@ -11,6 +12,7 @@ import { attempt } from "./notice.js";
 import { PolledStates } from "./polled_states.js";
 import { Empty, Failure, Loading } from "./states.js";
 import { Table } from "./table.js";
+import { Text } from "./text.js";
 
 /** @param {{name?: string}} props */
 export const Section = ({ name }) => (name === undefined ? html`<${List} />` : html`<${Skill} key=${name} name=${name} />`);
@@ -28,7 +30,7 @@ function List() {
     <${PolledStates} of=${polled} />
     ${skills?.length === 0 && html`<${Empty} title=${t("skills.none")} text=${t("skills.none_text")}><pre class="commands">hostler skills add ./skills</pre><//>`}
     ${skills && skills.length > 0 && html`<${Table} label=${t("resources.skills")} rows=${skills} keyOf=${(/** @type {any} */ one) => one.source} columns=${[
-      { key: "name", label: t("skills.skill"), wide: true, cell: (/** @type {any} */ one) => html`<span><a href=${address("skills", one.name)}><bdi>${one.name}</bdi></a> <span class="dim">${one.version ?? ""}</span><br /><span class=${`clamp ${one.problem ? "wrong" : "dim"}`} dir="auto">${one.problem ?? one.description}</span></span>` },
+      { key: "name", label: t("skills.skill"), wide: true, cell: (/** @type {any} */ one) => html`<span><a href=${address("skills", one.name)}><bdi>${one.name}</bdi></a> <span class="dim">${one.version ?? ""}</span><br /><span class=${`clamp ${one.problem ? "wrong" : "dim"}`} dir="auto">${brief(one.problem ?? one.description)}</span></span>` },
       { key: "problem", label: t("tools.state"), cell: (/** @type {any} */ one) => html`<${State} skill=${one} />` },
       { key: "files", label: t("skills.files"), figures: true, value: (/** @type {any} */ one) => one.files.length, cell: (/** @type {any} */ one) => one.files.length },
       { key: "source", label: t("skills.source"), cell: (/** @type {any} */ one) => html`<code>${one.source}</code>` },
@@ -54,7 +56,7 @@ function Skill({ name }) {
           ${may("installation") ? html`<button class="primary" onClick=${confirm}>${t("skills.confirm")}</button>` : html`<p class="dim">${t("waiting.right")}</p>`}
         </section>`}
       <section class="card">
-        <p class="described" dir="auto">${skill.description}</p>
+        <${Text} text=${skill.description} />
         <dl class="facts">
           <dt>${t("skills.version")}</dt><dd dir="auto">${skill.version ?? "–"}</dd>
           <dt>${t("skills.source")}</dt><dd><code>${skill.source}</code></dd>

@@ -2,9 +2,10 @@
 import { html, useMemo, useState } from "../lib/html.js";
 import { path, post } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { keep, kept } from "../lib/kept.js";
+import { useKept } from "../lib/kept_state.js";
 import { mistakesOf } from "../lib/schema_check.js";
 import { fieldsOfSchema } from "../lib/schema_fields.js";
+import { Confirm } from "./dialog.js";
 import { Effect } from "./tool_state.js";
 import { attempt } from "./notice.js";
 import { SchemaForm } from "./schema_form.js";
@@ -12,15 +13,15 @@ import { Trial } from "./trial.js";
 
 /** @param {{tool: any}} props */
 export function ToolTest({ tool }) {
-  const name = `tool ${tool.name} ${tool.schema_digest}`;
   const fields = useMemo(() => fieldsOfSchema(tool.parameters), [tool.schema_digest]);
-  const [typed, setTyped] = useState(() => kept(name) ?? { values: {}, raw: "{}", as_json: false, run: "" });
+  const [stored, store] = useKept(`tool test ${tool.name} ${tool.schema_digest}`, /** @type {any} */ ({ values: {}, raw: "{}", as_json: false, run: "" }));
+  const [typed, setTyped] = useState(stored);
   const [all, setAll] = useState(false), [asks, setAsks] = useState(false), [busy, setBusy] = useState(false);
   const change = (/** @type {any} */ changes) => {
     const next = { ...typed, ...changes };
     setTyped(next);
     // what a schema says is a secret is not kept
-    keep(name, { ...next, values: withoutSecrets(fields, next.values), raw: fields.some(isSecret) ? "{}" : next.raw });
+    store({ ...next, values: withoutSecrets(fields, next.values), raw: fields.some(isSecret) ? "{}" : next.raw });
   };
   const as_json = typed.as_json || !fields.length;
   const given = as_json ? read(typed.raw) : { value: typed.values };
@@ -50,17 +51,14 @@ export function ToolTest({ tool }) {
               <textarea class="code" rows="6" value=${typed.raw} spellcheck="false" aria-invalid=${wrong ? "true" : null} onInput=${(/** @type {any} */ event) => change({ raw: event.target.value })} /></label>`
           : html`<${SchemaForm} fields=${fields} values=${typed.values} change=${(/** @type {any} */ values) => change({ values })} all=${all} id="tool" />`}
         ${wrong && (all || as_json) && html`<p class="wrong" role="alert" dir="auto">${wrong}</p>`}
-        ${asks
-          ? html`<div class="sure" role="alertdialog" aria-label=${t("test.sure")}>
-              <p><strong>${t("test.sure")}</strong> <${Effect} effect=${tool.effect} /><br />${t("test.sure_help", { tool: tool.name })}</p>
-              <div class="buttons"><button type="button" class="primary" onClick=${send} ref=${(/** @type {any} */ one) => one?.focus()}>${t("test.do")}</button>
-                <button type="button" onClick=${() => setAsks(false)}>${t("test.not")}</button></div>
-            </div>`
-          : html`<div class="buttons">
-              <button class="primary" disabled=${busy}>${t("test.call")}</button>
-              ${fields.length > 0 && html`<button type="button" onClick=${switched}>${t(as_json ? "test.as_form" : "test.as_json")}</button>`}
-            </div>`}
+        <div class="buttons">
+          <button class="primary" disabled=${busy}>${t("test.call")}</button>
+          ${fields.length > 0 && html`<button type="button" onClick=${switched}>${t(as_json ? "test.as_form" : "test.as_json")}</button>`}
+        </div>
       </form>
+      ${asks && html`<${Confirm} title=${t("test.sure")} text=${t("test.sure_help", { tool: tool.name })} action=${t("test.do")} confirm=${send} close=${() => setAsks(false)} danger=${false}>
+        <p><${Effect} effect=${tool.effect} /> ${t(`effect_help.${tool.effect}`)}</p>
+      <//>`}
       ${typed.run && html`<${Trial} key=${typed.run} run_id=${typed.run} plain=${true} />`}
     </section>
   `;

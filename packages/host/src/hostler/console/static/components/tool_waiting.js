@@ -1,13 +1,16 @@
 // A tool that its server added or changed: what is different, and the approval.
 import { html } from "../lib/html.js";
 import { path, post } from "../lib/api.js";
+import { comparable } from "../lib/diff.js";
 import { t } from "../lib/i18n.js";
+import { seenPieces } from "../lib/seen_text.js";
 import { may } from "../lib/session.js";
 import { attempt } from "./notice.js";
 import { Diff } from "./diff.js";
 
 /** A definition as lines, as `hostler tools approve` shows it. @param {any} definition */
-const linesOf = (definition) => (definition ? `${definition.description}\n${JSON.stringify({ parameters: definition.parameters, output_schema: definition.output_schema }, null, 2)}` : "");
+const linesOf = (definition) =>
+  definition ? seenPieces(`${definition.description}\n${comparable({ parameters: definition.parameters, output_schema: definition.output_schema })}`).join("") : "";
 
 /** @param {{tool: any, again: () => Promise<void>}} props */
 export function ToolWaiting({ tool, again }) {

@@ -1,6 +1,7 @@
 // The tools that agents can use, by the server or plugin that offers them; and one of them.
 import { html, useMemo } from "../lib/html.js";
 import { get, path } from "../lib/api.js";
+import { brief } from "../lib/brief.js";
 import { t } from "../lib/i18n.js";
 import { usePolled } from "../lib/polled.js";
 import { address, here, setQuery } from "../lib/router.js";
@@ -10,6 +11,7 @@ import { PolledStates } from "./polled_states.js";
 import { Empty } from "./states.js";
 import { Table } from "./table.js";
 import { Effect, ToolState } from "./tool_state.js";
+import { Text } from "./text.js";
 import { ToolTest } from "./tool_test.js";
 import { ToolWaiting } from "./tool_waiting.js";
 
@@ -63,7 +65,7 @@ function List() {
 
 /** @returns {import("./table.js").Column[]} */
 const columns = () => [
-  { key: "name", label: t("tools.tool"), wide: true, cell: (one) => html`<span><a href=${address("tools", one.name)}><code>${one.name}</code></a><br /><span class=${`clamp ${one.problem ? "wrong" : "dim"}`} dir="auto">${one.problem ?? one.description}</span></span>` },
+  { key: "name", label: t("tools.tool"), wide: true, cell: (one) => html`<span><a href=${address("tools", one.name)}><code>${one.name}</code></a><br /><span class=${`clamp ${one.problem ? "wrong" : "dim"}`} dir="auto">${brief(one.problem ?? one.description)}</span></span>` },
   { key: "state", label: t("tools.state"), cell: (one) => html`<${ToolState} tool=${one} />` },
   { key: "effect", label: t("tools.effect"), cell: (one) => html`<${Effect} effect=${one.effect} />` },
   { key: "approval", label: t("tools.approval"), cell: (one) => t(`approval.${one.approval}`) },
@@ -78,10 +80,10 @@ function Tool({ name }) {
     <h2 class="thing"><a class="back" href="/tools" aria-label=${t("tools.back")}>←</a> <code>${name}</code> ${tool && html`<${ToolState} tool=${tool} />`}</h2>
     <${PolledStates} of=${polled} quiet=${true} />
     ${tool && html`
-      ${tool.problem && html`<div class="failure in-place"><p dir="auto">${tool.problem}</p></div>`}
+      ${tool.problem && !tool.waiting && html`<div class="failure in-place"><p dir="auto">${tool.problem}</p></div>`}
       ${tool.waiting && html`<${ToolWaiting} tool=${tool} again=${polled.again} />`}
       <section class="card">
-        <p class="described" dir="auto">${tool.description}</p>
+        <${Text} text=${tool.description} />
         <dl class="facts">
           <dt>${t("tools.owner")}</dt><dd><${Owner} owner=${tool.owner} /></dd>
           <dt>${t("tools.effect")}</dt><dd><${Effect} effect=${tool.effect} /> <span class="dim">${t(`effect_help.${tool.effect}`)}</span></dd>

@@ -6,6 +6,7 @@ import { liveTrial } from "../lib/live_trial.js";
 import { Markdown } from "../lib/markdown.js";
 import { address } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { Decision } from "./decision.js";
 import { Value } from "./json.js";
 import { attempt } from "./notice.js";
 import { Failure } from "./states.js";
@@ -15,7 +16,7 @@ import { Status, TERMINAL } from "./status.js";
 export function Trial({ run_id, plain }) {
   const trial = useMemo(() => liveTrial(run_id), [run_id]);
   useEffect(() => trial.stop, [trial]);
-  const { run, text, reasoning, error, failure, connected } = trial.state.value;
+  const { run, pauses, text, reasoning, error, failure, connected } = trial.state.value;
   if (failure) return html`<${Failure} error=${failure} />`;
   if (!run) return html`<p class="loading" role="status">${t("trial.begins")}</p>`;
   const over = TERMINAL.has(run.status);
@@ -26,9 +27,10 @@ export function Trial({ run_id, plain }) {
         <span class="dim">${over ? figures(run) : connected ? "" : t("state.reconnecting")}</span>
         ${!over && may("runs:write") && html`<button onClick=${() => attempt(trial.cancel)}>${t("run.cancel")}</button>`}
       </p>
-      ${run.status === "paused" && html`<p class="warning">${t("trial.waits")} <a href="/approvals">${t("trial.approvals")}</a></p>`}
+      ${!over && pauses.map((/** @type {any} */ pause) => html`<${Decision} key=${pause.id} pause=${pause} changed=${trial.read} />`)}
+      ${!over && run.status === "paused" && !pauses.length && html`<p class="warning">${t("trial.waits")}</p>`}
       ${error && html`<div class="failure in-place"><p dir="auto">${error}</p></div>`}
-      ${reasoning && html`<details><summary>${t("trial.reasoning")}</summary><p class="described dim" dir="auto">${reasoning}</p></details>`}
+      ${reasoning && html`<details><summary>${t("trial.reasoning")}</summary><p class="verbatim dim" dir="auto">${reasoning}</p></details>`}
       ${text && (plain ? html`<${Value} value=${text} />` : html`<${Markdown} text=${text} />`)}
     </div>
   `;

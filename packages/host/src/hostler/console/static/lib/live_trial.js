@@ -1,20 +1,29 @@
 // The run of a test: its answer as it is written, and how it ended.
 import { signal } from "./html.js";
 import { follow, get, path, post } from "./api.js";
+import { may } from "./session.js";
 import { textOf } from "./steps.js";
 import { TERMINAL } from "../components/status.js";
 
-/** @typedef {{run: any, text: string, reasoning: string, error: string, failure: unknown, connected: boolean}} TrialState */
+/** @typedef {{run: any, pauses: any[], text: string, reasoning: string, error: string, failure: unknown, connected: boolean}} TrialState */
+
+/** Of pauses that wait for people. */
+const OPEN = new Set(["open", "needs_review"]);
 
 /** @returns {TrialState} */
-const NOTHING = () => ({ run: null, text: "", reasoning: "", error: "", failure: null, connected: true });
+const NOTHING = () => ({ run: null, pauses: [], text: "", reasoning: "", error: "", failure: null, connected: true });
 
 /** @param {string} runId */
 export function liveTrial(runId) {
   const abort = new AbortController();
   const state = signal(NOTHING());
   const change = (/** @type {Partial<TrialState>} */ changes) => (state.value = { ...state.value, ...changes });
-  const read = async () => change({ run: await get(path("runs", runId), {}, abort.signal) });
+  async function read() {
+    const run = await get(path("runs", runId), {}, abort.signal);
+    const waits = may("pauses:read") && !TERMINAL.has(run.status);
+    const pauses = waits ? (await get("/v1/pauses", { run_id: runId }, abort.signal)).items : [];
+    change({ run, pauses: pauses.filter((/** @type {any} */ one) => OPEN.has(one.status)) });
+  }
 
   /** @param {import("./api.js").StreamEvent} event */
   function on({ event, data }) {
@@ -44,5 +53,5 @@ export function liveTrial(runId) {
     }
   }
   begin().catch(fail);
-  return { state, stop: () => abort.abort(), cancel: () => post(path("runs", runId, "cancel"), {}) };
+  return { state, read: () => read().catch(fail), stop: () => abort.abort(), cancel: () => post(path("runs", runId, "cancel"), {}) };
 }

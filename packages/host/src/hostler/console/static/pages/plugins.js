@@ -1,6 +1,7 @@
 // The plugins that are installed, and one of them.
 import { html } from "../lib/html.js";
 import { get } from "../lib/api.js";
+import { brief } from "../lib/brief.js";
 import { t } from "../lib/i18n.js";
 import { highest, permissionsOf } from "../lib/permissions.js";
 import { usePolled } from "../lib/polled.js";
@@ -8,6 +9,7 @@ import { address } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { RiskLabel } from "../components/permissions.js";
 import { PluginState } from "../components/plugin_state.js";
+import { PluginEntry } from "../components/plugin_entry.js";
 import { Plugin } from "../components/plugin.js";
 import { Empty, Failure, Loading } from "../components/states.js";
 import { Table } from "../components/table.js";
@@ -35,6 +37,7 @@ function Plugins() {
     </header>
     ${error && html`<${Failure} error=${error} retry=${again} />`}
     ${!error && !plugins && html`<${Loading} />`}
+    ${plugins && may("installation") && html`<details class="card"><summary>${t("entry.add_title")}</summary><p class="dim">${t("entry.add_help")}</p><${PluginEntry} done=${again} /></details>`}
     ${plugins?.length === 0 && html`<${Empty} title=${t("plugins.none")} text=${may("installation") ? t("plugins.none_admin") : t("plugins.none_text")}>
       <pre class="commands">hostler plugins add ./my-plugin</pre>
     <//>`}
@@ -44,7 +47,7 @@ function Plugins() {
 
 /** @returns {import("../components/table.js").Column[]} */
 const columns = () => [
-  { key: "plugin", label: t("plugins.plugin"), wide: true, cell: (one) => html`<span><a href=${address("plugins", one.plugin)}><bdi>${one.plugin}</bdi></a> <span class="dim">${one.version}</span>${one.reason && html`<br /><span class="wrong clamp" dir="auto">${one.reason}</span>`}</span>` },
+  { key: "plugin", label: t("plugins.plugin"), wide: true, cell: (one) => html`<span><a href=${address("plugins", one.plugin)}><bdi>${one.plugin}</bdi></a> <span class="dim">${one.version}</span>${one.reason && html`<br /><span class="wrong clamp" dir="auto">${brief(one.reason)}</span>`}</span>` },
   { key: "state", label: t("plugins.state"), cell: (one) => html`<${PluginState} plugin=${one} />` },
   { key: "level", label: t("plugins.level"), cell: (one) => html`<span class="nowrap">${t(`level.${one.level}`)}</span>` },
   { key: "risk", label: t("plugins.risk"), value: (one) => ["low", "medium", "high"].indexOf(one.risk), cell: (one) => html`<${RiskLabel} risk=${one.risk} />` },
