@@ -152,7 +152,7 @@ async def test_everything_is_reached_by_keyboard(served: Served, page: Page) -> 
     await sign_in(served, page)
     await page.until(there(".run"))
     reached = []
-    for _ in range(12):
+    for _ in range(40):
         await page.press("Tab")
         found = "document.activeElement.tagName + ' ' + document.activeElement.innerText"
         if await page.evaluate("document.activeElement === document.body"):

@@ -42,6 +42,10 @@ async def test_it_streams_remembers_and_reports_what_it_used(tmp_path: Path) -> 
             assert await read_events(answer) == first
         usage = (await served.client.get("/v1/usage")).json()
         assert "36" in json.dumps(usage)
+        by_model = (await served.client.get("/v1/usage/series", params={"by": "model"})).json()
+        ((name, figures),) = [(one["name"], one["total"]) for one in by_model["groups"]]
+        assert (name, figures["runs"], figures["calls"], figures["completed"]) == ("main", 2, 2, 2)
+        assert figures["total_tokens"] == usage["total"]["total_tokens"]
 
 
 async def test_it_falls_back_before_the_first_token_and_not_after_it(tmp_path: Path) -> None:

@@ -123,6 +123,14 @@ def test_libraries_are_what_they_say() -> None:
         assert any(name.endswith(".LICENSE") for name in library["files"]), library["name"]
 
 
+def test_every_block_of_the_stylesheet_begins_outside_of_all_others() -> None:
+    text, depth = (FOLDER / "console.css").read_text("utf-8"), 0
+    for line in text.splitlines():
+        assert depth == 0 or not line.startswith("/* "), line
+        depth += line.count("{") - line.count("}")
+    assert depth == 0
+
+
 def test_texts_are_in_both_languages_and_all_are_used() -> None:
     texts = {path.stem: json.loads(path.read_text("utf-8")) for path in (FOLDER / "locales").glob("*.json")}
     assert set(texts) == {"en", "zh"}

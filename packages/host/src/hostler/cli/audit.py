@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,10 +24,28 @@ app = typer.Typer(help="The audit log: list, verify.", no_args_is_help=True)
 
 @app.command("list")
 @server_command
-def list_facts(server: Server, limit: LimitOption = 100, as_json: JsonOption = False) -> None:
+def list_facts(
+    server: Server,
+    actor: Annotated[str | None, typer.Option(metavar="SUBJECT", help="Only what this one did.")] = None,
+    action: Annotated[
+        str | None, typer.Option(metavar="ACTION", help="Only this action; `key` for all of keys.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(metavar="ID", help="Only what was done to this.")] = None,
+    refused: Annotated[bool, typer.Option("--refused", help="Only what the host refused.")] = False,
+    days: Annotated[float | None, typer.Option(min=0, help="Only of so many last days.")] = None,
+    limit: LimitOption = 100,
+    as_json: JsonOption = False,
+) -> None:
     """List who did what, newest first: decisions, changes, sign-ins, uses of secrets, refusals, deletions."""
+    filters = {
+        "actor": actor,
+        "action": action,
+        "target": target,
+        "outcome": "refused" if refused else None,
+        "since": None if days is None else time.time() - days * 86_400,
+    }
     write_items(
-        server.items("/v1/audit", limit=limit),
+        server.items("/v1/audit", limit=limit, **filters),
         {
             "at": lambda fact: moment(fact["at"]),
             "who": lambda fact: fact["actor_name"] or fact["actor"],

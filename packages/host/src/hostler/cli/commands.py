@@ -98,6 +98,12 @@ COMMANDS: Mapping[str, CliCommand] = {
         "pauses", "app", LOOK, "Calls and questions that wait for people: list, show, decide."
     ),
     "console": CliCommand("console", "console", LOOK, "Open the console in the browser, signed in."),
+    "usage": CliCommand(
+        "usage",
+        "usage",
+        LOOK,
+        "Sum up runs, tokens, cost, failures and latency, by agent, person, model or workspace.",
+    ),
     "budgets": CliCommand("budgets", "app", LOOK, "Budgets: list, show, add to them."),
     "agents": CliCommand(
         "agents",

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import platform
-import shutil
 import socket
-import sqlite3
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,33 +16,27 @@ from hostler.cli.database import StorageLocation, open_storage
 from hostler.cli.options import DatabaseOption, DataOption, JsonOption, KeyOption, UrlOption, data_directory
 from hostler.cli.output import FAILED, write_json
 from hostler.cli.tables import write_indented
+from hostler.host.machine_checks import (
+    Finding,
+    Verdict,
+    check_directory,
+    check_python,
+    check_sandbox,
+    check_sqlite,
+    check_uv,
+)
 from hostler_protocol.errors import UnauthorizedError
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-Verdict = Literal["ok", "note", "wrong"]
 MARKS: dict[Verdict, tuple[str, str]] = {
     "ok": ("✓", "green"),
     "note": ("•", "yellow"),
     "wrong": ("✗", "bold red"),
 }
-LOW_DISK_BYTES = 1024**3
-NO_SANDBOX = (
-    "none on this machine: a plugin starts only if its entry says `level: trusted`, and then has the "
-    "rights of this user. In a container, allow user namespaces or use a kernel with Landlock"
-)
 PLUGIN_SECONDS = 60.0
 WIDTH = 24
-OLDEST_PYTHON = (3, 11)
-
-
-class Finding(NamedTuple):
-    """The result of one check; `text` says what was found and, if it is wrong, what to do."""
-
-    what: str
-    verdict: Verdict
-    text: str
 
 
 def doctor(
@@ -77,8 +66,8 @@ def doctor(
 async def _examine(location: StorageLocation, port: int, url: str | None, key: str | None) -> list[Finding]:
     from hostler.host.lock import read_holder
 
-    findings = [_python(), _sqlite(), _uv(), *_directory(location.data_dir)]
-    findings += await _sandbox(location.data_dir)
+    findings = [check_python(), check_sqlite(), check_uv(), *check_directory(location.data_dir)]
+    findings += await check_sandbox(location.data_dir)
     findings += [found async for found in _plugin_start()]
     findings += [found async for found in _check_database(location)]
     if url is not None:
@@ -86,107 +75,6 @@ async def _examine(location: StorageLocation, port: int, url: str | None, key: s
     if findings[-1].verdict == "ok" and read_holder(location.data_dir) is None:
         findings += await _configuration(location)
     return findings + [found async for found in _server(location.data_dir, port)]
-
-
-def _python() -> Finding:
-    text = f"{platform.python_version()} at {sys.executable}"
-    if sys.version_info < OLDEST_PYTHON:
-        return Finding("python", "wrong", f"{text}: 3.11 or newer is needed")
-    return Finding("python", "ok", text)
-
-
-def _sqlite() -> Finding:
-    text = f"SQLite {sqlite3.sqlite_version}"
-    connection = sqlite3.connect(":memory:")
-    try:
-        connection.execute("CREATE VIRTUAL TABLE probe USING fts5(words)")
-    except sqlite3.Error as error:
-        return Finding(
-            "database", "wrong", f"{text} without full-text search ({error}): use another Python build"
-        )
-    finally:
-        connection.close()
-    return Finding("database", "ok", f"{text} with FTS5")
-
-
-def _uv() -> Finding:
-    try:
-        from uv import find_uv_bin
-
-        return Finding("uv", "ok", f"{find_uv_bin()} builds the environments of plugins")
-    except (ImportError, FileNotFoundError) as error:
-        return Finding(
-            "uv", "wrong", f"not found ({error}): plugins with `requires` cannot be installed; pip install uv"
-        )
-
-
-def _directory(data_dir: Path) -> list[Finding]:
-    if not data_dir.exists():
-        parent = next(path for path in data_dir.parents if path.exists())
-        writable = os.access(parent, os.W_OK)
-        found = Finding(
-            "data directory",
-            "note" if writable else "wrong",
-            f"{data_dir} does not exist yet" + ("" if writable else f", and {parent} is not writable"),
-        )
-        return [found, _disk(parent)]
-    findings = []
-    mode = data_dir.stat().st_mode & 0o777
-    if not os.access(data_dir, os.W_OK | os.X_OK):
-        findings.append(Finding("data directory", "wrong", f"{data_dir} is not writable: chown it"))
-    elif mode & 0o077:
-        text = f"{data_dir} is readable by others (mode {mode:o}): chmod 700 it"
-        findings.append(Finding("data directory", "note", text))
-    else:
-        findings.append(Finding("data directory", "ok", str(data_dir)))
-    key = data_dir / "admin.key"
-    if key.exists():
-        mode = key.stat().st_mode & 0o777
-        ok = not mode & 0o077
-        text = f"{key} is private" if ok else f"{key} is readable by others (mode {mode:o}): chmod 600 it"
-        findings.append(Finding("admin key", "ok" if ok else "wrong", text))
-    return [*findings, _disk(data_dir)]
-
-
-def _disk(folder: Path) -> Finding:
-    free = shutil.disk_usage(folder).free
-    text = f"{free / 1024**3:,.1f} GiB free"
-    if free < LOW_DISK_BYTES:
-        return Finding(
-            "disk", "wrong", f"{text}: a full disk refuses new events; `hostler gc` deletes expired data"
-        )
-    return Finding("disk", "ok", text)
-
-
-async def _sandbox(data_dir: Path) -> list[Finding]:
-    """Report what each sandbox mechanism enforces here for this user. The host uses the first that works."""
-    from hostler.sandbox.limit_reports import limit_reports
-    from hostler.sandbox.probe import check_mechanisms, find_capabilities
-    from hostler.sandbox.project_quotas import problem_at
-
-    ground = await find_capabilities()
-    held = await check_mechanisms(ground)
-    best = next((one.mechanism for one in held if one.works), None)
-    who = "as root" if hasattr(os, "geteuid") and os.geteuid() == 0 else "as an ordinary user"
-    findings = [
-        Finding(
-            one.mechanism, "ok" if one.works else "note", f"{one.text} ({who})" if one.works else one.text
-        )
-        for one in held
-    ]
-    if best is None:
-        return [*findings, Finding("sandbox", "wrong", NO_SANDBOX)]
-    for report in limit_reports(ground, best, await asyncio.to_thread(problem_at, data_dir)):
-        verdict: Verdict = "ok" if report.is_exact else "note"
-        findings.append(Finding(f"limit: {report.limit}", verdict, report.text))
-    if weakness := ground.weakness(best):
-        return [*findings, Finding("sandbox", "note", f"plugins are {weakness}")]
-    return [
-        *findings,
-        Finding(
-            "sandbox", "ok", f"plugins are sandboxed by {best}, unless their entry says `level: trusted`"
-        ),
-    ]
 
 
 async def _plugin_start() -> AsyncIterator[Finding]:

@@ -17,10 +17,12 @@ import msgspec
 from hostler.calls.cursors import Cursors
 from hostler.domain.config_changes import ConfigDiff, ConfigProblem
 from hostler.domain.retention import Retention
+from hostler.host.audit_check import AuditCheck
 from hostler.host.config import ConfigFile, Settings
 from hostler.host.config_entries import EntryKind
 from hostler.host.config_file import ConfigSource, read_config_file
 from hostler.host.data_directory import check_address, check_database, note_database
+from hostler.host.doctor_report import DoctorReport
 from hostler.host.lease import BEATS_PER_LEASE
 from hostler.host.lock import DataDirLock, Holder
 from hostler.host.machine import THIS_MACHINE, Machine
@@ -84,6 +86,10 @@ class Host:
         self.runs, self.feed, self.gate = run_parts.reader, run_parts.reader.feed, run_parts.gate
         self.assets, self.audit_heads = run_parts.tokens, run_parts.audit_heads
         self.audit_anchors = run_parts.audit_anchors
+        self.audit_check = AuditCheck(parts.db, parts.settings.data_dir)
+        self.doctor = DoctorReport(
+            parts.settings.data_dir, parts.workers.all, parts.supervisor.status, self.problems
+        )
         self.dispatcher, self.orchestrator = run_parts.dispatcher, run_parts.orchestrator
         self.rerouter, self.reruns, self.pauses = run_parts.rerouter, run_parts.reruns, run_parts.pauses
         self.trials = run_parts.trials

@@ -25,6 +25,7 @@ from hostler.http.routes import (
     conversation_changes,
     conversation_search,
     conversations,
+    doctor,
     events,
     health,
     key_sessions,
@@ -46,6 +47,7 @@ from hostler.http.routes import (
     tokens,
     tools,
     usage,
+    usage_series,
 )
 
 ROUTE_MODULES: tuple[ModuleType, ...] = (
@@ -74,10 +76,12 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     sessions,
     personal_keys,
     usage,
+    usage_series,
     quotas,
     budgets,
     audit,
     config,
+    doctor,
     health,
     chat,
     ai_sdk,

@@ -17,11 +17,16 @@ from hostler.domain.recording import CallName
 from hostler.journal.call_records import CallEntry, Intent, Reserved, abridged
 from hostler.journal.run_log import Item, RunLog
 from hostler.storage.port import Tx
+from hostler.storage.stores import model_calls
 from hostler.storage.stores.blobs import Blob, BlobFolder, reference
 from hostler.storage.stores.journal import MAX_INLINE_BYTES, NewEntry
+from hostler.storage.stores.model_calls import ModelCall
 from hostler_protocol.errors import HostlerError, to_fault
 
 _encoder = msgspec.json.Encoder()
+
+_OF_MODELS = frozenset({"model.invoke", "model.stream", "model.embed", "model.rerank"})
+"""Calls that a model answers."""
 
 Settle = Callable[[Tx], HostlerError | None]
 """Writes what goes with an outcome. The error that it returns becomes the outcome: it wrote nothing then."""
@@ -209,8 +214,8 @@ class CallLog:
         data = _encoder.encode(whole)
         entry = NewEntry("call", record.name.method, data)
         is_small = len(data) <= MAX_INLINE_BYTES
-        reservation = record.reservation
-        if is_small and settle is None and reservation is None:
+        reservation, model_call = record.reservation, _model_call(record, whole)
+        if is_small and settle is None and reservation is None and model_call is None:
             return Item(entry=entry, synced=False, size=len(data))
         stored: list[Blob] = []
 
@@ -221,6 +226,8 @@ class CallLog:
             refused = None if settle is None else settle(tx)
             if reservation is not None:
                 reservation.settle(tx)
+            if model_call is not None:
+                model_calls.add(tx, self._journal.run_id, model_call)
             if refused is not None:
                 return NewEntry(
                     "call", record.name.method, _encoder.encode(record.entry(error=refused))
@@ -251,6 +258,19 @@ class CallLog:
             return NewEntry("call", record.name.method, data), None
 
         self._journal.add(Item(work=work, size=len(data), done=lambda *_: durable()))
+
+
+def _model_call(record: CallRecord, whole: CallEntry) -> ModelCall | None:
+    """Return what a call used of a model; None: it called none, or the run it was forked from did."""
+    if record.inherited or record.name.method not in _OF_MODELS:
+        return None
+    return ModelCall(
+        model_id=record.params.model_id,
+        outcome="given_up" if whole.given_up else "completed" if whole.error is None else "failed",
+        milliseconds=round(whole.ms or 0),
+        usage=getattr(whole.reply, "usage", None),
+        cost=record.cost,
+    )
 
 
 def _settled(reservation: Reservation) -> Callable[[Any, HostlerError | None], None]:

@@ -109,13 +109,20 @@ class _Facts:
                 self.ends |= {end.chain_seq: end.chain_digest} if end.chain_seq else {}
 
 
-async def verify_all(database: Database, noted: Iterable[Noted] = ()) -> list[ChainReport]:
+async def verify_all(
+    database: Database, noted: Iterable[Noted] = (), *, workspace: str | None = None
+) -> list[ChainReport]:
     """Verify the chains of all workspaces, and that they hold the rows in `noted`; event chains first.
+
+    `workspace`: only of this one; `noted` is to hold no others then.
 
     Works while hosts write, if `noted` was read before the call.
     """
     reports: dict[tuple[str, str], ChainReport] = {}
-    after = await database.read(partial(chain.next_workspace, after=""))
+    if workspace is not None:
+        for report in await _verify_workspace(database, workspace):
+            reports[report.workspace, report.chain] = report
+    after = None if workspace is not None else await database.read(partial(chain.next_workspace, after=""))
     while after is not None:
         for report in await _verify_workspace(database, after):
             reports[report.workspace, report.chain] = report

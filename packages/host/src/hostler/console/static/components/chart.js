@@ -124,7 +124,7 @@ function draw(element, { times, series, format, step, stacked = false }, period,
   const colour = colours(element), heaps = heaped(series, stacked);
   const bars = /** @type {any} */ (uPlot.paths).bars({ size: [0.7, 40], align: 1 });
   const drawn = series.map((one, place) => ({
-    label: one.name, stroke: colour.series[place % MOST_SERIES], width: stacked ? 0 : 2, points: { show: !stacked && times.length < 2 },
+    label: one.name, stroke: colour.series[place % MOST_SERIES], width: stacked ? 0 : 2, points: { show: !stacked && times.length < 70, size: 5 },
     spanGaps: false, ...(stacked && { fill: colour.series[place % MOST_SERIES], paths: bars }),
   }));
   const axis = { stroke: colour.text, grid: { stroke: colour.line, width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
@@ -137,7 +137,7 @@ function draw(element, { times, series, format, step, stacked = false }, period,
       cursor: { drag: { x: false, y: false }, points: { show: !stacked }, y: false },
       scales: { x: { time: false, range: () => [times[0] - (stacked ? 0 : step / 2), /** @type {number} */ (times.at(-1)) + (stacked ? step : step / 2)] }, y: { range: () => [0, most * 1.08 || 1] } },
       axes: [
-        { ...axis, grid: { show: false }, incrs: [1, 2, 3, 4, 7, 14, 30, 60].map((count) => count * step), space: 90, values: (_, splits) => splits.map(period) },
+        { ...axis, grid: { show: false }, incrs: [1, 2, 3, 4, 7, 14, 30, 60].map((count) => count * step), space: 90, values: (_, splits) => splits.map(period), size: 30 },
         { ...axis, size: 62, space: 36, values: (_, splits) => splits.map((value) => format(value)) },
       ],
       series: [{}, ...order.map((place) => drawn[place])],

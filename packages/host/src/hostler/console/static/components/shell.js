@@ -26,7 +26,9 @@ const PAGES = [
     patterns: ["/tools", "/tools/:name", "/skills", "/skills/:name", "/mcp-servers", "/mcp-servers/:name", "/models/:name", "/models"],
     load: () => import("../pages/resources.js"), right: "models:read", icon: "models",
   },
-  { name: "settings", patterns: ["/settings"], load: () => import("../pages/settings.js"), icon: "settings" },
+  { name: "usage", patterns: ["/usage/:tab", "/usage"], load: () => import("../pages/usage.js"), right: "usage:read", icon: "usage" },
+  { name: "audit", patterns: ["/audit/:tab", "/audit"], load: () => import("../pages/audit.js"), right: "audit:read", icon: "audit" },
+  { name: "settings", patterns: ["/settings/:tab", "/settings"], load: () => import("../pages/settings.js"), icon: "settings" },
 ];
 
 /** @param {string} path */

@@ -84,7 +84,7 @@ const Row = ({ columns, row }) => html`
       const shown = column.cell ? column.cell(row) : row[column.key];
       const empty = shown === null || shown === undefined || shown === "";
       return html`<td key=${column.key} role="cell" data-label=${column.label} dir="auto"
-        class=${`${column.figures ? "figures" : ""} ${empty ? "none" : ""}`}>${shown}</td>`;
+        class=${`${column.figures ? "figures" : ""} ${column.wide ? "first" : ""} ${empty ? "none" : ""}`}><div class="cell">${shown}</div></td>`;
     })}
   </tr>
 `;

@@ -2,6 +2,8 @@
 import { signal, useEffect, useMemo } from "./html.js";
 import { Unreachable } from "./api.js";
 
+const AWAY_SECONDS = 3;
+
 /** @template T @typedef {{value: T | null, error: unknown, connected: boolean, again: () => Promise<void>}} Polled */
 
 /**
@@ -25,7 +27,8 @@ export function polled(read, seconds) {
   const again = () => (reading ??= look().finally(() => ((reading = null), next())));
   function next() {
     clearTimeout(timer);
-    if (!abort.signal.aborted && !document.hidden) timer = window.setTimeout(again, seconds * 1000);
+    const wait = state.value.connected ? seconds : Math.min(seconds, AWAY_SECONDS);
+    if (!abort.signal.aborted && !document.hidden) timer = window.setTimeout(again, wait * 1000);
   }
   const shown = () => void (document.hidden ? clearTimeout(timer) : again());
   document.addEventListener("visibilitychange", shown);

@@ -1,20 +1,65 @@
-// What the reader chooses for this browser, and its sessions.
+// What the reader chooses for this browser, its sessions, and the settings of workspace and host, each at its address.
 import { html, useEffect, useState } from "../lib/html.js";
 import { get, path, remove } from "../lib/api.js";
 import { moment } from "../lib/format.js";
 import { language, languages, speak, t } from "../lib/i18n.js";
-import { session } from "../lib/session.js";
+import { here } from "../lib/router.js";
+import { enter, may, session } from "../lib/session.js";
 import { THEMES, theme, wear } from "../lib/theme.js";
 import { Failure, Loading } from "../components/states.js";
 import { attempt } from "../components/notice.js";
+import { PathTabs } from "../components/path_tabs.js";
 import { Ago } from "../components/time.js";
+import { About } from "../settings/about.js";
+import { Keys, Tokens } from "../settings/keys.js";
+import { Members } from "../settings/members.js";
+import { Secrets } from "../settings/secrets.js";
+import { Backup, Encryption, Quotas, Retention } from "../settings/storage.js";
+import { Webhooks } from "../settings/webhooks.js";
 
 /** @typedef {{session_id: string, provider: string, agent: string, current: boolean, created_at: number,
  *   seen_at: number, expires_at: number}} SessionRecord */
 
-export function Page() {
+/** @type {{name: string, right?: string, signed?: boolean, view: any}[]} */
+const TABS = [
+  { name: "", view: You },
+  { name: "keys", view: KeysTab },
+  { name: "tokens", view: Tokens },
+  { name: "members", right: "admin", view: Members },
+  { name: "secrets", right: "secrets:read", view: Secrets },
+  { name: "quotas", right: "usage:read", view: Quotas },
+  { name: "webhooks", right: "admin", view: Webhooks },
+  { name: "retention", right: "installation", view: Retention },
+  { name: "backup", right: "installation", view: Backup },
+  { name: "encryption", right: "installation", view: Encryption },
+  { name: "about", view: About },
+];
+
+/** @param {{tab?: string}} props */
+export function Page({ tab = "" }) {
+  const shown = TABS.filter((one) => (!one.right || may(one.right)) && (one.name !== "keys" || mayMakeKeys()) && (one.name !== "tokens" || may("admin")));
+  const found = TABS.find((one) => one.name === tab), allowed = shown.find((one) => one.name === tab);
   return html`
     <header class="head"><h1>${t("page.settings")}</h1></header>
+    <${PathTabs} base="/settings" label=${t("page.settings")} current=${tab} tabs=${shown.map(({ name }) => ({ name, label: t(`settings_tab.${name || "you"}`) }))} />
+    ${allowed
+      ? html`<${allowed.view} />`
+      : html`<${Failure} title=${t(found ? "settings.no_right" : "shell.no_page")} text=${found ? t("settings.no_right_text", { right: found.right ?? "admin" }) : t("shell.no_page_text", { path: here.value.path })} />`}
+  `;
+}
+
+/** Administrators make keys of the workspace, people who have signed in their own. */
+const mayMakeKeys = () => may("admin") || Boolean(session.value?.member_id);
+
+function KeysTab() {
+  return html`
+    ${session.value?.member_id && html`<${Keys} key="own" personal />`}
+    ${may("admin") && html`<${Keys} key="all" />`}
+  `;
+}
+
+function You() {
+  return html`
     <section class="card">
       <h2>${t("settings.looks")}</h2>
       <${Choice} label=${t("settings.language")} value=${language.value} options=${languages} choose=${speak} />
@@ -28,12 +73,22 @@ export function Page() {
       <dl class="facts">
         <dt>${t("settings.name")}</dt><dd dir="auto">${session.value?.name}</dd>
         <dt>${t("settings.subject")}</dt><dd><code>${session.value?.subject}</code></dd>
-        <dt>${t("settings.workspace")}</dt><dd><code>${session.value?.workspace_id}</code></dd>
+        <dt>${t("settings.workspace")}</dt><dd><${Workspace} /></dd>
+        ${session.value?.role && html`<dt>${t("members.role")}</dt><dd>${t(`role.${session.value.role}`)}</dd>`}
         <dt>${t("settings.rights")}</dt><dd>${(session.value?.rights ?? []).join(", ")}</dd>
       </dl>
     </section>
     <${Sessions} />
   `;
+}
+
+/** The workspace, with those that the person may go to. */
+function Workspace() {
+  const others = session.value?.workspaces ?? [];
+  if (others.length < 2) return html`<code>${session.value?.workspace_id}</code>`;
+  return html`<select aria-label=${t("settings.workspace")} onChange=${(/** @type {any} */ event) => attempt(() => enter(event.target.value))}>
+    ${others.map((one) => html`<option key=${one.workspace_id} value=${one.workspace_id} selected=${one.workspace_id === session.value?.workspace_id}>${one.workspace_id}</option>`)}
+  </select>`;
 }
 
 /** @param {{label: string, value: string, options: string[][], choose: (value: string) => void}} props */

@@ -1,0 +1,85 @@
+"""What holds at a running host: its machine, workers, plugins, keys and configuration."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from hostler.domain.clock import monotonic_clock
+from hostler.domain.config_changes import ConfigProblem
+from hostler.host.machine_checks import (
+    Finding,
+    Verdict,
+    check_directory,
+    check_python,
+    check_sandbox,
+    check_sqlite,
+    check_uv,
+)
+from hostler.host.workers import Worker
+from hostler.plugins.status import PluginStatus
+from hostler.version import VERSION
+
+MACHINE_SECONDS = 60.0
+"""What was found of the machine is good for so long: to try its sandboxes starts processes."""
+
+
+class DoctorReport:
+    """Reports what holds. `problems` looks at the configuration."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        workers: Callable[[], Sequence[Worker]],
+        plugins: Callable[[], Sequence[PluginStatus]],
+        problems: Callable[[], Awaitable[Sequence[ConfigProblem]]],
+    ) -> None:
+        self._data_dir = data_dir
+        self._workers, self._plugins, self._problems = workers, plugins, problems
+        self._lock = asyncio.Lock()
+        self._machine: list[Finding] = []
+        self._looked_at: float | None = None
+
+    async def findings(self) -> list[Finding]:
+        """Return all findings, those of the machine first."""
+        return [
+            Finding("version", "ok", f"Hostler {VERSION}"),
+            *await self._of_machine(),
+            *(_of_worker(worker) for worker in self._workers() if not worker.running or worker.failures),
+            *(_of_plugin(plugin) for plugin in self._plugins()),
+            *map(finding_of, await self._problems()),
+        ]
+
+    async def _of_machine(self) -> list[Finding]:
+        async with self._lock:
+            now = monotonic_clock()
+            if self._looked_at is None or now - self._looked_at > MACHINE_SECONDS:
+                found = await asyncio.to_thread(self._folders)
+                self._machine = [*found, *await check_sandbox(self._data_dir)]
+                self._looked_at = monotonic_clock()
+            return self._machine
+
+    def _folders(self) -> list[Finding]:
+        return [check_python(), check_sqlite(), check_uv(), *check_directory(self._data_dir)]
+
+
+def finding_of(problem: ConfigProblem) -> Finding:
+    """Return a problem of the configuration. Those of skills are notes: agents work without them."""
+    minor = problem.kind == "skill" or problem.severity == "warning"
+    place = f"{problem.place}: " if problem.place else ""
+    return Finding(problem.kind, "note" if minor else "wrong", f"{problem.name}: {place}{problem.problem}")
+
+
+def _of_worker(worker: Worker) -> Finding:
+    verdict: Verdict = "note" if worker.running else "wrong"
+    state = "runs" if worker.running else "waits to be started again"
+    return Finding(
+        "worker", verdict, f"{worker.name} failed {worker.failures} times and {state}: the log says why"
+    )
+
+
+def _of_plugin(plugin: PluginStatus) -> Finding:
+    if plugin.reason:
+        return Finding("plugin", "wrong", f"{plugin.key} is {plugin.state}: {plugin.reason}")
+    return Finding("plugin", "ok", f"{plugin.key} is {plugin.state}")

@@ -1,0 +1,74 @@
+"""The console in a browser: signed in, looked at by axe, at both widths, in both themes and languages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from support.axe import serious_mistakes
+from support.chromium import Page
+from support.http_host import Served
+
+HOSTILE = '=HYPERLINK("http://127.0.0.1:9") <img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 100
+LOOKS = ((360, "dark", "zh"), (1440, "light", "en"))
+"""Width, theme and language: all of each, in two looks."""
+
+SAVED = (
+    "window.saved = new Promise((found) => {"
+    " URL.createObjectURL = (blob) => { found(blob.text()); return 'blob:x'; }; })"
+)
+"""A statement: from now on the page's files are the value of `window.saved`."""
+
+
+def shown(text: str) -> str:
+    """An expression: the text is on the page."""
+    return f"document.body.innerText.includes({json.dumps(text)})"
+
+
+def there(selector: str) -> str:
+    """An expression: the element is on the page."""
+    return f"(document.querySelector({json.dumps(selector)}) !== null)"
+
+
+async def sign_in(served: Served, page: Page, path: str, key: str | None = None) -> None:
+    """Sign in with the administrator's key, or another one, at a page."""
+    async with served.as_key(key) as other:
+        client = served.client if key is None else other
+        code = (await client.post("/v1/auth/links", json={})).json()["code"]
+    await page.open("about:blank")  # from the same page only the code would change, and nothing be loaded
+    await page.open(f"{served.url}{path}#sign-in={code}")
+    await page.until(there("main#main h1"))
+
+
+async def click(page: Page, label: str, within: str = "main") -> None:
+    """Press the button, or follow the link, that is called so, once it is there."""
+    find = f"[...document.querySelectorAll({json.dumps(within)} + ' :is(button, a, summary)')]"
+    named = f"one.innerText.trim() === {json.dumps(label)} || one.ariaLabel === {json.dumps(label)}"
+    found = f"{find}.find((one) => !one.disabled && ({named}))"
+    await page.until(f"{found} !== undefined")
+    await page.evaluate(f"({found}.click(), true)")
+
+
+async def choose(page: Page, selector: str, value: str) -> None:
+    """Choose a value of a field, as a person does."""
+    field = f"document.querySelector({json.dumps(selector)})"
+    await page.until(there(selector))
+    changed = "dispatchEvent(new Event('change', {bubbles: true}))"
+    await page.evaluate(f"({field}.value = {json.dumps(value)}, {field}.{changed})")
+
+
+async def look_at_all(served: Served, page: Page, paths: Sequence[str]) -> None:
+    """Look at pages in each of the looks: no serious mistake, nothing too wide, nothing from elsewhere."""
+    for width, theme, language in LOOKS:
+        await page.resize(width, 800)
+        await page.wish(theme)
+        await page.evaluate(f"localStorage.setItem('hostler-language', '{language}')")
+        for path in paths:
+            await page.open(f"{served.url}{path}")
+            await page.until(f"{there('main#main h1')} && !{there('.loading')}")
+            assert await serious_mistakes(page) == [], (path, width)
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+    loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+    assert all(name.startswith((served.url, "data:", "blob:")) for name in loaded)
+    assert page.complaints == []
+    assert await page.evaluate("window.broken") is None
