@@ -1,17 +1,6 @@
 // State of a component that this tab keeps over a reload. No secrets.
 import { useCallback, useState } from "./html.js";
-
-const PREFIX = "hostler-kept ";
-const MOST_CHARS = 100_000;
-
-/** @param {string} name @returns {any} */
-function kept(name) {
-  try {
-    return JSON.parse(sessionStorage.getItem(PREFIX + name) ?? "null");
-  } catch {
-    return null;
-  }
-}
+import { keep, kept } from "./kept.js";
 
 /**
  * State that a reload keeps. Undefined removes it.
@@ -22,13 +11,7 @@ export function useKept(name, first) {
   const [value, setValue] = useState(() => kept(name) ?? first);
   const set = useCallback((/** @type {T | undefined} */ next) => {
     setValue(() => (next === undefined ? first : next));
-    const text = next === undefined ? "" : JSON.stringify(next);
-    try {
-      if (next === undefined || text.length > MOST_CHARS) sessionStorage.removeItem(PREFIX + name);
-      else sessionStorage.setItem(PREFIX + name, text);
-    } catch {
-      // there is no room: it is lost with the page
-    }
+    keep(name, next);
   }, [name]);
   return [value, set];
 }
