@@ -13,9 +13,11 @@ import msgspec
 import pytest
 
 from hostler.domain.allowances import WorkspaceEntry
+from hostler.domain.budget_limits import WorkspaceBudget
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.tool_entries import ToolEntry
 from hostler.host.config import ConfigFile
+from support.gates import Gate
 from support.http_host import WORKSPACE, Served, serving
 from support.mcp_bench import BOUND_SECONDS, over_stdio
 from support.model_server import ModelServer
@@ -203,3 +205,32 @@ async def test_a_server_is_connected_anew_when_somebody_asks(served: Served) -> 
         client, await client.post("/v1/tools/s.say/test", json={"arguments": {"text": "again"}})
     )
     assert "again" in said["output"]["text"]
+
+
+async def test_a_test_goes_on_at_the_next_start_of_the_host(tmp_path: Path, models: ModelServer) -> None:
+    held = Gate()
+    models.say(["Here ", held, "never"])
+    config = ConfigFile(models=[ModelEntry(id="main", base_url=models.base_url, max_retries=0)])
+    async with serving(tmp_path / "data", agent=False, shutdown_grace_seconds=0.0) as served:
+        await served.host.apply(config, actor="test")
+        made = await served.client.post("/v1/models/main/test", json={"input": "x"})
+        run = made.json()["run_id"]
+        async with asyncio.timeout(60):
+            while "Here" not in (await served.client.get(f"/v1/runs/{run}/journal")).text:
+                await asyncio.sleep(0.05)
+    models.say("Lamp.")
+    # no agent names the runner, and nothing has asked for its plugin since the start
+    async with serving(tmp_path / "data", agent=False) as served:
+        over = await ended(served.client, made)
+        assert (over["status"], over["output"]["text"], over["attempt"]) == ("completed", "Lamp.", 2)
+    held.open()
+
+
+async def test_a_budget_of_the_workspace_bounds_tests(served: Served, models: ModelServer) -> None:
+    budget = WorkspaceBudget(max_cost_per_day=0.0000001)
+    await served.host.apply(ConfigFile(workspaces=[WorkspaceEntry(name="poor", budget=budget)]), actor="test")
+    async with served.as_key(await served.key("poor")) as client:
+        run = await ended(client, await client.post("/v1/models/main/test", json={"input": "x" * 1000}))
+        assert run["status"] == "failed"
+        assert "budget" in (await client.get(f"/v1/runs/{run['run_id']}/journal")).text
+    assert models.requests == []

@@ -61,7 +61,7 @@ function Model({ model, name }) {
       <dt>${t("models.operations")}</dt><dd><${Operations} of=${model} /></dd>
       <dt>${t("models.window")}</dt><dd>${model.context_window_tokens ? t("models.tokens", { tokens: number(model.context_window_tokens) }) : t("models.unknown")}</dd>
       <dt>${t("models.price")}</dt><dd>${priceOf(model.price)}</dd>
-      <dt>${t("models.use")}</dt><dd><a href=${`/usage?${new URLSearchParams({ model: name })}`}>${t("models.usage")}</a></dd>
+      ${may("usage:read") && html`<dt>${t("models.use")}</dt><dd><a href="/usage?by=model">${t("models.usage")}</a></dd>`}
     </dl>
     ${may("agents:write") && !model.problem && html`<${ModelTest} model=${model} />`}
     ${!may("agents:write") && html`<p class="dim">${t("test.right")}</p>`}

@@ -5,6 +5,7 @@ import { duration, moment, number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { permissionsOf } from "../lib/permissions.js";
 import { usePolled } from "../lib/polled.js";
+import { setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { LogView } from "./log_view.js";
 import { attempt } from "./notice.js";
@@ -78,6 +79,6 @@ function Facts({ plugin }) {
     ["plugins.process", plugin.pid === null ? t("plugins.no_process") : t("plugins.pid", { pid: plugin.pid, mechanism: plugin.containment ?? "–" })],
   ]);
   if (plugin.started_at) facts.push(["plugins.started", html`<${Ago} at=${plugin.started_at} /> <span class="dim">(${moment(plugin.started_at)})</span>`]);
-  facts.push(["plugins.active", number(plugin.active_runs)], ["plugins.restarts", html`${number(plugin.restarts)} <span class="dim">${plugin.restarts ? t("plugins.restarts_help") : ""}</span>`]);
+  facts.push(["plugins.active", number(plugin.active_runs)], ["plugins.restarts", html`${number(plugin.restarts)} <button class="link" onClick=${() => setQuery({ find: "-- hostler:" })}>${t("plugins.restarts_help")}</button>`]);
   return html`<dl class="facts card">${facts.map(([key, value]) => html`<dt key=${key}>${t(key)}</dt><dd dir="auto">${value}</dd>`)}</dl>`;
 }

@@ -1,5 +1,5 @@
 // The tools that agents can use, by the server or plugin that offers them; and one of them.
-import { html, useMemo } from "../lib/html.js";
+import { html, useMemo, useState } from "../lib/html.js";
 import { get, path } from "../lib/api.js";
 import { brief } from "../lib/brief.js";
 import { t } from "../lib/i18n.js";
@@ -15,6 +15,9 @@ import { Text } from "./text.js";
 import { ToolTest } from "./tool_test.js";
 import { ToolWaiting } from "./tool_waiting.js";
 
+/** That are shown at once: a host may have thousands of tools. */
+const ROWS = 250;
+
 /** @param {{name?: string}} props */
 export const Section = ({ name }) => (name === undefined ? html`<${List} />` : html`<${Tool} key=${name} name=${name} />`);
 
@@ -29,6 +32,7 @@ function List() {
   const polled = usePolled((signal) => get("/v1/tools", {}, signal).then((page) => page.items), []);
   const { query } = here.value, text = query.get("find") ?? "", owner = query.get("owner") ?? "", state = query.get("state") ?? "";
   const tools = polled.value;
+  const [most, setMost] = useState(ROWS);
   const shown = useMemo(() => {
     const low = text.toLowerCase();
     return (tools ?? []).filter((/** @type {any} */ one) =>
@@ -59,7 +63,8 @@ function List() {
       <pre class="commands">hostler tools add fetch:web\nhostler tools add mcp:files 'command=["npx", "-y", "some-file-server"]'</pre>
     <//>`}
     ${tools && tools.length > 0 && shown.length === 0 && html`<${Empty} title=${t("tools.no_match")}><button onClick=${() => setQuery({ find: "", owner: "", state: "" })}>${t("tools.clear")}</button><//>`}
-    ${shown.length > 0 && html`<${Table} label=${t("resources.tools")} rows=${shown} keyOf=${(/** @type {any} */ one) => `${one.name} ${one.owner}`} columns=${columns()} />`}
+    ${shown.length > 0 && html`<${Table} label=${t("resources.tools")} rows=${shown.slice(0, most)} keyOf=${(/** @type {any} */ one) => `${one.name} ${one.owner}`} columns=${columns()} />`}
+    ${shown.length > most && html`<p><button class="wide" onClick=${() => setMost(most + ROWS)}>${t("tools.more", { count: shown.length - most })}</button></p>`}
   `;
 }
 
