@@ -38,7 +38,7 @@ async def page(tmp_path: Path) -> AsyncIterator[Page]:
 
 async def look(page: Page, url: str, code: str, run_id: str) -> None:
     await page.open(f"{url}/runs/{run_id}#sign-in={code}")
-    await page.until("document.querySelector('.timeline .step') !== null")
+    await page.until("document.querySelector('.steps .step') !== null")
 
 
 async def look_at(served: Served, page: Page, run_id: str) -> None:
@@ -70,9 +70,10 @@ async def test_what_was_said_called_and_logged_is_there_in_order(tmp_path: Path,
         run = (await ask(host.url, "POST", "/v1/events?wait=30", event)).json()
         code = (await ask(host.url, "POST", "/v1/auth/links", {})).json()["code"]
         await look(page, host.url, code, run["run_id"])
-        assert await page.evaluate(TITLES) == [
+        titles = await page.evaluate(TITLES)
+        assert titles.pop(1).startswith("What the agent got")
+        assert titles == [
             "starting opened",
-            "What the agent got",
             "running the plugin took it",
             "Message Hello **world** 你好",
             "info looking",
@@ -109,9 +110,11 @@ async def test_a_run_is_followed_stopped_run_again_and_forked(served: Served, pa
     await page.until(f"!location.pathname.endsWith({json.dumps(run['run_id'])}) && {shown('Repeats')}")
     await page.until(shown("done: say 2."))
     await page.evaluate("document.querySelectorAll('.step .row')[2].click()")
-    await page.until("document.querySelector('.details button') !== null")
+    await page.until("document.querySelector('.actions-of button') !== null")
     again = await page.evaluate("location.pathname")
-    await page.evaluate("document.querySelector('.details button').click()")
+    await page.evaluate("document.querySelector('.actions-of button').click()")
+    await page.until("document.querySelector('.card .primary:enabled') !== null")
+    await page.evaluate("document.querySelector('.card .primary').click()")
     await page.until(f"location.pathname !== {json.dumps(again)} && {shown('Forked from')}")
     await page.evaluate("history.back()")
     await page.until(f"location.pathname === {json.dumps(again)} && {shown('Repeats')}")
@@ -165,4 +168,7 @@ async def test_who_may_only_read_has_no_buttons_that_write(served: Served, page:
         code = (await client.post("/v1/auth/links", json={})).json()["code"]
     await look(page, served.url, code, run["run_id"])
     buttons = "[...document.querySelectorAll('.actions > *')].map((one) => one.textContent)"
-    assert await page.evaluate(buttons) == ["Download"]
+    assert await page.evaluate(buttons) == ["Compare", "Download"]
+    await page.open(f"{served.url}/runs/{run['run_id']}?fork=0&replay=1")
+    await page.until(shown("This needs the right runs:write"))
+    assert await page.evaluate("document.querySelector('.card .primary')") is None

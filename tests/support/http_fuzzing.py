@@ -111,6 +111,7 @@ def configuration(made: Furniture, *, examples: int) -> str:
         "cancel_run": {"path.run_id": "spare-run_id"},
         "retry_run": {"path.run_id": "spare-run_id"},
         "fork_run": {"path.run_id": "spare-run_id"},
+        "replay_run": {"path.run_id": "spare-run_id"},
         "delete_artifact": {"path.artifact_id": "spare-artifact_id"},
         "delete_conversation": {"path.conversation_id": "spare-conversation_id"},
         "delete_agent": {"path.name": "spare-agent"},

@@ -53,6 +53,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "list_events": (get("/v1/events"), OWN),
     "get_event": (get("/v1/events/same"), OWN),
     "list_runs": (get("/v1/runs"), OWN),
+    "get_run_totals": (get("/v1/runs/totals"), OWN),
     "get_run": (get("/v1/runs/{run_id}"), 404),
     "get_journal": (get("/v1/runs/{run_id}/journal"), 404),
     "explain_call": (get("/v1/runs/{run_id}/calls/1/explanation"), 404),
@@ -62,6 +63,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "export_run": (get("/v1/runs/{run_id}/export"), 404),
     "retry_run": (send("POST", "/v1/runs/{run_id}/retry", json={}), 404),
     "fork_run": (send("POST", "/v1/runs/{run_id}/fork", json={}), 404),
+    "replay_run": (send("POST", "/v1/runs/{run_id}/replay", json={}), 404),
     "list_pauses": (get("/v1/pauses"), OWN),
     "get_pause": (get("/v1/pauses/{pause_id}"), 404),
     "act_on_pause": (

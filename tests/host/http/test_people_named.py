@@ -133,6 +133,7 @@ async def runs(person: Ada) -> None:
     assert stored["requester"] == person.subject, "whatever the event says of its actor"
     await person.write("retry_run", run["run_id"], action="run.retried", json={})
     await person.write("fork_run", run["run_id"], action="run.forked", json={})
+    await person.write("replay_run", run["run_id"], action="run.replayed", json={})
     event |= {"conversation_id": "held", "input": {"text": "hold"}}
     held = await person.write("post_event", action=None, json=event)
     run_id = held["run"]["run_id"]

@@ -90,7 +90,7 @@ COMMANDS: Mapping[str, CliCommand] = {
         "age.",
     ),
     "audit": CliCommand("audit", "app", OPERATE, "The audit log: list, verify."),
-    "runs": CliCommand("runs", "app", LOOK, "Runs: list, show, follow, cancel, export, retry, fork."),
+    "runs": CliCommand("runs", "app", LOOK, "Runs: list, sum up, show, follow, cancel, export, retry, fork."),
     "explain": CliCommand(
         "explain", "explain", LOOK, "Say which rule decided a call of a run, and who approved it."
     ),

@@ -137,6 +137,10 @@ def fork(
     text: Annotated[
         str | None, typer.Option("--input", metavar="TEXT", help="The input instead of the recorded message.")
     ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="K=V", help="Change a value of the configuration, like the prompt."),
+    ] = None,
     agent_version: VersionOption = None,
     effects: Annotated[bool, typer.Option("--effects", help="Also carry out calls with effects.")] = False,
     wait: WaitOption = False,
@@ -146,7 +150,10 @@ def fork(
 
     Needs a running server. `hostler runs steps RUN` lists the steps.
     """
-    fields = {"at": at, "input": text, "agent_version": agent_version}
+    from hostler.cli.run import parse_settings
+
+    changed = parse_settings(config or []) or None
+    fields = {"at": at, "input": text, "config": changed, "agent_version": agent_version}
     body = {name: value for name, value in fields.items() if value is not None} | {"effects": effects}
 
     async def ask(api: Api) -> dict[str, Any]:

@@ -7,67 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli import reruns
+from hostler.cli import reruns, run_lists
 from hostler.cli.budget_show import OF, amounts, limits
-from hostler.cli.options import JsonOption, LimitOption
+from hostler.cli.options import JsonOption
 from hostler.cli.output import FAILED, STATUS_OF_RUN, USAGE, fail
 from hostler.cli.routes import route
+from hostler.cli.run_lists import took
 from hostler.cli.server import Server, server_command
-from hostler.cli.tables import moment, short, write_done, write_fields, write_items, write_record, write_table
+from hostler.cli.tables import moment, short, write_done, write_fields, write_record, write_table
 from hostler.cli.terminal import out
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="Runs: list, show, follow, cancel, export, retry, fork.", no_args_is_help=True)
+app = typer.Typer(help="Runs: list, sum up, show, follow, cancel, export, retry, fork.", no_args_is_help=True)
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 MAX_JOURNAL_ENTRIES = 10_000
 SHORT_CHARS = 100
 CANCEL_SECONDS = 30.0
 """How long to wait for the end; a runner has 5 s to clean up before it is killed."""
-
-
-@app.command("list")
-@server_command
-def list_runs(
-    server: Server,
-    status: Annotated[
-        list[str] | None, typer.Option("--status", help="Only with this status; repeatable.")
-    ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only of this agent.")] = None,
-    conversation: Annotated[
-        str | None, typer.Option("--conversation", "-c", help="Only of this one.")
-    ] = None,
-    dead: Annotated[
-        bool, typer.Option("--dead", help="Only those that the host gave up on and that were not retried.")
-    ] = False,
-    limit: LimitOption = 20,
-    as_json: JsonOption = False,
-) -> None:
-    """List runs, newest first."""
-    found = server.items(
-        "/v1/runs",
-        limit=limit,
-        status=status or None,
-        agent=agent,
-        conversation_id=conversation,
-        dead=dead or None,
-    )
-    chosen = status or agent or conversation or dead
-    write_items(
-        found,
-        {
-            "run": "run_id",
-            "agent": "agent",
-            "status": "status",
-            "code": "status_code",
-            "created": lambda run: moment(run["created_at"]),
-            "took": _took,
-        },
-        as_json=as_json,
-        none="no matching runs" if chosen else "no runs yet: `hostler run AGENT TEXT` starts one",
-        spare=("took", "code", "created"),
-    )
 
 
 @app.command("show")
@@ -205,7 +163,7 @@ def _show(run: dict[str, Any]) -> None:
             ("conversation", run.get("conversation_id")),
             ("cancelled by", _cancelled_by(run)),
             ("created", moment(run["created_at"])),
-            ("took", _took(run)),
+            ("took", took(run)),
             ("cost", run.get("cost")),
             *(("budget", _budget(budget)) for budget in run["budgets"]),
         )
@@ -243,12 +201,9 @@ def _cancelled_by(run: dict[str, Any]) -> str | None:
     return f"{by}, {moment(run['cancel_requested_at'])}: {run.get('cancel_reason') or 'no reason given'}"
 
 
-def _took(run: dict[str, Any]) -> str:
-    begun, ended = run.get("started_at"), run.get("finished_at")
-    return "" if begun is None or ended is None else f"{ended - begun:.2f} s"
-
-
 for name, command in (
+    ("list", run_lists.list_runs),
+    ("totals", run_lists.totals),
     ("export", reruns.export),
     ("steps", reruns.steps),
     ("retry", reruns.retry),

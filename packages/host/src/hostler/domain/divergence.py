@@ -17,12 +17,17 @@ _ID_PLACES = (("chunk", "message_id"), ("message", "message_id"), ("tool_call_id
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first difference. `step` is the recorded step; `lines` show the difference."""
+    """The first difference. `step` is the recorded step; `lines` show the difference.
+
+    `recorded`, `replayed`: what is compared, None where one side has nothing.
+    """
 
     step: int
     kind: Kind
     title: str
     lines: tuple[str, ...] = ()
+    recorded: Any = None
+    replayed: Any = None
 
 
 def unknown_call(tape: Tape, player: Player, method: str, params: dict[str, Any]) -> Divergence:
@@ -34,11 +39,13 @@ def unknown_call(tape: Tape, player: Player, method: str, params: dict[str, Any]
         known = sum(call.method == method for call in tape.calls)
         recorded = "no such call" if known == 0 else f"{known} of them, all answered before"
         title = f"step {step}: {method} was called; the recording has {recorded}"
-        return Divergence(step, "call", title, tuple(describe(differences({}, _compared(params)))))
-    found = differences(_compared(nearest.params), _compared(params))
+        asked = _compared(params)
+        return Divergence(step, "call", title, tuple(describe(differences({}, asked))), None, asked)
+    before, after = _compared(nearest.params), _compared(params)
+    found = differences(before, after)
     names = _listed(parts(found)) or "parameters"
     title = f"step {nearest.step}: {method} was called with other {names}"
-    return Divergence(nearest.step, "call", title, tuple(describe(found)))
+    return Divergence(nearest.step, "call", title, tuple(describe(found)), before, after)
 
 
 def left_out(call: TapedCall) -> Divergence:
@@ -71,9 +78,8 @@ def first_divergence(
 
 def _not_asked(call: TapedCall) -> Divergence:
     title = f"step {call.step}: {call.method} is in the recording, but was not called now"
-    return Divergence(
-        call.step, "call_missing", title, tuple(describe(differences(_compared(call.params), {})))
-    )
+    asked = _compared(call.params)
+    return Divergence(call.step, "call_missing", title, tuple(describe(differences(asked, {}))), asked)
 
 
 def _first_result(tape: Tape, results: Sequence[TapedResult], *, over: bool) -> Divergence | None:
@@ -85,29 +91,31 @@ def _first_result(tape: Tape, results: Sequence[TapedResult], *, over: bool) -> 
     if len(replayed) > len(recorded) and not tape.ended_by_host:
         extra = replayed[len(recorded)]
         title = f"step {tape.steps + 1}: {extra.type} sent after the recording's end"
-        return Divergence(tape.steps + 1, "result_extra", title, tuple(describe(differences({}, extra.data))))
+        lines = tuple(describe(differences({}, extra.data)))
+        return Divergence(tape.steps + 1, "result_extra", title, lines, None, extra.data)
     if over and len(replayed) < len(recorded):
         missing = recorded[len(replayed)]
         title = f"step {missing.step}: {missing.type} is in the recording, but was not sent now"
-        return Divergence(
-            missing.step, "result_missing", title, tuple(describe(differences(missing.data, {})))
-        )
+        lines = tuple(describe(differences(missing.data, {})))
+        return Divergence(missing.step, "result_missing", title, lines, missing.data)
     return None
 
 
 def _differs(recorded: TapedResult, replayed: TapedResult) -> Divergence:
     if recorded.type != replayed.type:
         title = f"step {recorded.step}: {replayed.type} sent, where the recording has {recorded.type}"
-        found = differences(
-            {"type": recorded.type, **recorded.data}, {"type": replayed.type, **replayed.data}
+        before, after = (
+            {"type": recorded.type, **recorded.data},
+            {"type": replayed.type, **replayed.data},
         )
+        found = differences(before, after)
     else:
         before, after = dict(recorded.data), dict(replayed.data)
         if recorded.usage != replayed.usage:
             before["usage"], after["usage"] = recorded.usage, replayed.usage
         found = differences(before, after)
         title = f"step {recorded.step}: {recorded.type} with other {_listed(parts(found, 2)) or 'data'}"
-    return Divergence(recorded.step, "result", title, tuple(describe(found)))
+    return Divergence(recorded.step, "result", title, tuple(describe(found)), before, after)
 
 
 def _same(recorded: TapedResult, replayed: TapedResult, *, unfinished: bool) -> bool:

@@ -6,6 +6,7 @@ every call by method, digest of its parameters and n-th use of that pair, as in 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -128,6 +129,8 @@ class Tape:
     """Position of each recorded result in the journal, before deltas were joined."""
     artifact_ids: tuple[str, ...]
     """Artifact ids made by the host, in order."""
+    positions: tuple[int, ...]
+    """Position in the journal of each step, or of its first entry."""
     whole: bool
     """Whether all deltas are present; retention may have dropped them."""
 
@@ -140,6 +143,14 @@ class Tape:
     def steps(self) -> int:
         """Number of steps."""
         return len(self.calls) + len(self.results)
+
+    def position_of(self, step: int) -> int | None:
+        """Return the position of a step in the journal; None for one behind the last."""
+        return self.positions[step - 1] if 0 < step <= len(self.positions) else None
+
+    def step_at(self, position: int) -> int:
+        """Return the last step up to a position in the journal; 0 before the first."""
+        return bisect_right(self.positions, position)
 
 
 class _Call(Lenient):
@@ -235,6 +246,7 @@ def read_tape(file: TapeFile) -> Tape:
             for _, result in reading.results
             if result.type == "artifact.created"
         ),
+        positions=tuple(numbers),
         whole=_is_whole(file.entries),
     )
 

@@ -93,7 +93,7 @@ class Host:
         self.dispatcher, self.orchestrator = run_parts.dispatcher, run_parts.orchestrator
         self.rerouter, self.reruns, self.pauses = run_parts.rerouter, run_parts.reruns, run_parts.pauses
         self.trials = run_parts.trials
-        self.push_sender = run_parts.push_sender
+        self.replays, self.push_sender = run_parts.replays, run_parts.push_sender
         self.webhook_sender, self.freed = run_parts.webhook_sender, run_parts.attempt_services.freed
         self._attempt_services, self._lease = run_parts.attempt_services, run_parts.lease
 

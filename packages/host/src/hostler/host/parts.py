@@ -29,6 +29,7 @@ from hostler.host.master_key import MasterKey
 from hostler.host.plugin_entries import add_shipped_runner, trial_plugin
 from hostler.host.plugin_pins import StoredPins
 from hostler.host.push_sender import PushSender
+from hostler.host.replays import Replays
 from hostler.host.run_reader import RunReader
 from hostler.host.sandbox_audit import AuditedSandboxes
 from hostler.host.sealing_upkeep import SealingUpkeep
@@ -224,8 +225,16 @@ class RunParts:
             write_and_claim=self.dispatcher.write_and_claim,
             limits=lambda ws: accounts_of_workspace(ws, inst.tools.allowances.of(ws).budget),
         )
-        self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)
         self.trials = Trials(self.orchestrator)
+        self.reruns = Reruns(
+            db,
+            blobs,
+            self.dispatcher,
+            lambda: self.orchestrator.accepting,
+            VERSION,
+            form_of=inst.supervisor.catalog.form_of,
+        )
+        self.replays = Replays(db, blobs, settings.data_dir, inst.supervisor, inst.pins)
         self.webhook_sender = WebhookSender(
             db, settings.workspace, network=inst.machine.network, resolve=inst.secrets.own.resolve
         )

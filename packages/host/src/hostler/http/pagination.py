@@ -34,7 +34,7 @@ class PageQuery(Strict):
 def list_cursors(cursors: Cursors, name: str, workspace_id: str, query: Any) -> ScopedCursors:
     """Return the cursors of one list. They are bound to its workspace and filters, not to the page size."""
     filters = msgspec.to_builtins(query)
-    for paging in ("limit", "cursor", "before", "after"):
+    for paging in ("limit", "cursor", "before", "after", "skip"):
         filters.pop(paging, None)
     return cursors.scoped(f"http {name}", [workspace_id, filters])
 

@@ -14,7 +14,7 @@ import msgspec
 from hostler.domain.call_checks import CallCheck
 from hostler.domain.clock import monotonic_clock
 from hostler.domain.recording import CallName
-from hostler.journal.call_records import CallEntry, Intent, Reserved, abridged
+from hostler.journal.call_records import CallEntry, Intent, Reserved, abridged, fields_of, named_by
 from hostler.journal.run_log import Item, RunLog
 from hostler.storage.port import Tx
 from hostler.storage.stores import model_calls
@@ -113,6 +113,7 @@ class CallRecord:
             cost=self.cost,
             given_up=whole.given_up,
             check=whole.check,
+            resource=named_by(self.name.method, fields_of(self.params)),
             inherited=whole.inherited,
             reserved=self._reserved,
             late=self.is_late,

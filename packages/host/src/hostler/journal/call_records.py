@@ -52,10 +52,10 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
 
     `effect`: the effect class of the tool. `size_bytes`: set if the whole entry is in a blob; `usage` is then
     copied from its reply. `cost`: of a model's reply. `given_up`: the runner did not wait for the end.
-    `check`: the check that refused it. `resource`: what a refused call named. `inherited`: it was answered
-    from the recording of the run that this one was forked from.
-    `reserved`: what was reserved for it in the run's budgets. `late`: its runner had been answered before,
-    at the run's deadline, and this is what came of the tool after that.
+    `check`: the check that refused it. `resource`: what a refused or a large call named. `inherited`: it was
+    answered from the recording of the run that this one was forked from. `reserved`: what was reserved for it
+    in the run's budgets. `late`: its runner had been answered before, at the run's deadline, and this is what
+    came of the tool after that.
     """
 
     method: str

@@ -11,7 +11,7 @@ from hostler.domain.grants import Grant
 from hostler.domain.secret_refs import is_sealed
 from hostler.domain.tapes import VERSION, TapeEntry, TapeFile, TapeRun
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import agents, journal, pauses, runs
+from hostler.storage.stores import agents, journal, pauses, run_sources, runs
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import StoredEntry
 from hostler.storage.stores.run_rows import Run
@@ -77,7 +77,9 @@ def _origin(tx: Tx, workspace_id: str, run_id: str) -> _Origin:
     run = runs.get(tx, workspace_id, run_id)
     agent = agents.version(tx, workspace_id, run.agent_id, run.agent_version)
     own_pause = pauses.continued_pause(tx, run_id, run.base_attempt) is not None
-    return _Origin(run, {} if agent is None else dict(agent.spec.config), own_pause)
+    source = run_sources.find(tx, workspace_id, run_id)
+    changed = {} if source is None else source.config or {}
+    return _Origin(run, {} if agent is None else {**agent.spec.config, **changed}, own_pause)
 
 
 async def _entry(blobs: BlobFolder, entry: StoredEntry, room: int) -> TapeEntry:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hostler.domain.agents import Agent
 from hostler.domain.caller_tools import check_caller_tools
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
+from hostler.domain.secret_refs import is_reference
 from hostler.domain.tapes import inherit, read_tape
 from hostler.domain.trials import is_trial_agent
+from hostler.domain.written_secrets import Forms
 from hostler.journal.export import tape_of
 from hostler.runs.dispatch import Dispatcher
 from hostler.storage.port import Database, Tx
@@ -21,7 +23,13 @@ from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.run_rows import NewRun, Run, new_run_after
 from hostler.storage.stores.run_sources import Source
 from hostler.tools.caller_tools import check_schemas
-from hostler_protocol.errors import ConflictError, NotFoundError, UnavailableError
+from hostler_protocol.errors import (
+    ConflictError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnauthorizedError,
+    UnavailableError,
+)
 from hostler_protocol.events import Input
 from hostler_protocol.ids import new_id
 from hostler_protocol.runs import TERMINAL_STATUSES
@@ -41,6 +49,7 @@ class Reruns:
     dispatcher: Dispatcher
     accepting: Callable[[], bool]
     host_version: str
+    form_of: Forms
 
     async def retry(
         self, workspace_id: str, run_id: str, *, actor: str, agent_version: int | None = None
@@ -73,15 +82,19 @@ class Reruns:
         *,
         actor: str,
         at: int | None = None,
+        position: int | None = None,
         edited: Input | None = None,
+        config: Mapping[str, Any] | None = None,
         agent_version: int | None = None,
         effects: bool = False,
     ) -> str:
         """Open a run that goes on after step `at` of a recorded one (None: its last). Return its id.
 
-        Calls up to there are answered from the recording. The run holds no lane. Without `effects` it
-        changes nothing outside of itself. InvalidArgumentError for a step that does not exist; NotFoundError;
-        ConflictError if event or agent are gone.
+        `position`: of the last entry of the journal that both share, in place of `at`. `config` changes
+        values of its configuration. Calls up to there are answered from the recording. The run holds no lane.
+        Without `effects` it changes nothing outside of itself. InvalidArgumentError for a step that does not
+        exist, and for changes of a secret; UnauthorizedError for a change beside a secret that is written
+        out; NotFoundError; ConflictError if event or agent are gone.
         """
         await self._check_room()
         if edited is not None:
@@ -90,11 +103,16 @@ class Reruns:
         tape = read_tape(
             await tape_of(self.db, self.blobs, workspace_id, run_id, host_version=self.host_version)
         )
-        inherited = inherit(tape, at)
+        inherited = inherit(tape, at if position is None else tape.step_at(position))
 
         def work(tx: Tx) -> str:
             run = runs.get(tx, workspace_id, run_id)
             agent = _agent(tx, run, agent_version, current=False)
+            before = sources.find(tx, workspace_id, run_id)
+            changed = {} if before is None or agent_version is not None else dict(before.config or {})
+            if config:
+                check_changes(agent, config, self.form_of(agent.spec.runner))
+                changed |= config
             new = _new_run(tx, run, agent, requester=actor, alone=True)
             source = Source(
                 run_id=new.run_id,
@@ -104,10 +122,16 @@ class Reruns:
                 base_attempt=tape.run.base_attempt,
                 until_position=inherited.until_position,
                 effects=effects,
-                input=edited,
+                input=edited if edited is not None or before is None else before.input,
+                config=changed or None,
             )
             _open(tx, run, new, source)
-            body = {"run_id": new.run_id, "step": inherited.step, "effects": effects}
+            body = {
+                "run_id": new.run_id,
+                "step": inherited.step,
+                "effects": effects,
+                "config": sorted(changed),
+            }
             audit.record(tx, workspace_id, actor, "run.forked", run_id, body)
             return new.run_id
 
@@ -122,6 +146,33 @@ class Reruns:
         if not self.accepting():
             raise UnavailableError("the host begins no runs now: it is starting or stopping; try again")
         await self.dispatcher.queue.check()
+
+
+def check_changes(agent: Agent, config: Mapping[str, Any], form: Mapping[str, str] | None) -> None:
+    """Check the changes of a configuration that a fork asks for.
+
+    A secret is never changed, since a fork stores none. Beside one that is written out, only a prompt may be:
+    every other value might say where the secret is sent.
+    """
+    kinds = form or {}
+    secret = sorted(
+        name
+        for name, value in config.items()
+        if kinds.get(name) == "secret" or (name not in kinds and is_reference(value))
+    )
+    if secret:
+        raise InvalidArgumentError(f"config.{secret[0]}: a fork cannot change secrets: change the agent")
+    written_out = [
+        name
+        for name, value in agent.spec.config.items()
+        if value and not is_reference(value) and (form is None or kinds.get(name) == "secret")
+    ]
+    others = sorted(name for name in config if kinds.get(name) != "prompt-editor")
+    if written_out and others:
+        raise UnauthorizedError(
+            f"config.{others[0]}: beside a secret that is written out a fork may only change a prompt: write "
+            "the secret as a reference, or change the agent"
+        )
 
 
 def _open(tx: Tx, run: Run, new: NewRun, source: Source) -> None:

@@ -125,7 +125,8 @@ def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Resourc
     """Read the facts of an attempt in one snapshot."""
     origin = _origin(tx, run)
     event = _event_of(origin.event)
-    configuration = configure(manifest.config_schema, origin.agent.spec.config)
+    changed = {} if origin.source is None else origin.source.config or {}
+    configuration = configure(manifest.config_schema, {**origin.agent.spec.config, **changed})
     grant = (
         _grant(
             origin.agent,

@@ -1,16 +1,22 @@
-"""Recordings of runs: export, retry and fork."""
+"""Recordings of runs: export, retry, fork and replay."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from hostler.domain.tapes import TapeFile
+from hostler.http.auth import require_right
 from hostler.http.endpoint import endpoint
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Json
 from hostler.journal.export import tape_of
 from hostler.version import VERSION
 from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import Input
-from hostler_protocol.limits import Count
+from hostler_protocol.limits import MIB, Count
 from hostler_protocol.runs import RunRecord
 
 
@@ -23,12 +29,16 @@ class RetryRun(Strict):
 class ForkRun(Strict):
     """How to continue from a recorded run.
 
-    `at`: the last step taken from the recording; default: all, 0: none. `input` replaces the event's; a
-    string is its text. `agent_version`: a version other than the run's own. `effects`: allow side effects.
+    `at`: the last step taken from the recording; default: all, 0: none. Or `position`: the last entry of the
+    journal. `input` replaces the event's; a string is its text. `config` changes values of the agent's
+    configuration, such as the prompt. `agent_version`: a version other than the run's own. `effects`: allow
+    side effects.
     """
 
     at: Count | None = None
+    position: Count | None = None
     input: str | Input | None = None
+    config: dict[str, Any] | None = None
     agent_version: Count | None = None
     effects: bool = False
 
@@ -67,15 +77,113 @@ async def fork_run(request: ApiRequest, body: ForkRun) -> Json[RunRecord]:
 
     Calls recorded up to that step get their recorded responses. Unless `effects` is true, calls with side
     effects outside of the run are refused as `denied`, and its messages stay out of the conversation.
+    `config` needs the right `agents:write`, too: secrets cannot be changed, and beside one that is written
+    out only a prompt.
     """
     host = request.state.host
+    if body.config:
+        require_right(request.caller, "agents:write")
+    if body.at is not None and body.position is not None:
+        raise InvalidArgumentError("at and position both name where the fork begins: leave one out")
     new_run_id = await host.reruns.fork(
         request.workspace_id,
         request.parameters["run_id"],
         actor=request.caller.subject,
         at=body.at,
+        position=body.position,
+        config=body.config,
         edited=Input(text=body.input) if isinstance(body.input, str) else body.input,
         agent_version=body.agent_version,
         effects=body.effects,
     )
     return Json(await host.runs.record(request.workspace_id, new_run_id), 201)
+
+
+class ReplayRun(Strict):
+    """With what to replay a run: by default as it was.
+
+    `config` changes values of the configuration, `agent_version` names the version of the agent that has
+    runner and configuration.
+    """
+
+    config: dict[str, Any] | None = None
+    agent_version: Count | None = None
+
+
+class Difference(Strict):
+    """The first difference between a replay and the recording.
+
+    `step`: the recorded step, and `position` its place in the journal, null behind the end. `recorded` and
+    `replayed`: what differs, null where one has nothing; values over 1 MiB are left out, and `lines` has the
+    difference in short.
+    """
+
+    step: int
+    position: int | None
+    kind: str
+    title: str
+    lines: list[str]
+    recorded: Any
+    replayed: Any
+
+
+class ReplayReport(Strict):
+    """The outcome of a replay. `difference` null: it is identical.
+
+    `steps`: recorded ones. `asked`: calls that the runner made. `text`, `recorded_text`: its messages.
+    `network`: why the runner could reach the network; null: it could not.
+    """
+
+    run_id: str
+    identical: bool
+    difference: Difference | None
+    steps: int
+    asked: int
+    seconds: float
+    text: str
+    recorded_text: str
+    notes: list[str]
+    network: str | None
+
+
+@endpoint("POST", "/v1/runs/{run_id}/replay", right="runs:write", tag="runs")
+async def replay_run(request: ApiRequest, body: ReplayRun) -> ReplayReport:
+    """Replay a recorded run: its runner works again, against the recording alone, and nothing is changed.
+
+    The runner has a process of its own without network access, and gets the recorded answers. The response
+    has the first difference. A replay takes a minute at most; while too many wait it is `rate_limited`.
+    """
+    made = await request.state.host.replays.replay(
+        request.workspace_id,
+        request.parameters["run_id"],
+        actor=request.caller.subject,
+        config=body.config,
+        agent_version=body.agent_version,
+    )
+    replayed, found = made.replayed, made.replayed.divergence
+    return ReplayReport(
+        run_id=replayed.run_id,
+        identical=found is None,
+        difference=None
+        if found is None
+        else Difference(
+            step=found.step,
+            position=made.position,
+            kind=found.kind,
+            title=found.title,
+            lines=list(found.lines),
+            recorded=_bounded(found.recorded),
+            replayed=_bounded(found.replayed),
+        ),
+        steps=replayed.steps,
+        asked=replayed.asked,
+        seconds=replayed.seconds,
+        text=replayed.text,
+        recorded_text=replayed.recorded_text,
+        notes=list(replayed.notes),
+        network=made.network,
+    )
+
+
+def _bounded(value: Any) -> Any:
+    return value if len(msgspec.json.encode(value)) <= MIB else None

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from hostler.calls.cursors import ScopedCursors
 from hostler.domain.epoch import seconds
 from hostler.domain.explanations import Explanation
 from hostler.domain.same_fields import with_fields_of
@@ -24,9 +25,10 @@ from hostler.journal import explained_calls
 from hostler.journal.feed import StoredResult
 from hostler.runs.records import record_of
 from hostler.storage.port import Tx
+from hostler.storage.stores import run_lists as lists
 from hostler.storage.stores import run_sources as sources
 from hostler.storage.stores import runs, steering
-from hostler.storage.stores.run_rows import Run
+from hostler.storage.stores.filters import NEWEST
 from hostler.storage.stores.steering import Steer
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
@@ -35,6 +37,12 @@ from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord, RunStatus
 
 MAX_GRACE_SECONDS = 5.0
 """The longest that a person who pressed a stop button waits."""
+MAX_BRIEF_ENTRIES = 500
+"""Entries of a page in brief, each of about 1 KiB at most."""
+MAX_SEARCH_CHARS = 200
+MAX_SKIPPED = 5_000
+"""Runs that a page leaves out: their keys are read from the index, in about 10 ms."""
+Cost = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 STREAM = Media(
     EVENT_STREAM,
     "One event per result: `id` its sequence, `event` its type, `data` its JSON",
@@ -42,10 +50,17 @@ STREAM = Media(
 )
 
 
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_SEARCH_CHARS)]
+
+
 class RunsQuery(PageQuery):
     """Filters of the list. Times are UTC epoch seconds of the run's creation.
 
-    `dead`: only runs that the host gave up on and that were not retried; combines with agent and times only.
+    `min_cost`: only runs that cost at least so much. `tool`: only runs that used the tool of this name.
+    `text`: only runs in which this was asked or answered, whole words, in order of the messages. `dead`: only
+    runs that the host gave up on and that were not retried; combines with agent and times only. `skip`:
+    leave out so many runs first, to read from the middle of a long list, behind a cursor of its totals; goes
+    with times and at most one of agent, conversation and tool.
     """
 
     status: list[RunStatus] = []
@@ -53,14 +68,57 @@ class RunsQuery(PageQuery):
     conversation_id: str | None = None
     since: Moment | None = None
     until: Moment | None = None
+    min_cost: Cost | None = None
+    tool: str | None = None
+    text: Text | None = None
     dead: bool = False
+    skip: Annotated[int, msgspec.Meta(ge=0, le=MAX_SKIPPED)] = 0
+
+
+class TotalsQuery(Strict):
+    """The filters of the list, and `cursor`: `next_cursor` of the part before."""
+
+    status: list[RunStatus] = []
+    agent: str | None = None
+    conversation_id: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    min_cost: Cost | None = None
+    tool: str | None = None
+    text: Text | None = None
+    cursor: str | None = None
+
+
+class RunTotals(Strict):
+    """Sums over a part of the runs: add up the parts until `has_more` is false.
+
+    `by_status`: numbers of runs. Tokens and cost are null if no run of the part has a value. `timed`: runs
+    that began and ended, and `seconds` from the one to the other.
+    """
+
+    runs: int
+    by_status: dict[str, int]
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
+    timed: int
+    seconds: float
+    next_cursor: str | None
+    has_more: bool
 
 
 class JournalQuery(Strict):
-    """`after`: `next_cursor` of the previous page, or a position."""
+    """`after`: `next_cursor` of the previous page, or a position.
+
+    `brief`: data as an overview: long texts and lists in it are cut, and up to 500 entries are on a page.
+    `contains`: only entries that hold this text, in whatever case; a page may then have few or none and be
+    followed by others.
+    """
 
     after: str | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
+    brief: bool = False
+    contains: Text | None = None
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -114,41 +172,84 @@ class CancelRun(Strict):
 async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]:
     """List runs, newest first, without their output.
 
-    `status` may be repeated.
+    `status` may be repeated. Rare combinations of filters are looked for step by step: a page may have fewer
+    runs than `limit`, or none, and be followed by others, as `has_more` says.
     """
     cursors = list_cursors(request.state.host.cursors, "runs", request.workspace_id, query)
+    if query.dead:
+        return await _list_dead(request, query, cursors)
+    after = None if query.cursor is None else lists.Place(*cursors.read_place(query.cursor))
+    wanted = _filter(query)
+    page = await request.state.host.db.read(
+        lambda tx: lists.page(tx, request.workspace_id, wanted, after, query.size, skip=query.skip)
+    )
+    return Listing(
+        items=[record_of(run) for run in page.items],
+        next_cursor=None if page.after is None else cursors.issue([page.after.at, page.after.run_id]),
+        has_more=page.after is not None,
+    )
+
+
+async def _list_dead(request: ApiRequest, query: RunsQuery, cursors: ScopedCursors) -> Listing[RunRecord]:
+    if query.status or query.conversation_id or query.min_cost is not None or query.tool or query.text:
+        raise InvalidArgumentError("dead combines with agent, since and until only: leave the others out")
     before: tuple[int, str] | None = None
     if query.cursor is not None:
         before = cursors.read_place(query.cursor)
     elif query.until is not None:
         before = (int(query.until * 1000) + 1, "")
-    if query.dead and (query.status or query.conversation_id):
-        raise InvalidArgumentError("dead combines with agent, since and until only: leave the others out")
-    since = int((query.since or 0) * 1000)
-
-    def read(tx: Tx) -> list[Run]:
-        if query.dead:
-            return sources.dead(
-                tx,
-                request.workspace_id,
-                agent_name=query.agent,
-                since=since,
-                before=before,
-                limit=query.size + 1,
-            )
-        return runs.page(
+    rows = await request.state.host.db.read(
+        lambda tx: sources.dead(
             tx,
             request.workspace_id,
-            statuses=query.status or None,
             agent_name=query.agent,
-            conversation_id=query.conversation_id,
-            since=since,
+            since=int((query.since or 0) * 1000),
             before=before,
             limit=query.size + 1,
         )
-
-    rows = await request.state.host.db.read(read)
+    )
     return listing(rows, query.size, record_of, lambda run: [run.created_at, run.run_id], cursors)
+
+
+def _filter(query: RunsQuery | TotalsQuery) -> lists.RunFilter:
+    return lists.RunFilter(
+        statuses=query.status or None,
+        agent_name=query.agent,
+        conversation_id=query.conversation_id,
+        since=int((query.since or 0) * 1000),
+        until=NEWEST if query.until is None else int(query.until * 1000),
+        min_cost=query.min_cost,
+        tool=query.tool,
+        text=query.text,
+    )
+
+
+@endpoint("GET", "/v1/runs/totals", right="runs:read", tag="runs")
+async def get_run_totals(request: ApiRequest, query: TotalsQuery) -> RunTotals:
+    """Sum up the runs that a list with these filters has: by status, tokens, cost and time.
+
+    The sums come in parts of 5,000 runs that are looked at, newest first. `next_cursor` is good for the list
+    with these filters, too.
+    """
+    # as the list's, so that it goes on from the cursors of its totals
+    same = with_fields_of(query, RunsQuery, limit=1, dead=False, skip=0)
+    cursors = list_cursors(request.state.host.cursors, "runs", request.workspace_id, same)
+    after = None if query.cursor is None else lists.Place(*cursors.read_place(query.cursor))
+    wanted = _filter(query)
+    found, more = await request.state.host.db.read(
+        lambda tx: lists.totals(tx, request.workspace_id, wanted, after)
+    )
+    return RunTotals(
+        runs=sum(found.by_status.values()),
+        by_status=found.by_status,
+        input_tokens=found.input_tokens,
+        output_tokens=found.output_tokens,
+        cost=found.cost,
+        timed=found.timed,
+        seconds=found.milliseconds / 1000,
+        next_cursor=None if more is None else cursors.issue([more.at, more.run_id]),
+        has_more=more is not None,
+    )
 
 
 @endpoint("GET", "/v1/runs/{run_id}", right="runs:read", tag="runs", narrow=())
@@ -171,7 +272,13 @@ async def get_journal(request: ApiRequest, query: JournalQuery) -> Listing[Journ
         is_position = query.after.isascii() and query.after.isdecimal() and len(query.after) <= 16
         after = int(query.after) if is_position else cursors.read_sequence(query.after, "after")
     page = await journal_page(
-        request.state.host, request.workspace_id, run_id, after, min(query.limit, MAX_PAGE_ITEMS)
+        request.state.host,
+        request.workspace_id,
+        run_id,
+        after,
+        min(query.limit, MAX_BRIEF_ENTRIES if query.brief else MAX_PAGE_ITEMS),
+        brief=query.brief,
+        contains=query.contains,
     )
     return Listing(
         items=[
@@ -186,7 +293,7 @@ async def get_journal(request: ApiRequest, query: JournalQuery) -> Listing[Journ
             )
             for entry, fields in page.items
         ],
-        next_cursor=cursors.issue(page.items[-1][0].position) if page.more else None,
+        next_cursor=cursors.issue(page.last) if page.more else None,
         has_more=page.more,
     )
 

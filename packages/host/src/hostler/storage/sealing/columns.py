@@ -118,7 +118,7 @@ TABLES: Mapping[str, Table] = {
         Table("storage", _random("value"), (Leaf("storage", ("owner",)),), ("workspace_id", "owner", "key")),
         Table("runs", _random("cancel_reason", "binding"), (_RUN,), ("run_id",)),
         Table("push_receivers", _random("receiver"), (_RUN,), ("workspace_id", "run_id", "receiver_id")),
-        Table("run_sources", _random("input"), (_RUN,), ("run_id",)),
+        Table("run_sources", _random("input", "config"), (_RUN,), ("run_id",)),
         Table("journal", _random("data"), (Leaf("journal", ("run_id",)),), ("run_id", "last_position")),
         Table("pauses", _random("state", "state_digest"), (_PAUSE,), _BY_PAUSE),
         Table(

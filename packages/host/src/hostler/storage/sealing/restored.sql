@@ -9,7 +9,7 @@ WHERE workspace_id = :ws AND seq = :seq
 UPDATE runs SET cancel_reason = NULL, binding = '{}' WHERE run_id = :run_id
 
 -- name: empty_source
-UPDATE run_sources SET input = NULL WHERE run_id = :run_id
+UPDATE run_sources SET input = NULL, config = NULL WHERE run_id = :run_id
 
 -- name: drop_pause
 DELETE FROM pauses WHERE workspace_id = :ws AND pause_id = :pause_id

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import artifacts, blobs, uploads
+from hostler.storage.stores import artifacts, blobs, run_tools, uploads
 
 _q = load(__file__)
 
@@ -43,6 +43,8 @@ def drop_deltas(tx: Tx, run_id: str) -> int:
 def _drop(tx: Tx, run_id: str, rows: list[Row], *, deltas: bool) -> int:
     if not rows:
         return 0
+    if not deltas:
+        run_tools.drop(tx, run_id)
     for row in rows:
         if row["blob"] is not None:
             blobs.release(tx, row["blob"])

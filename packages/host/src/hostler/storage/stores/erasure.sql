@@ -30,8 +30,8 @@ UPDATE runs SET conversation_id = NULL, thread_id = NULL, requester = NULL, canc
 WHERE workspace_id = :ws AND run_id = :run_id AND status IN ('completed', 'failed', 'cancelled', 'timeout')
 
 -- name: empty_source
--- The source run stays, the edited input does not.
-UPDATE run_sources SET input = NULL WHERE workspace_id = :ws AND run_id = :run_id
+-- The source run stays; the edited input and configuration do not.
+UPDATE run_sources SET input = NULL, config = NULL WHERE workspace_id = :ws AND run_id = :run_id
 
 -- name: uploads_of_run
 SELECT upload_id FROM uploads WHERE workspace_id = :ws AND run_id = :run_id

@@ -18,7 +18,7 @@ import msgspec
 from hostler.domain.retention import CursorLostError
 from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import timeline
+from hostler.storage.stores import run_tools, timeline
 from hostler.storage.stores.timeline import RunPlace
 from hostler_protocol.limits import KIB, MAX_PAGE_BYTES, MAX_PAGE_ITEMS
 
@@ -133,6 +133,8 @@ def append(
         at = now if entry.at is None else entry.at
         kind, type_, blob = entry.kind, entry.type, entry.blob
         shown = shown or kind in IN_TIMELINE
+        if (tool := run_tools.tool_of(kind, type_, entry.data)) is not None:
+            run_tools.add(tx, workspace_id, run_id, tool)
         rows.append((run_id, position, count, last, attempt, kind, type_, text, blob, at, workspace_id))
     tx.run_rows(_q.insert, rows)
     if shown:

@@ -3,8 +3,9 @@ retry."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -27,7 +28,8 @@ class Source:
     """The run that a retry or fork was made from.
 
     A fork replays its source's journal from `base_attempt` up to `until_position`; `step` is the last shared
-    step. Without `effects` it changes nothing outside of itself. `input` replaces that of its event.
+    step. Without `effects` it changes nothing outside of itself. `input` replaces that of its event, `config`
+    values of its agent's configuration.
     """
 
     run_id: str
@@ -38,11 +40,11 @@ class Source:
     until_position: int = 0
     effects: bool = True
     input: Input | None = None
+    config: Mapping[str, Any] | None = None
 
 
 def insert(tx: Tx, workspace_id: str, source: Source) -> None:
     """Store the source of a new run, in the transaction that opens it."""
-    edited = None if source.input is None else msgspec.json.encode(source.input).decode()
     tx.run(
         _q.insert,
         workspace_id=workspace_id,
@@ -53,9 +55,14 @@ def insert(tx: Tx, workspace_id: str, source: Source) -> None:
         base_attempt=source.base_attempt,
         until_position=source.until_position,
         effects=int(source.effects),
-        input=None if edited is None else without_nul(edited),
+        input=_stored(source.input),
+        config=_stored(source.config),
         created_at=tx.now,
     )
+
+
+def _stored(value: Input | Mapping[str, Any] | None) -> str | None:
+    return None if value is None else str(without_nul(msgspec.json.encode(value).decode()))
 
 
 def find(tx: Tx, workspace_id: str, run_id: str) -> Source | None:
@@ -68,6 +75,7 @@ def find(tx: Tx, workspace_id: str, run_id: str) -> Source | None:
         Source,
         effects=bool(row["effects"]),
         input=None if row["input"] is None else msgspec.json.decode(row["input"], type=Input),
+        config=None if row["config"] is None else msgspec.json.decode(row["config"], type=dict[str, Any]),
     )
 
 

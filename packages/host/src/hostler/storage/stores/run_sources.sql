@@ -2,9 +2,9 @@
 
 -- name: insert
 INSERT INTO run_sources (workspace_id, run_id, source_run_id, kind, step, base_attempt, until_position, effects, input,
-    created_at)
+    config, created_at)
 VALUES (:workspace_id, :run_id, :source_run_id, :kind, :step, :base_attempt, :until_position, :effects, :input,
-    :created_at)
+    :config, :created_at)
 
 -- name: find
 SELECT * FROM run_sources WHERE workspace_id = :workspace_id AND run_id = :run_id

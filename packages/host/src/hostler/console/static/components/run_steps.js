@@ -5,8 +5,9 @@ import { t } from "../lib/i18n.js";
 import { liveJournal } from "../lib/live_journal.js";
 import { address } from "../lib/router.js";
 import { Icon } from "./icon.js";
-import { Value } from "./json.js";
 import { Failure, Loading } from "./states.js";
+import { StepDetails } from "./step_details.js";
+import { titleOf } from "./run_timeline.js";
 
 /** @typedef {import("../lib/steps.js").Step} Step */
 
@@ -27,15 +28,15 @@ export function RunSteps({ run_id, close }) {
       </header>
       ${journal.failure.value ? html`<${Failure} error=${journal.failure.value} />` : steps.length === 0 && html`<${Loading} />`}
       ${first > 0 && html`<button type="button" onClick=${() => setFrom(from + SHOWN)}>${t("chat.earlier_steps", { count: first })}</button>`}
-      <ol class="small-steps">${steps.slice(first).map((step) => html`<${Row} key=${step.key} step=${step} />`)}</ol>
+      <ol class="small-steps">${steps.slice(first).map((step) => html`<${Row} key=${step.key} step=${step} journal=${journal} />`)}</ol>
     </aside>
   `;
 }
 
-/** @param {{step: Step}} props */
-function Row({ step }) {
+/** @param {{step: Step, journal: import("../lib/live_journal.js").LiveJournal}} props */
+function Row({ step, journal }) {
   const [open, setOpen] = useState(false);
-  const title = step.kind === "status" ? t(`status.${step.title}`) : step.kind === "message" ? t("run.message") : step.kind === "context" ? t("run.context") : step.title;
+  const title = titleOf(step);
   const seconds = step.to - step.from;
   return html`
     <li class=${`step of-${step.kind} ${step.bad ? "bad" : ""}`}>
@@ -44,10 +45,7 @@ function Row({ step }) {
         <span class="what" dir="auto"><strong>${title}</strong> ${step.note || step.text.slice(0, 120)}</span>
         <span class="dim figures">${seconds >= 0.01 ? duration(seconds) : ""}</span>
       </button>
-      ${open && html`<div class="details">
-        ${step.text && html`<${Value} value=${step.text} />`}
-        ${step.parts.map(([key, value]) => html`<h3 key=${key}>${t(`part.${key}`)}</h3><${Value} value=${value} />`)}
-      </div>`}
+      ${open && html`<${StepDetails} step=${step} journal=${journal} beside />`}
     </li>
   `;
 }

@@ -18,6 +18,7 @@ const PAGES = [
   { name: "chat", patterns: ["/chat/:conversation_id", "/chat"], load: () => import("../pages/chat.js"), icon: "chat" },
   { name: "runs", patterns: ["/", "/runs"], load: () => import("../pages/runs.js"), right: "runs:read", icon: "runs" },
   { name: "run", patterns: ["/runs/:run_id"], load: () => import("../pages/run.js") },
+  { name: "compare", patterns: ["/runs/:run_id/compare", "/runs/:run_id/compare/:other_id"], load: () => import("../pages/compare.js") },
   { name: "approvals", patterns: ["/approvals/:pause_id", "/approvals"], load: () => import("../pages/approvals.js"), right: "pauses:read", icon: "approvals" },
   { name: "agents", patterns: ["/agents/:name", "/agents"], load: () => import("../pages/agents.js"), right: "agents:read", icon: "agents" },
   { name: "plugins", patterns: ["/plugins/:plugin", "/plugins"], load: () => import("../pages/plugins.js"), right: "plugins:read", icon: "plugins" },

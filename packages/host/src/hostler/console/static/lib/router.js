@@ -65,6 +65,6 @@ export function start(isPage) {
     if (!(link instanceof HTMLAnchorElement) || link.target || link.download || link.origin !== location.origin) return;
     if (!isPage(link.pathname) || (link.hash && link.pathname === location.pathname)) return;
     event.preventDefault();
-    go(link.pathname + link.search);
+    go(link.pathname + link.search + link.hash);
   });
 }

@@ -1,85 +1,68 @@
-// The list of runs, live, with its filters in the address.
-import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
+// The list of runs, live, with its filters in the address and totals over them.
+import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { get } from "../lib/api.js";
-import { duration, money, short } from "../lib/format.js";
+import { duration, money, number, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { liveRuns } from "../lib/live_runs.js";
 import { address, here, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { FirstStart } from "../components/first_start.js";
+import { LongList } from "../components/long_list.js";
+import { RunFilters, filtersOf } from "../components/run_filters.js";
 import { Empty, Failure, Loading } from "../components/states.js";
-import { STATUSES, Status, TERMINAL } from "../components/status.js";
+import { Status, TERMINAL } from "../components/status.js";
 import { Ago } from "../components/time.js";
-import { WindowList } from "../components/window_list.js";
 
-/** @typedef {import("../lib/live_runs.js").Run} Run */
+/** @typedef {import("../lib/run_pages.js").Run} Run */
 
 const ROW_PIXELS = 44;
-const PERIODS = /** @type {[string, number][]} */ ([["hour", 3600], ["day", 86400], ["week", 604800]]);
 
 export function Page() {
-  const { query } = here.value;
-  const filters = {
-    status: query.getAll("status"),
-    agent: query.get("agent") ?? "",
-    conversation_id: query.get("conversation") ?? "",
-    since: sinceOf(query.get("period")),
-  };
-  const key = query.toString();
-  const list = useMemo(() => liveRuns(filters), [key]);
+  const { query } = here.value, key = query.toString();
+  const list = useMemo(() => liveRuns(filtersOf(query)), [key]);
   useEffect(() => list.stop, [list]);
-  const runs = list.runs.value, state = list.state.value;
+  const state = list.state.value, fresh = list.fresh.value, { pages } = list;
+  const count = fresh.length + pages.length.value, again = () => setQuery({ again: String(Date.now()) });
+  void pages.drawn.value;
   return html`
     <header class="head">
       <h1>${t("page.runs")}</h1>
       ${!list.connected.value && html`<span class="offline" role="status">${t("state.reconnecting")}</span>`}
-      <${Filters} />
+      ${list.stale.value && html`<button class="chip" onClick=${again}>${t("runs.stale")}</button>`}
+      <${RunFilters} />
     </header>
     ${state === "loading" && html`<${Loading} />`}
-    ${state instanceof Error && html`<${Failure} error=${state} retry=${() => setQuery({ again: String(Date.now()) })} />`}
-    ${state === "ready" && runs.length === 0 && (key ? html`<${NoMatch} />` : html`<${NoRuns} />`)}
-    ${runs.length > 0 &&
-    html`<${WindowList}
-      items=${runs} height=${ROW_PIXELS} keyOf=${(/** @type {Run} */ run) => run.run_id} more=${list.more}
-      label=${t("page.runs")} row=${(/** @type {Run} */ run) => html`<${Row} run=${run} />`}
-    />`}
+    ${state instanceof Error && html`<${Failure} error=${state} retry=${again} />`}
+    ${pages.failure.value && html`<${Failure} error=${pages.failure.value} retry=${again} />`}
+    ${state === "ready" && count === 0 && (isFiltered(query) ? html`<${NoMatch} />` : html`<${NoRuns} />`)}
+    ${count > 0 && html`
+      <${Totals} totals=${pages.totals.value} fresh=${fresh.length} />
+      <${LongList}
+        key=${key} count=${count} height=${ROW_PIXELS} label=${t("page.runs")}
+        seen=${(/** @type {number} */ first, /** @type {number} */ last) => pages.want(Math.max(0, first - fresh.length), last - fresh.length)}
+        row=${(/** @type {number} */ index) => {
+          const run = index < fresh.length ? fresh[index] : pages.at(index - fresh.length);
+          return run && html`<${Row} run=${run} />`;
+        }}
+      />`}
   `;
 }
 
-/** The moment a period began, rounded to minutes so that the list is not read anew all the time. @param {string | null} name */
-function sinceOf(name) {
-  const found = PERIODS.find(([known]) => known === name);
-  return found ? String(Math.floor((Date.now() / 1000 - found[1]) / 60) * 60) : "";
-}
+/** @param {URLSearchParams} query */
+const isFiltered = (query) => [...query.keys()].some((name) => name !== "again");
 
-function Filters() {
-  const { query } = here.value;
-  const agent = useRef(/** @type {HTMLInputElement | null} */ (null));
-  const conversation = query.get("conversation");
-  return html`
-    <form class="filters" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
-      <label class="field"><span>${t("runs.status")}</span>
-        <select onChange=${(/** @type {any} */ event) => setQuery({ status: event.target.value })}>
-          <option value="">${t("runs.any")}</option>
-          ${STATUSES.map((name) => html`<option key=${name} value=${name} selected=${query.get("status") === name}>${t(`status.${name}`)}</option>`)}
-        </select>
-      </label>
-      <label class="field"><span>${t("runs.period")}</span>
-        <select onChange=${(/** @type {any} */ event) => setQuery({ period: event.target.value })}>
-          <option value="">${t("runs.always")}</option>
-          ${PERIODS.map(([name]) => html`<option key=${name} value=${name} selected=${query.get("period") === name}>${t(`period.${name}`)}</option>`)}
-        </select>
-      </label>
-      <label class="field"><span>${t("runs.agent")}</span>
-        <input ref=${agent} type="search" value=${query.get("agent") ?? ""} placeholder=${t("runs.any")}
-          onChange=${(/** @type {any} */ event) => setQuery({ agent: event.target.value.trim() })} />
-      </label>
-      ${conversation &&
-      html`<button type="button" class="chip" onClick=${() => setQuery({ conversation: null })} title=${t("runs.drop_filter")}>
-        ${t("runs.conversation")} <bdi>${conversation}</bdi> ×
-      </button>`}
-    </form>
-  `;
+/** @param {{totals: import("../lib/run_pages.js").Totals, fresh: number}} props */
+function Totals({ totals, fresh }) {
+  const facts = /** @type {[string, string][]} */ ([
+    ["runs.total", number(totals.runs + fresh)], ["runs.failures", `${number(totals.failed)}${totals.runs ? ` (${number(Math.round((1000 * totals.failed) / totals.runs) / 10)} %)` : ""}`],
+    ["run.tokens", short(totals.tokens)],
+  ]);
+  if (totals.open) facts.splice(2, 0, ["runs.open", number(totals.open)]);
+  if (totals.cost !== null) facts.push(["run.cost", money(totals.cost)]);
+  if (totals.timed) facts.push(["runs.mean", duration(totals.seconds / totals.timed)]);
+  return html`<dl class="sums" aria-label=${t("runs.totals")} aria-busy=${!totals.over}>
+    ${facts.map(([key, value]) => html`<div key=${key}><dt>${t(key)}</dt><dd>${value}${!totals.over && "…"}</dd></div>`)}
+  </dl>`;
 }
 
 /** @param {{run: Run}} props */
@@ -105,7 +88,7 @@ function figures(run) {
 
 const NoMatch = () => html`
   <${Empty} title=${t("runs.no_match")}>
-    <button onClick=${() => setQuery({ status: null, agent: null, period: null, conversation: null })}>${t("runs.clear")}</button>
+    <button onClick=${() => setQuery(Object.fromEntries([...here.value.query.keys()].map((name) => [name, null])))}>${t("runs.clear")}</button>
   </${Empty}>
 `;
 
