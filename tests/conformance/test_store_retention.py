@@ -19,6 +19,7 @@ from hostler.storage.stores import (
     artifacts,
     audit,
     deletion,
+    deletion_steps,
     events,
     idempotency,
     journal,
@@ -133,7 +134,7 @@ async def test_deleting_again_finds_nothing_and_a_second_delivery_is_still_known
 
 async def test_what_arrives_after_the_request_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await world.turn("c", "ada")
-    begin = deletion._begin
+    begin = deletion_steps.begin
 
     async def begin_then_more(*given: Any) -> Any:
         erasure = await begin(*given)
@@ -141,7 +142,7 @@ async def test_what_arrives_after_the_request_stays(world: World, monkeypatch: p
         await world.database.write(lambda tx: transcripts.append(tx, "w", late))
         return erasure
 
-    monkeypatch.setattr(deletion, "_begin", begin_then_more)
+    monkeypatch.setattr(deletion, "begin", begin_then_more)
     await deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin")
     page = await world.database.read(lambda tx: transcripts.page(tx, "w", conversation_id="c"))
     assert [item.content for item in page.items] == ["said meanwhile"]
@@ -152,7 +153,7 @@ async def test_a_run_that_began_meanwhile_keeps_nothing_of_it(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     delete: Any = deletion.delete_conversation if what == "c" else deletion.delete_actor
-    begin = deletion._begin
+    begin = deletion_steps.begin
     late: dict[str, str] = {}
 
     async def begin_then_a_run(*given: Any) -> Any:
@@ -164,7 +165,7 @@ async def test_a_run_that_began_meanwhile_keeps_nothing_of_it(
         return erasure
 
     await world.turn("c", "ada")
-    monkeypatch.setattr(deletion, "_begin", begin_then_a_run)
+    monkeypatch.setattr(deletion, "begin", begin_then_a_run)
     with pytest.raises(ConflictError, match="still active"):
         await delete(world.database, world.folder, "w", what, by="admin")
     active = late["active"]

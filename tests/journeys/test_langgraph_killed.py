@@ -52,6 +52,8 @@ async def test_a_stream_and_a_pause_outlive_the_host(tmp_path: Path) -> None:
             assert len({part.id for part in parts}) == len(parts)
             assert texts_of(last_values(parts)) == ["一, 二."]
             (interrupt,) = interrupts_of(parts)
+            await client.threads.update("t", metadata={"user": "ada"})
+            await client.store.put_item(["users", "ada"], key="likes", value={"tea": "茶"})
         host.kill()
         await host.start()
         async with langgraph(host.url, KEY) as client:
@@ -66,3 +68,13 @@ async def test_a_stream_and_a_pause_outlive_the_host(tmp_path: Path) -> None:
             run_id = parts[0].data["run_id"]
             assert await collect(client.runs.join_stream("t", run_id, stream_mode=modes)) == parts
             assert texts_of((await client.threads.get_state("t"))["values"]) == texts
+            assert [one["thread_id"] for one in await client.threads.search(metadata={"user": "ada"})] == [
+                "t"
+            ]
+            copy = (await client.threads.copy("t"))["thread_id"]
+            assert (await client.store.get_item(["users", "ada"], key="likes"))["value"] == {"tea": "茶"}
+        host.kill()
+        await host.start()
+        async with langgraph(host.url, KEY) as client:
+            copied = texts_of((await client.threads.get_state(copy))["values"])
+            assert copied == texts, "what is answered is kept"

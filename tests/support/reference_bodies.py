@@ -66,6 +66,10 @@ IN_BODIES: dict[str, Bound] = {
     },
     **{name: Bound("agent", WORKSPACE) for name in ("model", "assistant_id", "graph_id")},
     "ids[]": Bound("conversation", WORKSPACE),
+    **{
+        f"{name}[]": Bound("item", WORKSPACE)
+        for name in ("namespace", "namespace_prefix", "prefix", "suffix")
+    },
     "command.resume": Bound("call", "calls that wait in the thread"),
     "messageId": Bound("message, and its run", f"runs of the agent in the path, in {WORKSPACE}"),
     "previous_response_id": Bound("response, and its run", WORKSPACE),
@@ -120,6 +124,7 @@ _OF_LANGGRAPH = (
     *("before", "checkpoint", "checkpoint_id", "command.goto", "command.update", "interrupt_after"),
     *("interrupt_before", "select[]", "stream_mode", "stream_mode[]", "supersteps[]", "webhook"),
     *(f"{name}{{{key}}}" for name in ("config.configurable", "context", "values") for key in ("", "key")),
+    *("as_node", "extract", "index", "query", "ttl", "filter{}", "filter{key}", "value{}", "value{key}"),
 )
 _OF_A2A = (
     *("method", "url", "token", "authentication.scheme", "authentication.credentials"),

@@ -207,6 +207,8 @@ IN_ROUTES: dict[str, Bound] = {
     },
     "last_event_id": Bound("result", "the run of the stream"),
     "next": Bound("address", "a path of this host"),
+    "checkpoint": Bound("message", "the thread in the path"),
+    **{name: Bound("item", WORKSPACE) for name in ("namespace", "key")},
 }
 """Parameters of paths and queries that name something."""
 ROUTE_TEXT = frozenset(
@@ -223,7 +225,7 @@ ROUTE_TEXT = frozenset(
             "order",
             "starting_after",
             "stream",
-            *("subgraphs", "xray", "stream_mode", "cancel_on_disconnect", "offset", "action"),
+            *("subgraphs", "xray", "stream_mode", "cancel_on_disconnect", "offset", "action", "refresh_ttl"),
         ),
     }
 )

@@ -10,12 +10,13 @@ import httpx
 from hostler.domain.budgets import Account, AccountLimits, Names
 from hostler.domain.keys import state_value_of
 from hostler.domain.place import Place
+from hostler.domain.quotas import UNBOUNDED
 from hostler.domain.reservations import Need
 from hostler.domain.scopes import StateArea
 from hostler.secrets.key_ring import KeyRing, new_key
 from hostler.storage.port import Tx
 from hostler.storage.stores import api_keys as keys
-from hostler.storage.stores import artifacts, budgets, members, notices, settings, tokens
+from hostler.storage.stores import artifacts, budgets, client_items, members, notices, settings, tokens
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.budgets import Charge
@@ -74,6 +75,8 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
         )
         area = StateArea("conversation", "0" * 64, "agent", "same", None, None)
         states.set(tx, workspace, area, "whose", state_value_of(text))
+        for namespace in ("same", text):
+            client_items.put(tx, workspace, [namespace], "same", {"whose": text}, bounds=UNBOUNDED)
         for owner in ("same", "theirs") if workspace == OTHER else ("same",):
             account = Account("run", owner, AccountLimits(calls=5), names=Names(agent=text))
             budgets.charge(tx, Charge(workspace, [account], Need()))

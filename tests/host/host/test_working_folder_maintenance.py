@@ -15,7 +15,7 @@ from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.host.config import ConfigFile
 from hostler.host.host import Host
 from hostler.host.maintenance import sweep_folders
-from hostler.storage.stores import deletion
+from hostler.storage.stores import deletion, deletion_steps
 from support.command_line import CommandLine
 from support.http_host import serving
 from support.stepping import WORKSPACE, Stage, stage, within
@@ -109,7 +109,7 @@ async def test_a_deletion_is_refused_while_somebody_uses_the_folder(tmp_path: Pa
 async def test_the_folder_goes_though_a_message_came_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = deletion._begin
+    begin = deletion_steps.begin
     async with within(), serving(tmp_path) as served:
 
         async def begin_then_a_message(*given: Any) -> Any:
@@ -121,7 +121,7 @@ async def test_the_folder_goes_though_a_message_came_meanwhile(
         owner = FolderOwner(kind="conversation", workspace_id=WORKSPACE, conversation_id="c")
         async with served.host.folders.use(owner) as folder:
             (folder.path / "said").write_text("hi")
-        monkeypatch.setattr(deletion, "_begin", begin_then_a_message)
+        monkeypatch.setattr(deletion, "begin", begin_then_a_message)
         assert (await served.client.delete("/v1/conversations/c")).status_code == 200
         assert await owners(served.host) == []
 

@@ -185,6 +185,7 @@ async def out_of_reach(served: Served, theirs: httpx.AsyncClient, foreign: Thing
         "tool": ["fetch", "hidden.of_a_server_that_is_down"],
         "knowledge base": [],
         "skill": ["hidden-skill"],
+        "item": [SECRET],
     }
 
 

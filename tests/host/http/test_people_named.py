@@ -38,25 +38,34 @@ ELSEWHERE = {
     "create_session": "begins a session: tests/host/http/test_key_sessions.py",
     **dict.fromkeys(("create_items", "delete_item"), "refused, whatever is sent"),
     **dict.fromkeys(
-        ("create_conversation", "update_conversation", "put_title", "upload_artifact"),
+        (
+            *("create_conversation", "update_conversation", "put_title", "upload_artifact"),
+            *(
+                "create_thread",
+                "update_thread",
+                "update_thread_state",
+                "copy_thread",
+                "put_store_item",
+                "delete_store_item",
+            ),
+        ),
         "content, as the text of a message is: no fact",
     ),
     **dict.fromkeys(
         (
-            *("create_assistant", "update_assistant", "update_thread", "update_thread_state", "copy_thread"),
-            *("delete_thread_run", "create_run_batch", "put_store_item", "search_store_items"),
-            *("list_store_namespaces", "create_cron", "create_thread_cron", "search_crons"),
+            *("create_assistant", "update_assistant", "create_run_batch"),
+            *("create_cron", "create_thread_cron", "search_crons"),
         ),
         "refused, whatever is sent",
     ),
     **dict.fromkeys(
         (
             *("search_assistants", "count_assistants", "list_assistant_versions", "search_threads"),
-            *("count_threads", "get_thread_history"),
+            *("count_threads", "get_thread_history", "get_thread_state_of", "search_store_items"),
+            "list_store_namespaces",
         ),
         "reads",
     ),
-    "create_thread": "makes nothing: the id of one that begins with its first run",
 }
 """Writes that are not made here, and where their facts are shown."""
 
@@ -168,6 +177,9 @@ async def interfaces(person: Ada) -> None:
     holding = {**asked, "input": "hold"}
     made = await person.write("create_thread_run", "graph-held", action=None, json=holding)
     await person.write("cancel_thread_run", "graph-held", made["run_id"], action="run.cancel_requested")
+    made = await person.write("create_thread_run", "graph-thread", action=None, json=asked)
+    await person.browser.get(f"/langgraph/threads/graph-thread/runs/{made['run_id']}/join")
+    await person.write("delete_thread_run", "graph-thread", made["run_id"], action="data.deleted")
     await person.write("delete_thread", "graph-thread", action="data.deleted")
     await a2a(person)
     held = {"model": "puppet", "input": "hold", "background": True}

@@ -1,7 +1,8 @@
-"""A graph for the maker's own server that plays the scripts of the player: say, ask, fail, hold."""
+"""A graph for the maker's own server that plays the scripts of the player: say, ask, fail, wait, hold."""
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -21,6 +22,10 @@ async def play(state: MessagesState) -> Any:
                 text = f"answered: {json.dumps({'size': interrupt({'question': rest[0]})})}"
             case "fail":
                 raise RuntimeError(rest[0])
+            case "wait":
+                while not await asyncio.to_thread(Path(rest[0]).exists):
+                    await asyncio.sleep(0.02)
+                continue
             case _:
                 await asyncio.sleep(3600)
         model = GenericFakeChatModel(messages=iter([AIMessage(content=text)]))

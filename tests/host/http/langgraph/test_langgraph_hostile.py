@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -55,7 +54,7 @@ def check(answer: httpx.Response) -> None:
 async def test_fuzzed_bodies(served: Served) -> None:
     bodies: list[Any] = []
 
-    @settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(BODY)
     def collect(body: Any) -> None:
         bodies.append(body)
@@ -67,36 +66,60 @@ async def test_fuzzed_bodies(served: Served) -> None:
             check(answer)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body"),
-    [
-        ("POST", "/threads", b"{bad"),
-        ("POST", "/threads", b'{"thread_id": "a\\u0000"}'),
-        ("POST", "/threads", b'{"thread_id": ""}'),
-        ("POST", "/threads/search", b'{"limit": -1}'),
-        ("POST", "/threads/search", b'{"ids": ["a\\u0000"]}'),
-        ("POST", "/threads/search", b'{"values": {"a": 1}}'),
-        ("POST", "/threads/count", b'{"status": "x"}'),
-        ("POST", "/assistants/search", b'{"offset": -1}'),
-        ("GET", "/threads/t/runs?limit=1000000", b""),
-        ("GET", "/threads/t/runs?status=x", b""),
-        ("GET", "/threads/t/runs/run_%00", b""),
-        ("GET", "/threads/t/runs/run_x_999999999999999999999", b""),
-        ("POST", "/threads/t/runs/x/cancel?action=x", b""),
-        ("DELETE", "/threads/t/runs/x", b""),
-        ("POST", "/runs/batch", b"{}"),
-        ("GET", "/nope", b""),
-        ("PUT", "/threads", b"{}"),
-        ("POST", "/threads/t/history", b'{"before": {"configurable": 1}}'),
-    ],
-)
-async def test_bad_requests(served: Served, method: str, path: str, body: bytes) -> None:
+BAD: list[tuple[str, str, bytes]] = [
+    ("POST", "/threads", b'{"metadata": {"a": "\\ud800"}}'),
+    ("POST", "/threads", b'{"supersteps": [1]}'),
+    ("POST", "/threads", b'{"supersteps": [{"updates": [{"values": 1}]}]}'),
+    ("PATCH", "/threads/t", b'{"metadata": 1}'),
+    ("POST", "/threads/search", b'{"sort_by": "values"}'),
+    ("POST", "/threads/t/state", b'{"values": {"messages": [{"type": "human", "content": 1}]}}'),
+    ("POST", "/threads/t/state", b'{"values": {"messages": ["x"]}, "checkpoint": {"checkpoint_id": 5}}'),
+    ("POST", "/threads/t/state/checkpoint", b'{"checkpoint": 1}'),
+    ("GET", "/threads/t/state/99999999999999999999999", b""),
+    ("GET", "/threads/t/state/%00", b""),
+    ("POST", "/threads/t/history", b'{"limit": 0}'),
+    ("POST", "/threads/a%00/copy", b""),
+    ("PUT", "/store/items", b'{"namespace": ["a"], "key": "k", "value": "text"}'),
+    ("PUT", "/store/items", b'{"namespace": ["a"], "key": "k\\ud800", "value": {}}'),
+    (
+        "PUT",
+        "/store/items",
+        b'{"namespace": ["a"], "key": "k", "value": ' + b'{"a":' * 200 + b"1" + b"}" * 201,
+    ),
+    ("GET", "/store/items?key=k", b""),
+    ("GET", "/store/items?namespace=a..b&key=k", b""),
+    ("POST", "/store/items/search", b'{"namespace_prefix": ["a.b"]}'),
+    ("POST", "/store/items/search", b'{"filter": {"a": {"$gt": 1, "$where": "x"}}}'),
+    ("POST", "/store/namespaces", b'{"prefix": ["*", "\\u0000"]}'),
+    ("POST", "/threads", b"{bad"),
+    ("POST", "/threads", b'{"thread_id": "a\\u0000"}'),
+    ("POST", "/threads", b'{"thread_id": ""}'),
+    ("POST", "/threads/search", b'{"limit": -1}'),
+    ("POST", "/threads/search", b'{"ids": ["a\\u0000"]}'),
+    ("POST", "/threads/search", b'{"values": {"a": 1}}'),
+    ("POST", "/threads/count", b'{"status": "x"}'),
+    ("POST", "/assistants/search", b'{"offset": -1}'),
+    ("GET", "/threads/t/runs?limit=1000000", b""),
+    ("GET", "/threads/t/runs?status=x", b""),
+    ("GET", "/threads/t/runs/run_%00", b""),
+    ("GET", "/threads/t/runs/run_x_999999999999999999999", b""),
+    ("POST", "/threads/t/runs/x/cancel?action=x", b""),
+    ("DELETE", "/threads/t/runs/x", b""),
+    ("POST", "/runs/batch", b"{}"),
+    ("GET", "/nope", b""),
+    ("PUT", "/threads", b"{}"),
+    ("POST", "/threads/t/history", b'{"before": {"configurable": 1}}'),
+]
+
+
+async def test_bad_requests(served: Served) -> None:
+    headers = {"x-api-key": "the key of these tests", "content-type": "application/json"}
     async with served.as_key(None) as client:
-        headers = {"x-api-key": "the key of these tests", "content-type": "application/json"}
         await served.client.post(
             "/langgraph/threads/t/runs/wait", json={"assistant_id": AGENT, "input": plain("x")}
         )
-        answer = await client.request(method, f"/langgraph{path}", content=body, headers=headers)
-    if path != "/nope":  # of no interface
-        check(answer)
-    assert 400 <= answer.status_code < 500
+        for method, path, body in BAD:
+            answer = await client.request(method, f"/langgraph{path}", content=body, headers=headers)
+            if path != "/nope":  # of no interface
+                check(answer)
+            assert 400 <= answer.status_code < 500, (method, path, body)

@@ -79,22 +79,20 @@ async def test_an_approval_in_the_words_of_its_middleware(served: Served) -> Non
             await resume(client, "t", True)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+async def test_denials(served: Served) -> None:
+    denials: list[Any] = [
         {"decisions": [{"type": "reject", "message": "too much"}]},
         [{"type": "ignore"}],
         [{"type": "response", "args": "too much"}],
         {"approved": False},
         False,
-    ],
-)
-async def test_denials(served: Served, value: Any) -> None:
+    ]
     async with langgraph(served.url) as client:
-        await waiting(client, "t", ORDER)
-        done = await resume(client, "t", value)
-        assert "failed" in texts_of(done)[-1]
-        assert done["messages"][-2]["status"] == "error"
+        for place, value in enumerate(denials):
+            await waiting(client, f"t{place}", ORDER)
+            done = await resume(client, f"t{place}", value)
+            assert "failed" in texts_of(done)[-1], value
+            assert done["messages"][-2]["status"] == "error", value
 
 
 async def test_what_decides_nothing_changes_nothing(served: Served) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from langgraph_sdk.errors import AuthenticationError, BadRequestError, ConflictError, NotFoundError
+from langgraph_sdk.errors import AuthenticationError, BadRequestError, NotFoundError
 
 from support.dialects.langgraph import (
     AGENT,
@@ -172,70 +170,6 @@ async def test_a_runner_that_fails(served: Served) -> None:
         assert "broken" in whole["__error__"]["message"]
 
 
-async def test_cancelling(served: Served, tmp_path: Path) -> None:
-    async with langgraph(served.url) as client:
-        thread_id = (await client.threads.create())["thread_id"]
-        run = await client.runs.create(
-            thread_id, AGENT, input=said(["say", "first"], ["hold"]), metadata={"mine": 1}
-        )
-        assert run["metadata"]["mine"] == 1
-        stream = client.runs.join_stream(thread_id, run["run_id"], stream_mode="updates")
-        async for part in stream:
-            if part.event == "updates":
-                break
-        assert (await client.threads.get(thread_id))["status"] == "busy"
-        with pytest.raises(ConflictError, match="busy"):
-            await client.runs.create(thread_id, AGENT, input=plain("x"), multitask_strategy="reject")
-        await client.runs.cancel(thread_id, run["run_id"], wait=True)
-        assert (await client.runs.get(thread_id, run["run_id"]))["status"] == "interrupted"
-        whole: Any = await client.runs.join(thread_id, run["run_id"])
-        assert texts_of(whole) == ["first"]
-        with pytest.raises(BadRequestError, match="rollback"):
-            await client.runs.cancel(thread_id, run["run_id"], action="rollback")
-        # a new run may take the place of one that works
-        await client.runs.create(thread_id, AGENT, input=said(["hold"]))
-        values: Any = await client.runs.wait(
-            thread_id, AGENT, input=plain("now"), multitask_strategy="interrupt"
-        )
-        assert texts_of(values)[-1] == "you said: now"
-        found = await client.runs.list(thread_id)
-        assert [one["status"] for one in found] == ["success", "interrupted", "interrupted"]
-        assert [one["status"] for one in await client.runs.list(thread_id, status="success")] == ["success"]
-        # runs that wait for their turn
-        first = await client.runs.create(
-            thread_id, AGENT, input=said(["wait", str(tmp_path / "go")], ["say", "first"])
-        )
-        second = await client.runs.create(
-            thread_id, AGENT, input=plain("second"), multitask_strategy="enqueue"
-        )
-        assert (await client.runs.get(thread_id, second["run_id"]))["status"] == "pending"
-        (tmp_path / "go").touch()
-        whole = await client.runs.join(thread_id, second["run_id"])
-        assert texts_of(whole)[-1] == "you said: second"
-        assert (await client.runs.get(thread_id, first["run_id"]))["status"] == "success"
-
-
-async def test_a_stream_whose_client_wants_its_run_to_end_with_it(served: Served) -> None:
-    async with langgraph(served.url) as client:
-        thread_id = (await client.threads.create())["thread_id"]
-        stream = client.runs.stream(
-            thread_id,
-            AGENT,
-            input=said(["say", "a"], ["hold"]),
-            stream_mode="updates",
-            on_disconnect="cancel",
-        )
-        async for part in stream:
-            if part.event == "updates":
-                break
-        await stream.aclose()
-        (run,) = await client.runs.list(thread_id)
-        async with asyncio.timeout(30):
-            while (await client.runs.get(thread_id, run["run_id"]))["status"] == "running":
-                await asyncio.sleep(0.02)
-        assert (await client.runs.get(thread_id, run["run_id"]))["status"] == "interrupted"
-
-
 async def test_the_same_request_twice_is_one_run(served: Served) -> None:
     async with langgraph(served.url) as client:
         thread_id = (await client.threads.create())["thread_id"]
@@ -290,55 +224,6 @@ async def test_assistants(served: Served) -> None:
             await client.assistants.create("writer")
         with pytest.raises(BadRequestError, match="configured on the host"):
             await client.assistants.update("writer", name="x")
-
-
-async def test_threads(served: Served) -> None:
-    async with langgraph(served.url) as client:
-        with pytest.raises(NotFoundError, match="no thread"):
-            await client.threads.get("unknown")
-        mine = await client.threads.create(thread_id="mine", if_exists="do_nothing")
-        assert mine["thread_id"] == "mine"
-        await client.runs.wait("mine", AGENT, input=plain("a"))
-        with pytest.raises(ConflictError, match="there already"):
-            await client.threads.create(thread_id="mine")
-        await client.threads.create(thread_id="mine", if_exists="do_nothing")
-        await client.runs.wait("other", AGENT, input=said(["ask", "?"]))
-        found = await client.threads.search()
-        assert [one["thread_id"] for one in found] == ["other", "mine"]
-        assert texts_of(found[1]["values"]) == ["you said: a"]
-        assert [one["thread_id"] for one in await client.threads.search(status="interrupted")] == ["other"]
-        by_agent = await client.threads.search(metadata={"graph_id": AGENT}, offset=1)
-        assert [one["thread_id"] for one in by_agent] == ["mine"]
-        assert await client.threads.search(metadata={"user": "x"}) == []
-        assert await client.threads.count(status="idle") == 1
-        assert [one["thread_id"] for one in await client.threads.search(ids=["mine", "nope"])] == ["mine"]
-        await client.threads.delete("mine")
-        with pytest.raises(NotFoundError):
-            await client.threads.get_state("mine")
-        for refusal in (
-            client.threads.create(metadata={"user": "ada"}),
-            client.threads.update("other", metadata={"user": "ada"}),
-            client.threads.update_state("other", {"messages": []}),
-            client.threads.copy("other"),
-            client.store.put_item(["a"], key="k", value={}),
-            client.store.get_item(["a"], key="k"),
-            client.store.search_items(["a"]),
-            client.store.list_namespaces(),
-            client.crons.create(AGENT, schedule="* * * * *"),
-            client.crons.create_for_thread("other", AGENT, schedule="* * * * *"),
-            client.crons.search(),
-            client.runs.create("other", AGENT, input=plain("x"), webhook="http://a"),
-            client.runs.create("other", AGENT, input=plain("x"), interrupt_before=["agent"]),
-            client.runs.create("other", AGENT, input=plain("x"), multitask_strategy="rollback"),
-            client.runs.create("other", AGENT, input=plain("x"), checkpoint_id="c"),
-            client.runs.create("other", AGENT, input=plain("x"), after_seconds=5),
-            client.runs.create("other", AGENT, command={"goto": "agent"}),
-            client.runs.create("other", AGENT, input={"topic": "x"}),
-        ):
-            with pytest.raises(BadRequestError):
-                await refusal
-        with pytest.raises(BadRequestError, match="debug"):
-            await collect(client.runs.stream("other", AGENT, input=plain("x"), stream_mode="debug"))
 
 
 async def test_parameters_of_a_run_reach_its_agent(served: Served) -> None:

@@ -74,6 +74,22 @@ async def delete_conversation(data: HostData, ws: str, conversation_id: str, *, 
         )
 
 
+async def delete_run(
+    data: HostData, ws: str, run_id: str, *, conversation_id: str | None, by: str
+) -> DeletionReceipt:
+    """Delete what one run heard, said and did, and return a receipt. Errors as `delete_conversation`."""
+    async with data.gate.open():
+        return await deletion.delete_run(
+            data.db,
+            data.blobs,
+            ws,
+            run_id,
+            conversation_id=conversation_id,
+            by=by,
+            eraser=data.eraser(),
+        )
+
+
 async def delete_actor(
     data: HostData, ws: str, actor_id: str, *, by: str, actor_type: str | None
 ) -> DeletionReceipt:

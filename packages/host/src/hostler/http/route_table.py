@@ -11,7 +11,10 @@ from hostler.http.ai_sdk import routes as ai_sdk
 from hostler.http.langgraph import absent as langgraph_absent
 from hostler.http.langgraph import assistants as langgraph_assistants
 from hostler.http.langgraph import run_routes as langgraph_runs
+from hostler.http.langgraph import state_routes as langgraph_states
+from hostler.http.langgraph import store as langgraph_store
 from hostler.http.langgraph import thread_routes as langgraph_threads
+from hostler.http.langgraph import thread_search as langgraph_search
 from hostler.http.mcp import routes as mcp
 from hostler.http.openai import chat, responses
 from hostler.http.openai import conversations as openai_conversations
@@ -91,7 +94,10 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     mcp,
     langgraph_assistants,
     langgraph_threads,
+    langgraph_search,
+    langgraph_states,
     langgraph_runs,
+    langgraph_store,
     langgraph_absent,
     a2a_json_rpc,
     a2a_http_json,

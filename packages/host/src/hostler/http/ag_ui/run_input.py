@@ -11,24 +11,19 @@ from typing import Any, cast
 import msgspec
 
 from hostler.domain.legacy_actions import ResumeAction
-from hostler.http.dialects.files import read_data_url, web_address
+from hostler.http.dialects.files import file_at, file_of, input_of
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
-    FileBase64Element,
-    FileUrlElement,
     FunctionCall,
     HistoryMessage,
-    ImageBase64Element,
-    ImageUrl,
-    ImageUrlElement,
     Role,
     TextElement,
     ToolCall,
 )
 from hostler_protocol.errors import InvalidArgumentError
-from hostler_protocol.events import CallerTool, Delivery, EventEnvelope, Input
+from hostler_protocol.events import CallerTool, Delivery, EventEnvelope
 from hostler_protocol.ids import digest
 
 DATA_KEY = "ag_ui"
@@ -183,18 +178,13 @@ def envelope_of(
     `history`: the number of messages that it brings.
     """
     contents = [element for message in said for element in contents_of(message.content, message.id)]
-    only = contents[0] if len(contents) == 1 else None
     tools = [
         CallerTool(name=tool.name, description=tool.description, parameters=tool.parameters or {})
         for tool in given.tools or []
     ]
-    if isinstance(only, TextElement):
-        message = Input(text=only.text, tools=tools)
-    else:
-        message = Input(contents=contents, tools=tools)
     return EventEnvelope(
         event_type="message.received",
-        input=message,
+        input=input_of(contents, tools),
         event_id=event_id_of(agent, given.thread_id, given.run_id),
         agent=agent,
         conversation_id=given.thread_id,
@@ -253,7 +243,7 @@ def _of_source(source: Source, name: str | None, *, image: bool) -> ContentEleme
         case "url":
             return _of_url(source.value, name, image=image)
         case "data":
-            return _of_data(source.value, source.mime_type, name, image=image)
+            return file_of(source.value, source.mime_type, name, image=image)
         case "file" if source.provider == OWN_FILES:
             return ArtifactElement(artifact_id=source.value, mime_type=source.mime_type, file_name=name)
         case _:
@@ -263,24 +253,15 @@ def _of_source(source: Source, name: str | None, *, image: bool) -> ContentEleme
 def _of_binary(part: Part, name: str | None) -> ContentElement | None:
     image = (part.mime_type or "").startswith("image/")
     if part.data is not None:
-        return _of_data(part.data, part.mime_type, name, image=image)
+        return file_of(part.data, part.mime_type, name, image=image)
     return None if part.url is None else _of_url(part.url, name, image=image)
 
 
 def _of_url(url: str, name: str | None, *, image: bool) -> ContentElement:
-    if url.startswith("data:"):
-        try:
-            kind, data = read_data_url(url)
-        except ValueError as error:
-            raise _wrong_file(error) from None
-        return _of_data(data, kind, name, image=image)
     try:
-        url = web_address(url)
+        return file_at(url, name, image=image)
     except ValueError as error:
         raise _wrong_file(error) from None
-    if image:
-        return ImageUrlElement(image_url=ImageUrl(url=url))
-    return FileUrlElement(file_url=url, file_name=name)
 
 
 def _wrong_file(error: ValueError) -> InvalidArgumentError:
@@ -288,12 +269,6 @@ def _wrong_file(error: ValueError) -> InvalidArgumentError:
         f"messages: the address of a file: {error}",
         errors=[{"field": "messages", "expected": "files by http, https or data"}],
     )
-
-
-def _of_data(data: str, mime_type: str | None, name: str | None, *, image: bool) -> ContentElement:
-    if image:
-        return ImageBase64Element(image_base64=data, mime_type=mime_type)
-    return FileBase64Element(file_base64=data, file_name=name, mime_type=mime_type)
 
 
 def _name_of(part: Part) -> str | None:

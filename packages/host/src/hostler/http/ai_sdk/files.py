@@ -6,15 +6,10 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-from hostler.http.dialects.files import UNKNOWN_TYPE, read_data_url, web_address
+from hostler.http.dialects.files import UNKNOWN_TYPE, file_at, file_of, read_data_url
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
-    FileBase64Element,
-    FileUrlElement,
-    ImageBase64Element,
-    ImageUrl,
-    ImageUrlElement,
     TextElement,
 )
 from hostler_protocol.errors import InvalidArgumentError
@@ -32,18 +27,10 @@ def element_of(part: dict[str, Any], place: str) -> ContentElement:
     name = name if isinstance(name, str) else None
     if (ours := _OUR_FILE.fullmatch(url)) is not None:
         return ArtifactElement(artifact_id=unquote(ours[1]), mime_type=kind, file_name=name)
-    if url.startswith("data:"):
-        try:
-            data = read_data_url(url).data
-        except ValueError as error:
-            raise InvalidArgumentError(f"{place}: url: {error}") from None
-        if kind.startswith("image/"):
-            return ImageBase64Element(image_base64=data, mime_type=kind)
-        return FileBase64Element(file_base64=data, file_name=name, mime_type=kind)
+    image = kind.startswith("image/")
     try:
-        url = web_address(url)
+        if url.startswith("data:"):
+            return file_of(read_data_url(url).data, kind, name, image=image)
+        return file_at(url, name, image=image)
     except ValueError as error:
         raise InvalidArgumentError(f"{place}: url: {error}") from None
-    if kind.startswith("image/"):
-        return ImageUrlElement(image_url=ImageUrl(url=url))
-    return FileUrlElement(file_url=url, file_name=name)

@@ -16,10 +16,12 @@ from hostler_protocol.content import (
     FileBase64Element,
     FileUrlElement,
     ImageBase64Element,
+    ImageUrl,
     ImageUrlElement,
     TextElement,
     text_of,
 )
+from hostler_protocol.events import CallerTool, Input
 
 UNKNOWN_TYPE = "application/octet-stream"
 
@@ -119,6 +121,35 @@ def checked_base64(text: str) -> str:
     except (binascii.Error, ValueError) as error:
         raise ValueError(f"this is not base64: {error}") from None
     return text
+
+
+def file_of(data: str, mime_type: str | None, name: str | None, *, image: bool) -> ContentElement:
+    """Return bytes in base64 that a client sends as content. Images have no name."""
+    if image:
+        return ImageBase64Element(image_base64=data, mime_type=mime_type)
+    return FileBase64Element(file_base64=data, file_name=name, mime_type=mime_type)
+
+
+def file_at(url: str, name: str | None, *, image: bool) -> ContentElement:
+    """Return the file of an address that a client sends as content: of the web, or in the address itself.
+
+    ValueError says what is wrong with the address.
+    """
+    if url.startswith("data:"):
+        inline = read_data_url(url)
+        return file_of(inline.data, inline.mime_type, name, image=image)
+    url = web_address(url)
+    if image:
+        return ImageUrlElement(image_url=ImageUrl(url=url))
+    return FileUrlElement(file_url=url, file_name=name)
+
+
+def input_of(contents: list[ContentElement], tools: list[CallerTool]) -> Input:
+    """Return what a client says, and the tools that it lends, as the input of an event."""
+    only = contents[0] if len(contents) == 1 else None
+    if isinstance(only, TextElement):
+        return Input(text=only.text, tools=tools)
+    return Input(contents=contents, tools=tools)
 
 
 def content_of(elements: Sequence[ContentElement]) -> Content:

@@ -6,9 +6,10 @@ from typing import Any
 
 from hostler.domain.agents import Agent
 from hostler.domain.narrow_callers import check_agent
-from hostler.http.endpoint import ANY_KEY, endpoint
-from hostler.http.langgraph.dialect import LANGGRAPH, refused
+from hostler.http.endpoint import ANY_KEY
+from hostler.http.langgraph.dialect import refused
 from hostler.http.langgraph.fold import AGENT_NODE, TOOLS_NODE
+from hostler.http.langgraph.routes import route
 from hostler.http.langgraph.threads import moment
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json
@@ -88,7 +89,7 @@ def slice_of(offset: int, limit: int) -> slice:
     return slice(offset, offset + min(limit, MAX_PAGE_ITEMS))
 
 
-@endpoint("POST", "/langgraph/assistants/search", right="agents:read", tag="langgraph", dialect=LANGGRAPH)
+@route("POST", "/assistants/search", "agents:read")
 async def search_assistants(request: ApiRequest, body: Found) -> Json[list[dict[str, Any]]]:
     """List the agents that can be run, as assistants."""
     part = slice_of(body.offset, body.limit)
@@ -99,21 +100,19 @@ async def search_assistants(request: ApiRequest, body: Found) -> Json[list[dict[
     return Json(found[part], headers=more)
 
 
-@endpoint("POST", "/langgraph/assistants/count", right="agents:read", tag="langgraph", dialect=LANGGRAPH)
+@route("POST", "/assistants/count", "agents:read")
 async def count_assistants(request: ApiRequest, body: Found) -> Json[int]:
     """Count the agents that can be run."""
     return Json(len(await _found(request, body)))
 
 
-@endpoint("GET", "/langgraph/assistants/{assistant}", right="agents:read", tag="langgraph", dialect=LANGGRAPH)
+@route("GET", "/assistants/{assistant}", "agents:read")
 async def get_assistant(request: ApiRequest) -> Json[dict[str, Any]]:
     """Get an agent as an assistant."""
     return Json(await _get(request))
 
 
-@endpoint(
-    "GET", "/langgraph/assistants/{assistant}/graph", right="agents:read", tag="langgraph", dialect=LANGGRAPH
-)
+@route("GET", "/assistants/{assistant}/graph", "agents:read")
 async def get_assistant_graph(request: ApiRequest, query: GraphQuery) -> Json[dict[str, Any]]:
     """Get the graph of an agent: a loop of itself and its tools."""
     await _get(request)
@@ -131,13 +130,7 @@ async def get_assistant_graph(request: ApiRequest, query: GraphQuery) -> Json[di
     return Json({"nodes": nodes, "edges": edges})
 
 
-@endpoint(
-    "GET",
-    "/langgraph/assistants/{assistant}/schemas",
-    right="agents:read",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-)
+@route("GET", "/assistants/{assistant}/schemas", "agents:read")
 async def get_assistant_schemas(request: ApiRequest) -> Json[Schemas]:
     """Get what an agent takes and gives: messages."""
     found = await _get(request)
@@ -154,57 +147,43 @@ async def get_assistant_schemas(request: ApiRequest) -> Json[Schemas]:
     )
 
 
-@endpoint(
-    "GET",
-    "/langgraph/assistants/{assistant}/subgraphs",
-    right="agents:read",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-)
+@route("GET", "/assistants/{assistant}/subgraphs", "agents:read")
 async def get_assistant_subgraphs(request: ApiRequest, query: GraphQuery) -> Json[dict[str, Any]]:
     """List the subgraphs of an agent: it has none."""
     await _get(request)
     return Json({})
 
 
-@endpoint(
-    "POST",
-    "/langgraph/assistants/{assistant}/versions",
-    right="agents:read",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-)
+@route("POST", "/assistants/{assistant}/versions", "agents:read")
 async def list_assistant_versions(request: ApiRequest, body: Found) -> Json[list[dict[str, Any]]]:
     """List the versions of an agent: the one that runs. `/v1/agents/{name}/versions` has the others."""
     part = slice_of(body.offset, body.limit)
     return Json([await _get(request)][part])
 
 
-@endpoint("POST", "/langgraph/assistants", right="agents:write", tag="langgraph", dialect=LANGGRAPH)
+@route("POST", "/assistants", "agents:write")
 async def create_assistant(request: ApiRequest, body: Anything) -> Json[dict[str, Any]]:
     """Refuse to make an assistant: agents are configured on the host."""
     raise refused("graph_id", "agents are configured on the host: PUT /v1/agents/{name}, or `hostler apply`")
 
 
-@endpoint(
-    "PATCH", "/langgraph/assistants/{assistant}", right="agents:write", tag="langgraph", dialect=LANGGRAPH
-)
+@route("PATCH", "/assistants/{assistant}", "agents:write")
 async def update_assistant(request: ApiRequest, body: Anything) -> Json[dict[str, Any]]:
     """Refuse to change an assistant: agents are configured on the host."""
     await _get(request)
     raise refused("config", "agents are configured on the host: PUT /v1/agents/{name}, or `hostler apply`")
 
 
-@endpoint("GET", "/langgraph/ok", right=ANY_KEY, tag="langgraph", dialect=LANGGRAPH)
+@route("GET", "/ok", ANY_KEY)
 async def get_langgraph_ok(request: ApiRequest) -> Json[dict[str, bool]]:
     """Say that the server answers."""
     return Json({"ok": True})
 
 
-@endpoint("GET", "/langgraph/info", right=ANY_KEY, tag="langgraph", dialect=LANGGRAPH)
+@route("GET", "/info", ANY_KEY)
 async def get_langgraph_info(request: ApiRequest) -> Json[dict[str, Any]]:
     """Say what this server has of a LangGraph server's features."""
-    flags = {"assistants": True, "crons": False, "store": False, "langsmith": False}
+    flags = {"assistants": True, "crons": False, "store": True, "langsmith": False}
     return Json({"version": VERSION, "flags": flags, "host": {"kind": "hostler"}})
 
 

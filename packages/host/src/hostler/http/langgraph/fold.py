@@ -53,13 +53,15 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 class Facts:
     """What an answer is folded with besides results.
 
-    `messages`: those of the thread up to the one that the run answers, read once the run has begun.
+    `messages`: those of the thread up to the one that the run answers, read once the run has begun. `later`:
+    those that came into the thread after the run, for its state as it is now.
     """
 
     thread_id: str
     agent: str
     modes: Collection[str] = ("values",)
     messages: list[dict[str, Any]] = field(default_factory=list)
+    later: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -111,7 +113,8 @@ class RunFold(Fold):
         """The state of the thread as JSON, with what it waits for."""
         if self._earlier is None:
             self._earlier = [_encode(one) for one in self._facts.messages]
-        body = b'{"messages":[' + b",".join([*self._earlier, *self._own.values()]) + b"]"
+        later = map(_encode, self._facts.later)
+        body = b'{"messages":[' + b",".join([*self._earlier, *self._own.values(), *later]) + b"]"
         if self.interrupts:
             body += b',"__interrupt__":' + _encode(self.interrupts)
         return body + b"}"

@@ -8,20 +8,15 @@ from typing import Any, Literal
 import msgspec
 
 from hostler.domain.run_events import ContentAdded, FileMade
-from hostler.http.dialects.files import artifact_url, content_of, read_data_url, shown_file
+from hostler.http.dialects.files import artifact_url, content_of, file_at, file_of, shown_file
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import (
     ArtifactElement,
     ArtifactRef,
     Content,
     ContentElement,
-    FileBase64Element,
-    FileUrlElement,
     FunctionCall,
     HistoryMessage,
-    ImageBase64Element,
-    ImageUrl,
-    ImageUrlElement,
     Role,
     TextElement,
     ToolCall,
@@ -191,9 +186,7 @@ def _file(block: Block, place: str, *, image: bool) -> ContentElement | None:
     data, url = block.base64 or block.data or source.data, block.url or source.url
     if data is not None:
         kind = block.mime_type or source.media_type
-        if image:
-            return ImageBase64Element(image_base64=data, mime_type=kind)
-        return FileBase64Element(file_base64=data, file_name=name, mime_type=kind)
+        return file_of(data, kind, name, image=image)
     if url is not None:
         return _of_url(url, name, place, image=image)
     raise wrong(
@@ -202,17 +195,10 @@ def _file(block: Block, place: str, *, image: bool) -> ContentElement | None:
 
 
 def _of_url(url: str, name: str | None, place: str, *, image: bool) -> ContentElement:
-    if url.startswith("data:"):
-        try:
-            inline = read_data_url(url)
-        except ValueError as error:
-            raise wrong(place, f"a URL that can be read: {error}") from None
-        if image:
-            return ImageBase64Element(image_base64=inline.data, mime_type=inline.mime_type)
-        return FileBase64Element(file_base64=inline.data, file_name=name, mime_type=inline.mime_type)
-    if image:
-        return ImageUrlElement(image_url=ImageUrl(url=url))
-    return FileUrlElement(file_url=url, file_name=name)
+    try:
+        return file_at(url, name, image=image)
+    except ValueError as error:
+        raise wrong(place, f"a URL that can be read: {error}") from None
 
 
 def split(messages: Sequence[Said]) -> tuple[list[Said], list[Said]]:

@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from hostler.http.dialects.files import content_of
+from hostler.http.dialects.files import content_of, input_of
 from hostler.http.langgraph.dialect import refused
 from hostler.http.langgraph.fold import MODES
 from hostler.http.langgraph.messages import Said, read_messages, wrong
 from hostler.http.request import ApiRequest
 from hostler.storage.stores.events import StoredEvent
 from hostler_protocol._base import Lenient
-from hostler_protocol.content import Content, TextElement
-from hostler_protocol.events import CallerTool, Delivery, EventEnvelope, Input
+from hostler_protocol.content import Content
+from hostler_protocol.events import CallerTool, Delivery, EventEnvelope
 
 DATA_KEY = "langgraph"
 """Where the ids of messages, `metadata` and the modes of a run are in its event's data."""
@@ -88,12 +88,6 @@ def own_data(event: StoredEvent | None) -> OwnData:
 
 def check(body: RunCreate) -> None:
     """Raise InvalidArgumentError for what this host does not have."""
-    if body.multitask_strategy == "rollback":
-        raise refused(
-            "multitask_strategy",
-            "rollback would delete a run, and this host keeps what its runs did: use interrupt",
-            "reject, enqueue or interrupt",
-        )
     command = body.command
     if command is not None and (command.update is not None or command.goto):
         raise refused("command", "update and goto change a graph, and agents are none: resume is taken")
@@ -144,12 +138,6 @@ def envelope_of(
 ) -> EventEnvelope:
     """Return the event that a run answers: the new messages of the user, as one input."""
     contents = [element for one in new for element in one.contents]
-    only = contents[0] if len(contents) == 1 else None
-    tools = _tools_of(body.input)
-    if isinstance(only, TextElement):
-        message = Input(text=only.text, tools=tools)
-    else:
-        message = Input(contents=contents, tools=tools)
     own: dict[str, Any] = {"message_ids": [one.id for one in new], "modes": list(modes)}
     if body.metadata:
         own["metadata"] = body.metadata
@@ -158,7 +146,7 @@ def envelope_of(
         data["params"] = params  # `adapter.extra.params` of the run
     return EventEnvelope(
         event_type="message.received",
-        input=message,
+        input=input_of(contents, _tools_of(body.input)),
         agent=body.assistant_id,
         conversation_id=thread_id,
         delivery=Delivery(surface="langgraph"),
@@ -198,7 +186,7 @@ def _tools_of(given: Any) -> list[CallerTool]:
     return found
 
 
-def input_of(event: StoredEvent | None) -> Content:
+def said_in(event: StoredEvent | None) -> Content:
     """Return the input of an event as the content of a message."""
     if event is None or event.envelope is None:
         return ""

@@ -8,14 +8,15 @@ import msgspec
 
 from hostler.http.auth import require_right
 from hostler.http.dialects.answers import WhenGone, check_answer
-from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import EventStream
 from hostler.http.langgraph.assistants import Anything, slice_of
-from hostler.http.langgraph.dialect import LANGGRAPH, refused
+from hostler.http.langgraph.dialect import refused
+from hostler.http.langgraph.ending import cancel, delete
+from hostler.http.langgraph.fold import RUN
+from hostler.http.langgraph.routes import STREAM, route
 from hostler.http.langgraph.run_request import RunCreate
 from hostler.http.langgraph.running import (
     begin,
-    cancel,
     cursor_of,
     find_answer,
     headers_of,
@@ -29,11 +30,9 @@ from hostler.http.langgraph.threads import MAX_ACTIVE_RUNS, check_thread, new_th
 from hostler.http.langgraph.waited import Waited
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Json, RawBody
-from hostler.http.sse import EVENT_STREAM
 from hostler_protocol._base import Lenient
 from hostler_protocol.runs import RunStatus
 
-STREAM = Media(EVENT_STREAM, "Events of a LangGraph run; `id` is what `Last-Event-ID` continues after")
 _STATUSES: dict[str, frozenset[RunStatus]] = {
     "pending": frozenset({"queued"}),
     "running": frozenset({"claimed", "running"}),
@@ -60,97 +59,53 @@ class JoinQuery(Lenient):
 
 
 class CancelQuery(Lenient):
-    """`wait`: answer once the run has ended. `action`: only `interrupt`."""
+    """`wait`: answer once the run has ended. `action`: `interrupt`, or `rollback`, which deletes the run."""
 
     wait: bool = False
     action: str = "interrupt"
 
 
-@endpoint(
-    "POST",
-    "/langgraph/threads/{thread}/runs",
-    right="events:write",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    narrow=(),
-)
+@route("POST", "/threads/{thread}/runs", "events:write", narrow=True)
 async def create_thread_run(request: ApiRequest, body: RunCreate) -> Json[dict[str, Any]]:
     """Begin a run of a thread, and return it without waiting."""
     return await _created(request, body, request.parameters["thread"])
 
 
-@endpoint(
-    "POST",
-    "/langgraph/threads/{thread}/runs/stream",
-    right="events:write",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    answers={200: STREAM},
-    narrow=(),
-)
+@route("POST", "/threads/{thread}/runs/stream", "events:write", narrow=True, answer=STREAM)
 async def stream_thread_run(request: ApiRequest, body: RunCreate) -> EventStream | RawBody:
     """Begin a run of a thread, or let one go on by `command.resume`, and stream it."""
     begun = await begin(request, body, request.parameters["thread"])
     return await streamed(request, begun, on_disconnect=body.on_disconnect)
 
 
-@endpoint(
-    "POST",
-    "/langgraph/threads/{thread}/runs/wait",
-    right="events:write",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    answers={200: dict[str, Any]},
-    narrow=(),
-)
+@route("POST", "/threads/{thread}/runs/wait", "events:write", narrow=True, answer=dict[str, Any])
 async def wait_for_thread_run(request: ApiRequest, body: RunCreate) -> Waited:
     """Begin a run of a thread, and return the state of the thread at its end."""
     begun = await begin(request, body, request.parameters["thread"])
     return await waited(request, begun, on_disconnect=body.on_disconnect)
 
 
-@endpoint("POST", "/langgraph/runs", right="events:write", tag="langgraph", dialect=LANGGRAPH)
+@route("POST", "/runs", "events:write")
 async def create_stateless_run(request: ApiRequest, body: RunCreate) -> Json[dict[str, Any]]:
     """Begin a run in a thread of its own, and return it without waiting."""
     return await _created(request, body, _thread_of_its_own(request, body))
 
 
-@endpoint(
-    "POST",
-    "/langgraph/runs/stream",
-    right="events:write",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    answers={200: STREAM},
-)
+@route("POST", "/runs/stream", "events:write", answer=STREAM)
 async def stream_stateless_run(request: ApiRequest, body: RunCreate) -> EventStream | RawBody:
     """Begin a run in a thread of its own, and stream it."""
     begun = await begin(request, body, _thread_of_its_own(request, body))
     return await streamed(request, begun, on_disconnect=body.on_disconnect)
 
 
-@endpoint(
-    "POST",
-    "/langgraph/runs/wait",
-    right="events:write",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    answers={200: dict[str, Any]},
-)
+@route("POST", "/runs/wait", "events:write", answer=dict[str, Any])
 async def wait_for_stateless_run(request: ApiRequest, body: RunCreate) -> Waited:
     """Begin a run in a thread of its own, and return the state of that at its end."""
     begun = await begin(request, body, _thread_of_its_own(request, body))
     return await waited(request, begun, on_disconnect=body.on_disconnect)
 
 
-@endpoint(
-    "GET",
-    "/langgraph/threads/{thread}/runs",
-    right="runs:read",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    narrow=(),
-)
+@route("GET", "/threads/{thread}/runs", "runs:read", narrow=True)
 async def list_thread_runs(request: ApiRequest, query: RunsQuery) -> Json[list[dict[str, Any]]]:
     """List the runs of a thread, newest first. One that waited and went on is listed once."""
     thread_id = request.parameters["thread"]
@@ -165,47 +120,21 @@ async def list_thread_runs(request: ApiRequest, query: RunsQuery) -> Json[list[d
     return Json(await records_of(request, found[part]))
 
 
-@endpoint(
-    "GET",
-    "/langgraph/threads/{thread}/runs/{answer}",
-    right="runs:read",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    narrow=(),
-    checks=("answer",),
-)
+@route("GET", "/threads/{thread}/runs/{answer}", "runs:read", narrow=True)
 async def get_thread_run(request: ApiRequest) -> Json[dict[str, Any]]:
     """Get a run of a thread. One that waits for people is a success; its thread is interrupted."""
     run, answer = await find_answer(request, request.parameters["thread"], request.parameters["answer"])
     return Json(await record_of(request, run, answer))
 
 
-@endpoint(
-    "GET",
-    "/langgraph/threads/{thread}/runs/{answer}/join",
-    right="runs:read",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    answers={200: dict[str, Any]},
-    narrow=(),
-    checks=("answer",),
-)
+@route("GET", "/threads/{thread}/runs/{answer}/join", "runs:read", narrow=True, answer=dict[str, Any])
 async def join_thread_run(request: ApiRequest, query: JoinQuery) -> Waited:
     """Wait for the end of a run, and return the state of its thread then."""
     begun = await joined(request, request.parameters["thread"], request.parameters["answer"])
     return await waited(request, begun, on_disconnect="cancel" if query.cancel_on_disconnect else None)
 
 
-@endpoint(
-    "GET",
-    "/langgraph/threads/{thread}/runs/{answer}/stream",
-    right="runs:read",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    answers={200: STREAM},
-    narrow=(),
-    checks=("answer",),
-)
+@route("GET", "/threads/{thread}/runs/{answer}/stream", "runs:read", narrow=True, answer=STREAM)
 async def join_thread_run_stream(request: ApiRequest, query: JoinQuery) -> EventStream | RawBody:
     """Stream a run from its start, or after `Last-Event-ID`, also when it has ended."""
     place = request.parameters["thread"], request.parameters["answer"]
@@ -214,40 +143,32 @@ async def join_thread_run_stream(request: ApiRequest, query: JoinQuery) -> Event
     return await streamed(request, begun, skip=cursor_of(request), on_disconnect=wish)
 
 
-@endpoint(
-    "POST",
-    "/langgraph/threads/{thread}/runs/{answer}/cancel",
-    right="runs:write",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-    answers={200: dict[str, Any]},
-    narrow=(),
-    checks=("answer",),
-)
+@route("POST", "/threads/{thread}/runs/{answer}/cancel", "runs:write", narrow=True, answer=dict[str, Any])
 async def cancel_thread_run(request: ApiRequest, query: CancelQuery) -> Json[dict[str, Any]] | Waited:
-    """Cancel a run. With `wait` the answer comes once it has ended."""
+    """Cancel a run. With `wait` the answer comes once it has ended; with `rollback` it is deleted then."""
     thread_id, name = request.parameters["thread"], request.parameters["answer"]
-    await cancel(request, thread_id, name, query.action)
-    if query.wait:
+    run, _ = await find_answer(request, thread_id, name)
+    await cancel(request, run, query.action)
+    if query.wait and query.action == "interrupt":
         require_right(request.caller, "runs:read")
         return await waited(request, await joined(request, thread_id, name))
     return Json({})
 
 
-@endpoint(
-    "DELETE",
-    "/langgraph/threads/{thread}/runs/{answer}",
-    right="runs:write",
-    tag="langgraph",
-    dialect=LANGGRAPH,
-)
+@route("DELETE", "/threads/{thread}/runs/{answer}", "conversations:write")
 async def delete_thread_run(request: ApiRequest) -> Empty:
-    """Refuse to delete a run alone: what runs did is kept until their thread is deleted."""
-    await find_answer(request, request.parameters["thread"], request.parameters["answer"])
-    raise refused("run_id", "a run is kept as long as its thread: delete the thread")
+    """Delete what a run heard, said and did, with a receipt in the audit. 409 while it is active."""
+    name = request.parameters["answer"]
+    run, answer = await find_answer(request, request.parameters["thread"], name)
+    if answer.after:
+        raise refused(
+            "run_id", f"{name!r} is what came after a decision: delete the whole, {RUN}_{run.run_id}"
+        )
+    await delete(request, run)
+    return Empty()
 
 
-@endpoint("POST", "/langgraph/runs/batch", right="events:write", tag="langgraph", dialect=LANGGRAPH)
+@route("POST", "/runs/batch", "events:write")
 async def create_run_batch(request: ApiRequest, body: Anything) -> Json[dict[str, Any]]:
     """Refuse to begin several runs at once."""
     raise refused("body", "runs are begun one by one: POST /runs for each")

@@ -14,7 +14,6 @@ from hostler.domain.run_events import Completed, Failed
 from hostler.http.dialects.answers import (
     WhenGone,
     answer_id,
-    cancel_run,
     check_answer,
     keyed_event_id,
     read_answer_id,
@@ -26,7 +25,7 @@ from hostler.http.dialects.decisions import get_run, take_decisions
 from hostler.http.dialects.fold import Answer, Folding, Waiting
 from hostler.http.dialects.pending import check_nothing_waits
 from hostler.http.event_stream import EventStream
-from hostler.http.langgraph.dialect import refused
+from hostler.http.langgraph.ending import interrupt_all, roll_back_all
 from hostler.http.langgraph.fold import RUN, Facts, RunFold
 from hostler.http.langgraph.interrupts import answers_of, run_of
 from hostler.http.langgraph.messages import history_of, split, wrong
@@ -38,21 +37,20 @@ from hostler.http.langgraph.run_request import (
     own_data,
     said_of,
 )
+from hostler.http.langgraph.thread_state import load_messages, waiting_of
 from hostler.http.langgraph.threads import (
     active_runs,
     check_thread,
     latest_run,
-    load_messages,
     moment,
     no_thread,
-    waiting_of,
 )
 from hostler.http.langgraph.waited import Waited
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, RawBody
 from hostler.http.sse import EVENT_STREAM, last_event_id
 from hostler.storage.port import Tx
-from hostler.storage.stores import conversations, events, runs
+from hostler.storage.stores import conversations, events
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import ConflictError, NotFoundError
 from hostler_protocol.runs import TERMINAL_STATUSES
@@ -115,15 +113,16 @@ async def _was_sent(request: ApiRequest) -> bool:
 
 async def _make_way(request: ApiRequest, body: RunCreate, thread_id: str) -> None:
     """Do what the request says about runs of its thread that are not over."""
-    if body.multitask_strategy in ("reject", "interrupt"):
-        active = await active_runs(request, thread_id)
-        if active and body.multitask_strategy == "reject":
+    match body.multitask_strategy:
+        case "reject" if await active_runs(request, thread_id):
             raise ConflictError(
                 "the thread is busy: wait for its run to end, or choose another multitask_strategy",
                 reason="thread_busy",
             )
-        for run in active:
-            await cancel_run(request, run.run_id, "interrupted by a new run of its thread")
+        case "interrupt":
+            await interrupt_all(request, thread_id)
+        case "rollback":
+            await roll_back_all(request, thread_id)
     await check_nothing_waits(request, body.assistant_id, thread_id)
 
 
@@ -314,14 +313,3 @@ async def _metadata(request: ApiRequest, found: Collection[Run]) -> dict[str, di
         }
 
     return await request.state.host.db.read(read)
-
-
-async def cancel(request: ApiRequest, thread_id: str, name: str, action: str) -> Run:
-    """Cancel a run. Return it as it was. InvalidArgumentError for `rollback`."""
-    if action != "interrupt":
-        raise refused(
-            "action", "rollback would delete the run, and this host keeps what its runs did", "interrupt"
-        )
-    run, _ = await find_answer(request, thread_id, name)
-    await cancel_run(request, run.run_id, "cancelled by its client")
-    return await request.state.host.db.read(lambda tx: runs.get(tx, request.workspace_id, run.run_id))

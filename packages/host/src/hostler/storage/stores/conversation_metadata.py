@@ -5,12 +5,15 @@ So it is sealed, counted, removed and deleted as the rest of that state, and no 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import msgspec
 
 from hostler.domain.keys import state_value_of
 from hostler.domain.quotas import QuotaExceeded, Quotas
 from hostler.domain.scopes import StateArea, storage_key
 from hostler.storage.port import Tx
+from hostler.storage.sql.statements import load
 from hostler.storage.stores import state_values
 
 OWNER = "conversations"
@@ -20,12 +23,30 @@ TITLE = "title"
 FORKED_FROM = "forked_from"
 """Metadata key of a fork: the other conversation."""
 MAX_TITLE_CHARS = 200
+_q = load(__file__)
+
+
+class Described(NamedTuple):
+    """The metadata of a conversation, and when they were written last, in UTC epoch milliseconds."""
+
+    conversation_id: str
+    metadata: dict[str, Any]
+    updated_at: int
 
 
 def get(tx: Tx, ws: str, conversation_id: str) -> dict[str, Any]:
     """Return the metadata of a conversation; {} if it has none."""
     found = state_values.get(tx, ws, _area(ws, conversation_id).scope_key, KEY).value
     return found if isinstance(found, dict) else {}
+
+
+def latest(tx: Tx, ws: str, *, conversation_id: str | None = None, limit: int = 1) -> list[Described]:
+    """Return conversations that have metadata, the latest written first; of one conversation, or of all."""
+    rows = tx.all(_q.latest, ws=ws, conversation_id=conversation_id, limit=limit)
+    return [
+        Described(row["conversation_id"], msgspec.json.decode(row["value"]), row["updated_at"])
+        for row in rows
+    ]
 
 
 def put(tx: Tx, ws: str, conversation_id: str, metadata: dict[str, Any], bounds: Quotas) -> None:

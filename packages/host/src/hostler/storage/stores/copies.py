@@ -7,6 +7,7 @@ too, whose message or run its original was.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -15,12 +16,29 @@ _q = load(__file__)
 ITEM, FILE = "item", "file"
 
 
+MAX_PLACES = 10_000
+"""Conversations with copies of one person's messages."""
+
+
+class People(NamedTuple):
+    """Whose data a copy is: who sent the original, or what it answers, and whom that was about."""
+
+    actor_type: str | None = None
+    actor_id: str | None = None
+    subject_type: str | None = None
+    subject_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The event or run to which the original of a copy belongs."""
+    """The event or run to which the original of a copy belongs. `people`: of a copy of a copy.
+
+    The event of an original may be emptied before the copy: whose it was is noted with that.
+    """
 
     event_id: str | None
     run_id: str | None
+    people: People | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +90,34 @@ def of_run(tx: Tx, ws: str, run_id: str, limit: int) -> list[Copy]:
     return [_copy(row) for row in tx.all(_q.of_run, ws=ws, run_id=run_id, limit=limit)]
 
 
+def of_person(tx: Tx, ws: str, actor_id: str, actor_type: str | None, *, limit: int) -> list[Copy]:
+    """Return copies of a person's data, or of what is about them. `actor_type` None means any type."""
+    rows = tx.all(_q.of_person, ws=ws, actor_id=actor_id, actor_type=actor_type, limit=limit)
+    return [_copy(row) for row in rows]
+
+
+def places_of_person(tx: Tx, ws: str, actor_id: str, actor_type: str | None) -> list[str]:
+    """Return the conversations with such copies."""
+    rows = tx.all(_q.places_of_person, ws=ws, actor_id=actor_id, actor_type=actor_type, limit=MAX_PLACES)
+    return [row["conversation_id"] for row in rows]
+
+
 def _add(tx: Tx, ws: str, name: str, conversation_id: str, origin: Origin) -> None:
     of = {"event_id": origin.event_id, "run_id": origin.run_id}
-    tx.run(_q.insert, ws=ws, name=name, conversation_id=conversation_id, **of)
+    people = origin.people
+    if people is None:
+        row = tx.one(_q.people, ws=ws, **of)
+        people = People() if row is None else _people(row)
+    tx.run(_q.insert, ws=ws, name=name, conversation_id=conversation_id, **of, **people._asdict())
 
 
 def _origin(tx: Tx, ws: str, name: str) -> Origin | None:
     row = tx.one(_q.origin, ws=ws, name=name)
-    return None if row is None else Origin(row["event_id"], row["run_id"])
+    return None if row is None else Origin(row["event_id"], row["run_id"], _people(row))
+
+
+def _people(row: Row) -> People:
+    return People(*(row[name] for name in People._fields))
 
 
 def _copy(row: Row) -> Copy:

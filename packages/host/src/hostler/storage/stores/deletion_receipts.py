@@ -13,11 +13,11 @@ from hostler_protocol._base import Strict
 class DeletionReceipt(Strict):
     """The number of deleted rows by kind, and a proof of the event chain.
 
-    `target` is `conversation:` or `actor:` and the SHA-256 of the id, since the receipt outlives the id. At
-    that moment the event chain ended at `chain_seq` with `chain_digest`; `events` of its rows were emptied
-    and keep their digests. `erasure_key`: where content is sealed, the id of the erasure key since then; the
-    one before was destroyed, and with it what copies of the database hold of the deleted data. Times are UTC
-    epoch seconds.
+    `target` is `conversation:`, `actor:` or `run:` and the SHA-256 of the id, since the receipt outlives the
+    id. At that moment the event chain ended at `chain_seq` with `chain_digest`; `events` of its rows were
+    emptied and keep their digests. `erasure_key`: where content is sealed, the id of the erasure key since
+    then; the one before was destroyed, and with it what copies of the database hold of the deleted data.
+    Times are UTC epoch seconds.
     """
 
     audit_id: str

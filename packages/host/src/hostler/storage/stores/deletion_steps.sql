@@ -39,6 +39,12 @@ SELECT e.seq, e.event_id FROM runs AS r
 JOIN events AS e ON e.workspace_id = r.workspace_id AND e.event_id = r.event_id
 WHERE r.workspace_id = :ws AND r.run_id = :run_id AND e.body IS NOT NULL
 
+-- name: absorbed
+-- The messages that a run absorbed and pulled, as far as they have content.
+SELECT e.seq, e.event_id FROM steering AS s
+JOIN events AS e ON e.workspace_id = s.workspace_id AND e.event_id = s.event_id
+WHERE s.workspace_id = :ws AND s.run_id = :run_id AND s.status = 'injected' AND e.body IS NOT NULL
+
 -- name: run_status
 SELECT status FROM runs WHERE workspace_id = :ws AND run_id = :run_id
 

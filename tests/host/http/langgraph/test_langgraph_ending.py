@@ -1,0 +1,164 @@
+"""The ends of runs of the LangGraph interface: cancel, roll back, delete; the strategies of busy threads."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, PermissionDeniedError
+
+from hostler.http.langgraph.ending import ROLLED_BACK
+from support.dialects.langgraph import AGENT, collect, interrupts_of, langgraph, plain, said, texts_of
+from support.every_row import everything
+from support.http_host import WORKSPACE, Served
+
+
+async def begin(client: Any, thread_id: str, *steps: list[Any]) -> dict[str, Any]:
+    """Begin a run that says something and goes on; return it once that is said."""
+    run = await client.runs.create(thread_id, AGENT, input=said(["say", "first"], *steps))
+    async for part in client.runs.join_stream(thread_id, run["run_id"], stream_mode="updates"):
+        if part.event == "updates":
+            break
+    found: dict[str, Any] = run
+    return found
+
+
+async def test_cancelling(served: Served, tmp_path: Path) -> None:
+    async with langgraph(served.url) as client:
+        thread_id = (await client.threads.create())["thread_id"]
+        run = await client.runs.create(
+            thread_id, AGENT, input=said(["say", "first"], ["hold"]), metadata={"mine": 1}
+        )
+        assert run["metadata"]["mine"] == 1
+        stream = client.runs.join_stream(thread_id, run["run_id"], stream_mode="updates")
+        async for part in stream:
+            if part.event == "updates":
+                break
+        assert (await client.threads.get(thread_id))["status"] == "busy"
+        with pytest.raises(ConflictError, match="busy"):
+            await client.runs.create(thread_id, AGENT, input=plain("x"), multitask_strategy="reject")
+        await client.runs.cancel(thread_id, run["run_id"], wait=True)
+        assert (await client.runs.get(thread_id, run["run_id"]))["status"] == "interrupted"
+        whole: Any = await client.runs.join(thread_id, run["run_id"])
+        assert texts_of(whole) == ["first"]
+        with pytest.raises(BadRequestError, match="no action"):
+            await client.runs.cancel(thread_id, run["run_id"], action="stop")
+        # a new run may take the place of one that works
+        await client.runs.create(thread_id, AGENT, input=said(["hold"]))
+        values: Any = await client.runs.wait(
+            thread_id, AGENT, input=plain("now"), multitask_strategy="interrupt"
+        )
+        assert texts_of(values)[-1] == "you said: now"
+        found = await client.runs.list(thread_id)
+        assert [one["status"] for one in found] == ["success", "interrupted", "interrupted"]
+        assert [one["status"] for one in await client.runs.list(thread_id, status="success")] == ["success"]
+        # runs that wait for their turn
+        first = await client.runs.create(
+            thread_id, AGENT, input=said(["wait", str(tmp_path / "go")], ["say", "first"])
+        )
+        second = await client.runs.create(
+            thread_id, AGENT, input=plain("second"), multitask_strategy="enqueue"
+        )
+        assert (await client.runs.get(thread_id, second["run_id"]))["status"] == "pending"
+        (tmp_path / "go").touch()
+        whole = await client.runs.join(thread_id, second["run_id"])
+        assert texts_of(whole)[-1] == "you said: second"
+        assert (await client.runs.get(thread_id, first["run_id"]))["status"] == "success"
+
+
+async def test_a_stream_whose_client_wants_its_run_to_end_with_it(served: Served) -> None:
+    async with langgraph(served.url) as client:
+        thread_id = (await client.threads.create())["thread_id"]
+        stream = client.runs.stream(
+            thread_id,
+            AGENT,
+            input=said(["say", "a"], ["hold"]),
+            stream_mode="updates",
+            on_disconnect="cancel",
+        )
+        async for part in stream:
+            if part.event == "updates":
+                break
+        await stream.aclose()
+        (run,) = await client.runs.list(thread_id)
+        async with asyncio.timeout(30):
+            while (await client.runs.get(thread_id, run["run_id"]))["status"] == "running":
+                await asyncio.sleep(0.02)
+        assert (await client.runs.get(thread_id, run["run_id"]))["status"] == "interrupted"
+
+
+async def test_a_rollback_leaves_nothing_of_a_run(served: Served) -> None:
+    async with langgraph(served.url) as client:
+        await client.runs.wait("t", AGENT, input=plain("kept"))
+        run = await begin(client, "t", ["say", "canary-答"], ["file", "canary-file", "f.txt"], ["hold"])
+        after = await client.runs.wait("t", AGENT, input=plain("now"), multitask_strategy="rollback")
+        assert texts_of(after) == ["you said: kept", "you said: now"]
+        assert [one["content"] for one in after["messages"] if one["type"] == "human"] == ["kept", "now"]
+        assert len(await client.runs.list("t")) == 2
+        for gone in (
+            client.runs.get("t", run["run_id"]),
+            client.runs.join("t", run["run_id"]),
+            client.runs.cancel("t", run["run_id"]),
+            client.runs.delete("t", run["run_id"]),
+        ):
+            with pytest.raises((NotFoundError, httpx.HTTPStatusError), match=r"404|no run"):
+                await gone
+        assert "canary" not in await served.host.db.read(everything)
+        receipts = (await served.client.get("/v1/audit?limit=100")).json()["items"]
+        assert any(str(one.get("target", "")).startswith("run:") for one in receipts)
+        # the interface's own way to say it of one run
+        run = await begin(client, "t", ["hold"])
+        await client.runs.cancel("t", run["run_id"], action="rollback")
+        assert len(await client.runs.list("t")) == 2
+
+
+async def test_a_rollback_that_broke_off_goes_on(served: Served) -> None:
+    async with langgraph(served.url) as client:
+        run = await begin(client, "t", ["hold"])
+        run_id = run["run_id"].removeprefix("run_")
+        await served.host.cancel(
+            WORKSPACE, run_id, reason=ROLLED_BACK, actor="test"
+        )  # and then the host died
+        await client.runs.join("t", run["run_id"])
+        after = await client.runs.wait("t", AGENT, input=plain("now"), multitask_strategy="rollback")
+        assert texts_of(after) == ["you said: now"]
+        assert len(await client.runs.list("t")) == 1
+
+
+async def test_a_run_is_deleted_with_what_it_heard_and_said(served: Served) -> None:
+    async with langgraph(served.url) as client:
+        for text in ("one", "two", "three"):
+            await client.runs.wait("t", AGENT, input=plain(text))
+        second = (await client.runs.list("t"))[1]["run_id"]
+        await client.runs.delete("t", second)
+        state = await client.threads.get_state("t")
+        assert [one["content"] for one in state["values"]["messages"]] == [
+            *("one", "you said: one"),
+            *("three", "you said: three"),
+        ]
+        assert [len(one["values"]["messages"]) for one in await client.threads.get_history("t")] == [4, 2]
+        # not while it works or waits, and not a part of one
+        held = await begin(client, "t", ["hold"])
+        with pytest.raises(ConflictError, match="cancel it first"):
+            await client.runs.delete("t", held["run_id"])
+        await client.runs.cancel("t", held["run_id"], wait=True)
+        parts = await collect(client.runs.stream("u", AGENT, input=said(["ask", "?"])))
+        with pytest.raises(ConflictError, match="cancel it first"):
+            await client.runs.delete("u", parts[0].data["run_id"])
+        command = {"resume": {interrupts_of(parts)[0]["id"]: "s"}}
+        parts = await collect(client.runs.stream("u", AGENT, command=command))
+        with pytest.raises(BadRequestError, match="delete the whole"):
+            await client.runs.delete("u", parts[0].data["run_id"])
+        # the rights of both: to end runs, and to delete of conversations
+        ender = await served.key(WORKSPACE, "runs:read", "runs:write", "events:write", "conversations:read")
+        async with langgraph(served.url, ender) as other:
+            for denied in (
+                other.runs.delete("t", held["run_id"]),
+                other.runs.cancel("t", held["run_id"], action="rollback"),
+                other.runs.create("t", AGENT, input=plain("x"), multitask_strategy="rollback"),
+            ):
+                with pytest.raises(PermissionDeniedError, match="conversations:write"):
+                    await denied
