@@ -11,9 +11,9 @@ import { Icon } from "./icon.js";
 const draft = (place, text, files) => keep(`chat ${place}`, text || files.length ? { text, files } : undefined);
 
 /**
- * @param {{place: string, conversation_id: string, agents: string[], agent: string, choose: (agent: string) => void,
+ * @param {{place: string, conversation_id: string, agents: string[] | null, agent: string, choose: (agent: string) => void,
  *   send: (text: string, files: any[]) => void, works: boolean, stop: (() => void) | null, children?: any}} props
- * `place`: under which the draft is kept. `works`: a run works, which takes the message. `stop`: null where the key may not.
+ * `agents`: null where the key may not list them: their name is typed. `place`: under which the draft is kept. `works`: a run works, which takes the message. `stop`: null where the key may not.
  */
 export function Composer({ place, conversation_id, agents, agent, choose, send, works, stop, children }) {
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
@@ -75,10 +75,11 @@ export function Composer({ place, conversation_id, agents, agent, choose, send, 
         <div class="composer-line">
           ${mayAttach && html`<${FileButton} uploads=${files} />`}
           <label class="field"><span class="hidden">${t("chat.to")}</span>
+            ${agents === null ? html`<input value=${agent} placeholder=${t("chat.agent_name")} spellcheck=${false} onInput=${(/** @type {any} */ event) => choose(event.target.value.trim())} />` : html`
             <select value=${agent} disabled=${!agents.length} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
               ${!agents.includes(agent) && html`<option value=${agent}>${agent || t("chat.no_agent")}</option>`}
               ${agents.map((name) => html`<option key=${name} value=${name} selected=${name === agent}>${name.slice(0, 80)}</option>`)}
-            </select>
+            </select>`}
           </label>
           <span class="grow"></span>
           ${works && stop && html`<button type="button" class="danger" onClick=${stop}><${Icon} name="stop" /> ${t("chat.stop")}</button>`}

@@ -40,17 +40,21 @@ export function Page({ conversation_id }) {
   `;
 }
 
-/** The agents that the key may talk to: null until they are known. @returns {string[] | null} */
+/**
+ * The agents that the key may talk to: undefined until they are known, null where the key may not list them.
+ * @returns {string[] | null | undefined}
+ */
 function useAgents() {
-  const [names, setNames] = useState(/** @type {string[] | null} */ (null));
+  const [names, setNames] = useState(/** @type {string[] | null | undefined} */ (undefined));
   useEffect(() => {
     if (!may("events:write")) return setNames([]);
-    get("/v1/models").then((page) => setNames(page.data.map((/** @type {{id: string}} */ one) => one.id)), () => setNames([]));
+    if (!may("models:read")) return setNames(null);
+    get("/v1/models").then((page) => setNames(page.data.map((/** @type {{id: string}} */ one) => one.id)), () => setNames(null));
   }, []);
   return names;
 }
 
-/** @param {string[] | null} agents @param {string} [own] of the conversation */
+/** @param {string[] | null | undefined} agents @param {string} [own] of the conversation */
 function useAgent(agents, own = "") {
   const [chosen, setChosen] = useState("");
   const kept = localStorage.getItem(LAST_AGENT) ?? "";
@@ -59,11 +63,11 @@ function useAgent(agents, own = "") {
     setChosen(name);
   };
   const asked = here.value.query.get("agent") ?? ""; // by a link
-  const fitting = [chosen, asked, own, kept].find((name) => name && (agents === null || agents.includes(name)));
+  const fitting = [chosen, asked, own, kept].find((name) => name && (!agents || agents.includes(name)));
   return { agent: fitting ?? agents?.[0] ?? "", choose };
 }
 
-/** @param {{agents: string[] | null, toggle: any}} props */
+/** @param {{agents: string[] | null | undefined, toggle: any}} props */
 function New({ agents, toggle }) {
   const { agent, choose } = useAgent(agents);
   const id = useMemo(newId, []);
@@ -75,16 +79,16 @@ function New({ agents, toggle }) {
     <section class="chat-main new">
       <header class="chat-head">${toggle}<h1>${t("chat.new")}</h1></header>
       <div class="chat-empty">
-        ${agents === null ? html`<${Loading} />` : !may("events:write") ? html`<p>${t("chat.read_only")}</p>`
-          : agents.length === 0 ? html`<h2>${t("chat.no_agents")}</h2><p>${t("chat.no_agents_text")}</p>${may("agents:read") ? html`<a class="button primary" href="/agents">${t("first.title")}</a>` : html`<pre class="commands">hostler new runner my-agent${"\n"}hostler dev my-agent</pre>`}`
-          : html`<h2>${t("chat.hello", { agent: agent.slice(0, 60) })}</h2><p class="dim">${t("chat.hello_text")}</p>`}
+        ${agents === undefined ? html`<${Loading} />` : !may("events:write") ? html`<p>${t("chat.read_only")}</p>`
+          : agents?.length === 0 ? html`<h2>${t("chat.no_agents")}</h2><p>${t("chat.no_agents_text")}</p>${may("agents:read") ? html`<a class="button primary" href="/agents">${t("first.title")}</a>` : html`<pre class="commands">hostler new runner my-agent${"\n"}hostler dev my-agent</pre>`}`
+          : html`<h2>${t("chat.hello", { agent: agent.slice(0, 60) || "…" })}</h2><p class="dim">${t("chat.hello_text")}</p>`}
       </div>
-      ${may("events:write") && html`<${Composer} place="new" conversation_id=${id} agents=${agents ?? []} agent=${agent} choose=${choose} send=${begin} works=${false} stop=${null} />`}
+      ${may("events:write") && html`<${Composer} place="new" conversation_id=${id} agents=${agents === undefined ? [] : agents} agent=${agent} choose=${choose} send=${begin} works=${false} stop=${null} />`}
     </section>
   `;
 }
 
-/** @param {{id: string, agents: string[] | null, toggle: any, run: string | null}} props */
+/** @param {{id: string, agents: string[] | null | undefined, toggle: any, run: string | null}} props */
 function Open({ id, agents, toggle, run }) {
   const conversation = useMemo(() => openConversation(id), [id]);
   useEffect(() => () => conversation.stop(), [conversation]);
@@ -102,7 +106,7 @@ function Open({ id, agents, toggle, run }) {
       <${ChatLog} conversation=${conversation} shownRun=${run} at=${here.value.query.get("at")} />
       <p class="hidden" role="status">${said(active.length, conversation.pauses.value.length)}</p>
       ${may("events:write")
-        ? html`<${Composer} place=${id} conversation_id=${id} agents=${agents ?? []} agent=${agent} choose=${choose} works=${active.length > 0} stop=${stop}
+        ? html`<${Composer} place=${id} conversation_id=${id} agents=${agents === undefined ? [] : agents} agent=${agent} choose=${choose} works=${active.length > 0} stop=${stop}
             send=${(/** @type {string} */ text, /** @type {any[]} */ attachments) => leave({ conversation_id: id, agent, text, attachments })} />`
         : html`<p class="dim pad">${t("chat.read_only")}</p>`}
     </section>
