@@ -127,7 +127,8 @@ async def test_files_are_listed_newest_first_in_pages(served: Served) -> None:
     found: list[str] = []
     cursor = None
     while True:
-        query = {"conversation_id": "c", "limit": 2, **({} if cursor is None else {"cursor": cursor})}
+        query: dict[str, Any] = {"conversation_id": "c", "limit": 2}
+        query |= {} if cursor is None else {"cursor": cursor}
         page = (await served.client.get("/v1/artifacts", params=query)).json()
         found += [item["name"] for item in page["items"]]
         cursor = page["next_cursor"]
@@ -137,5 +138,5 @@ async def test_files_are_listed_newest_first_in_pages(served: Served) -> None:
     run = await served.say("make it", conversation_id="c")
     of_run = (await served.client.get(f"/v1/artifacts?run_id={run['run_id']}")).json()["items"]
     assert [item["name"] for item in of_run] == ["made.txt"]
-    for query in ("", "?conversation_id=c&run_id=r"):
-        assert (await served.client.get(f"/v1/artifacts{query}")).status_code == 400
+    for wrong in ("", "?conversation_id=c&run_id=r"):
+        assert (await served.client.get(f"/v1/artifacts{wrong}")).status_code == 400
