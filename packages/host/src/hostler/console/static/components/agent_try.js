@@ -2,9 +2,9 @@
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { follow, get, path, post } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
-import { Markdown } from "../lib/markdown.js";
 import { address } from "../lib/router.js";
 import { textOf } from "../lib/steps.js";
+import { LazyMarkdown as Markdown } from "./lazy_markdown.js";
 import { reasonOf } from "./states.js";
 import { Status } from "./status.js";
 
