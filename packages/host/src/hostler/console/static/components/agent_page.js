@@ -12,12 +12,14 @@ import { AgentEditor, useManifest, useRunners } from "./agent_editor.js";
 import { AgentHead } from "./agent_head.js";
 import { AgentPolicy } from "./agent_policy.js";
 import { AgentRaw } from "./agent_raw.js";
-import { AgentTry } from "./agent_try.js";
 import { AgentVersions } from "./agent_versions.js";
 import { Conflict, Mistakes, Problems } from "./agent_notes.js";
+import { lazy } from "./lazy.js";
 import { notice } from "./notice.js";
 import { Failure, Loading, reasonOf } from "./states.js";
 import { Tabs, tabOf } from "./tabs.js";
+
+const AgentTry = lazy(() => import("./agent_try.js").then((module) => module.AgentTry));
 
 /** @typedef {import("../lib/live_agents.js").Agent} Agent */
 

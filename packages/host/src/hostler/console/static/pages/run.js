@@ -6,14 +6,16 @@ import { Markdown } from "../lib/markdown.js";
 import { here } from "../lib/router.js";
 import { textOf } from "../lib/steps.js";
 import { Attempts } from "../components/attempts.js";
-import { ForkPanel } from "../components/fork_panel.js";
-import { RawJournal } from "../components/raw_journal.js";
-import { ReplayPanel } from "../components/replay_panel.js";
+import { lazy } from "../components/lazy.js";
 import { Actions, Facts } from "../components/run_head.js";
 import { RunTimeline } from "../components/run_timeline.js";
 import { Failure, Loading } from "../components/states.js";
 import { Status, TERMINAL } from "../components/status.js";
 import { Tabs, tabOf } from "../components/tabs.js";
+
+const ForkPanel = lazy(() => import("../components/fork_panel.js").then((module) => module.ForkPanel));
+const ReplayPanel = lazy(() => import("../components/replay_panel.js").then((module) => module.ReplayPanel));
+const RawJournal = lazy(() => import("../components/raw_journal.js").then((module) => module.RawJournal));
 
 /** @typedef {import("../lib/live_journal.js").LiveJournal} LiveJournal */
 
