@@ -153,6 +153,8 @@ async def test_it_looks_well_in_every_way(served: Served, page: Page) -> None:
     invited = {"email": "ada@example.com", "role": "reader", "name": HOSTILE[:200]}
     assert (await served.client.post("/v1/members", json=invited)).status_code == 201
     assert (await served.client.post("/v1/tokens", json={"agent": "puppet"})).status_code == 201
-    tabs = ("keys", "tokens", "members", "secrets", "quotas", "webhooks", "retention")
+    tabs = ("keys", "tokens", "members", "secrets", "quotas", "webhooks", "retention", "encryption")
     await sign_in(served, page, "/settings")
-    await look_at_all(served, page, ["/settings", *(f"/settings/{tab}" for tab in (*tabs, "none"))])
+    await look_at_all(
+        served, page, ["/settings", *(f"/settings/{tab}" for tab in (*tabs, "none"))], each=False
+    )

@@ -57,13 +57,16 @@ async def choose(page: Page, selector: str, value: str) -> None:
     await page.evaluate(f"({field}.value = {json.dumps(value)}, {field}.{changed})")
 
 
-async def look_at_all(served: Served, page: Page, paths: Sequence[str]) -> None:
-    """Look at pages in each of the looks: no serious mistake, nothing too wide, nothing from elsewhere."""
-    for width, theme, language in LOOKS:
+async def look_at_all(served: Served, page: Page, paths: Sequence[str], *, each: bool = True) -> None:
+    """Look at pages in each of the looks: no serious mistake, nothing too wide, nothing from elsewhere.
+
+    Without `each` every page is looked at in one of them, by turns.
+    """
+    for number, (width, theme, language) in enumerate(LOOKS):
         await page.resize(width, 800)
         await page.wish(theme)
         await page.evaluate(f"localStorage.setItem('hostler-language', '{language}')")
-        for path in paths:
+        for path in paths if each else paths[number :: len(LOOKS)]:
             await page.open(f"{served.url}{path}")
             await page.until(f"{there('main#main h1')} && !{there('.loading')}")
             assert await serious_mistakes(page) == [], (path, width)

@@ -1,5 +1,5 @@
 // What stands around every page: navigation, who has signed in, and notices.
-import { html, useEffect, useState } from "../lib/html.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { beginPauses, mine, more } from "../lib/live_pauses.js";
 import { here, match } from "../lib/router.js";
@@ -72,10 +72,16 @@ function skip(event) {
 /** @param {{current: string | undefined}} props */
 function Navigation({ current }) {
   const links = PAGES.filter((page) => page.icon && (!page.right || may(page.right)));
+  const list = useRef(/** @type {HTMLElement | null} */ (null));
+  useLayoutEffect(() => {
+    // on a phone there may be more pages than fit
+    const chosen = list.current?.querySelector("[aria-current]")?.parentElement;
+    if (list.current && chosen) list.current.scrollLeft = chosen.offsetLeft - list.current.clientWidth / 2;
+  }, [current]);
   return html`
     <nav class="navigation" aria-label=${t("shell.navigation")}>
       <a class="brand" href="/"><${Icon} name="mark" /><span>Hostler</span></a>
-      <ul>
+      <ul ref=${list}>
         ${links.map(
           (page) => html`<li key=${page.name}>
             <a href=${page.patterns.at(-1)} aria-current=${page.name === current ? "page" : null}>

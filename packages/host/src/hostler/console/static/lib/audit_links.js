@@ -14,7 +14,7 @@ export function targetLink(action, target) {
   if (!target) return null;
   if (family === "run") return address("runs", target);
   if (family === "agent") return address("agents", target);
-  if (family === "pause" || family === "decision") return `/approvals?${new URLSearchParams({ pause: target })}`;
+  if (family === "pause" || family === "decision") return address("approvals", target);
   return PLACES[family] ?? null;
 }
 
@@ -24,7 +24,7 @@ export function fieldLink(name, value) {
   if (name === "run_id" || name.endsWith("_run_id")) return address("runs", value);
   if (name === "conversation_id") return `/runs?${new URLSearchParams({ conversation: value })}`;
   if (name === "agent" || name === "agent_name") return `/runs?${new URLSearchParams({ agent: value })}`;
-  if (name === "pause_id") return `/approvals?${new URLSearchParams({ pause: value })}`;
+  if (name === "pause_id") return address("approvals", value);
   if (name === "key_id") return `/audit?${new URLSearchParams({ target: value })}`;
   if (name === "member_id") return `/audit?${new URLSearchParams({ target: value })}`;
   return null;
