@@ -100,8 +100,8 @@ class Page:
         )
 
     async def picture(self) -> bytes:
-        """Return what is seen of the page now, as a PNG."""
-        found = await self._call("Page.captureScreenshot", format="png")
+        """Return what is seen of the page now, as WebP."""
+        found = await self._call("Page.captureScreenshot", format="webp", quality=80)
         return base64.b64decode(found["data"])
 
     @contextlib.asynccontextmanager

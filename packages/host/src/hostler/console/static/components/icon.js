@@ -15,6 +15,7 @@ const PATHS = {
   edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
   file: "M6 3h8l4 4v14H6zM14 3v4h4",
   fork: "M6 4v5a4 4 0 0 0 4 4h4a4 4 0 0 1 4 4v3M6 13v7M3.5 17.5L6 20l2.5-2.5M15.5 17.5L18 20l2.5-2.5",
+  leave: "M10 4H5v16h5M10 12h11M17 8l4 4-4 4",
   menu: "M4 6h16M4 12h16M4 18h16",
   models: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM12 12l8-4.5M12 12v9M12 12L4 7.5",
   plugins: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",

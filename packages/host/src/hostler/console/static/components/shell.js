@@ -93,7 +93,9 @@ function Navigation({ current }) {
       </ul>
       <div class="person">
         <span class="who" title=${session.value?.subject}>${session.value?.name}</span>
-        <button class="quiet" onClick=${signOut}>${t("shell.sign_out")}</button>
+        <button class="quiet sign-out" onClick=${signOut}>
+          <${Icon} name="leave" /><span>${t("shell.sign_out")}</span>
+        </button>
       </div>
     </nav>
   `;

@@ -1,0 +1,81 @@
+"""Pictures of the console's pages in docs/console, made by this test: HOSTLER_WRITE_PAGES=1 writes them anew."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.console_scene import Scene, scene
+
+pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(180), NEEDS_CHROMIUM]
+ROOT = Path(__file__).parents[2]
+PICTURES = ROOT / "docs" / "console"
+WIDE, PHONE = (1440, 900, "light", "en"), (360, 780, "dark", "zh")
+PAGES = {
+    "chat": "/chat/ada",
+    "runs": "/runs",
+    "run": "/runs/{run}",
+    "approvals": "/approvals",
+    "agents": "/agents",
+    "agent": "/agents/reception",
+    "plugins": "/plugins",
+    "models": "/models",
+    "tools": "/tools",
+    "usage": "/usage",
+    "audit": "/audit",
+    "settings": "/settings",
+}
+
+
+async def at_rest(page: Page) -> None:
+    """Wait until a page has its heading, and for half a second nothing has changed."""
+    await page.until("document.querySelector('main#main h1, main#main h2') !== null")
+    await page.evaluate(
+        "new Promise((done) => { let timer; const rest = () => { clearTimeout(timer);"
+        " timer = setTimeout(done, 500); }; new MutationObserver(rest).observe(document.body,"
+        " {subtree: true, childList: true}); rest(); setTimeout(done, 5000); })"
+    )
+
+
+async def shown(page: Page, made: Scene, path: str) -> bytes:
+    """Open a page, and return its picture."""
+    await page.open(made.served.url + path.format(run=made.run_id, pause=made.pause_id))
+    await at_rest(page)
+    too_wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    assert not await page.evaluate(too_wide), f"{path} scrolls sideways"
+    failure = await page.evaluate("document.querySelector('.failure')?.innerText ?? null")
+    assert failure is None, f"{path}: {failure}"
+    return await page.picture()
+
+
+async def test_each_page_has_its_pictures_in_the_documentation(tmp_path: Path) -> None:
+    writes = os.environ.get("HOSTLER_WRITE_PAGES") == "1"
+    sizes = {"wide": WIDE, "phone": PHONE}
+    text = (ROOT / "docs" / "console.md").read_text()
+    async with scene(tmp_path / "data") as made, browsing(tmp_path) as page:
+        code = (await made.served.client.post("/v1/auth/links", json={})).json()["code"]
+        await page.open(f"{made.served.url}/runs#sign-in={code}")
+        await at_rest(page)
+        links = await page.evaluate(
+            "[...document.querySelectorAll('nav.navigation li a')].map((a) => a.getAttribute('href'))"
+        )
+        named = {path.split("/")[1] for path in PAGES.values()}
+        assert {link.split("/")[1] for link in links} <= named, "each page of the navigation has a picture"
+        for size, (width, height, theme, language) in sizes.items():
+            await page.resize(width, height)
+            await page.wish(theme)
+            await page.evaluate(f"localStorage.setItem('hostler-language', '{language}')")
+            for name, path in PAGES.items():
+                picture = await shown(page, made, path)
+                assert picture[8:12] == b"WEBP"
+                file = PICTURES / f"{name}-{size}.webp"
+                if writes:
+                    file.parent.mkdir(exist_ok=True)
+                    file.write_bytes(picture)
+        assert page.complaints == []
+    wanted = {f"{name}-{size}.webp" for name in PAGES for size in sizes}
+    assert {file.name for file in PICTURES.iterdir()} == wanted, "HOSTLER_WRITE_PAGES=1 makes them"
+    assert {name for name in wanted if f"console/{name}" not in text} == set(), "docs/console.md shows each"
