@@ -1,4 +1,4 @@
-"""Pictures of the console's pages in docs/console, made by this test: HOSTLER_WRITE_PAGES=1 writes them anew."""
+"""Pictures of the pages of the console in docs/console: HOSTLER_WRITE_PAGES=1 writes them anew."""
 
 from __future__ import annotations
 

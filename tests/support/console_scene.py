@@ -1,4 +1,4 @@
-"""A workspace as people see it in the console: a reception with a model, tools, runs, a question, a failure."""
+"""A workspace as people see it in the console: a model, tools, runs, a question, a failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.model_server import ModelServer
 from support.trust import trusted
 
 ROOT = Path(__file__).parents[2]
-PROMPT = "You are the reception of a small hotel. Use the tools for prices and bookings. Answer in one paragraph."
+PROMPT = "You are the reception of a small hotel. Use the tools for prices and bookings."
 POLICY: dict[str, Any] = {"allowed_tool_names": ["shop.*"], "tool_approval": {"shop.book": "required"}}
 ANSWER = """A **double room** is the best choice for two:
 
@@ -65,7 +65,7 @@ async def scene(data_dir: Path) -> AsyncIterator[Scene]:
 
 
 def _config(base_url: str) -> ConfigFile:
-    plugins: list[PluginEntry] = [
+    plugins: list[str | PluginEntry] = [
         trusted(ROOT / "runners" / "local-agent"),
         trusted(ROOT / "examples" / "shop"),
         trusted(ROOT / "examples" / "echo"),
@@ -79,10 +79,11 @@ async def _happen(made: Scene) -> None:
     client, model = made.served.client, made.model
     config = {"model": {"primary": "main", "fallbacks": []}, "prompt": PROMPT}
     runner = "plugin:hostler/local-agent/default"
-    for name, spec in {
+    agents: dict[str, dict[str, Any]] = {
         "reception": {"runner": runner, "config": config, "resource_policy": POLICY},
         "echo": {"runner": "plugin:acme/echo/default", "event_types": []},
-    }.items():
+    }
+    for name, spec in agents.items():
         answer = await client.put(f"/v1/agents/{name}", json={"name": name, **spec})
         assert answer.status_code in (200, 201), answer.text
     for number, words in enumerate(("Good morning", "Is the lift repaired?", "你好,今晚还有房间吗?")):

@@ -71,6 +71,7 @@ function skip(event) {
 
 /** @param {{current: string | undefined}} props */
 function Navigation({ current }) {
+  useEffect(() => document.querySelector(".navigation [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [current]);
   const links = PAGES.filter((page) => page.icon && (!page.right || may(page.right)));
   const list = useRef(/** @type {HTMLElement | null} */ (null));
   useLayoutEffect(() => {
