@@ -91,6 +91,9 @@ COMMANDS: Mapping[str, CliCommand] = {
     ),
     "audit": CliCommand("audit", "app", OPERATE, "The audit log: list, verify."),
     "runs": CliCommand("runs", "app", LOOK, "Runs: list, sum up, show, follow, cancel, export, retry, fork."),
+    "conversations": CliCommand(
+        "conversations", "app", LOOK, "Conversations: list, search, rename, fork, delete."
+    ),
     "explain": CliCommand(
         "explain", "explain", LOOK, "Say which rule decided a call of a run, and who approved it."
     ),
