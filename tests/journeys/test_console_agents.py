@@ -97,10 +97,14 @@ def typed(selector: str, text: str) -> str:
 
 async def test_from_an_empty_host_to_a_first_answer(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data", agent=False) as served:
-        await sign_in(served, page, "/agents")
+        await sign_in(served, page, "/settings")
+        await page.resize(360, 800)
+        await page.open(served.url)
         await page.until(shown("Begin with an agent"))
         await page.until(shown("hostler new runner my-agent"))
         await page.until(shown("Local agent"))
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await serious_mistakes(page) == []
         await page.until(press("Add them"))
         await page.until("location.pathname === '/agents/guide'")
         await page.type_into(".try-form textarea", "my name is Ada")
@@ -242,7 +246,10 @@ async def test_each_kind_of_field_gives_the_value_that_the_runner_gets(tmp_path:
 
         # a stored secret is not shown, stays when others change, and is replaced when it is asked
         await page.until(shown("A secret is stored. It is never shown."))
-        await page.evaluate("document.querySelector('[data-place=\"config.text\"] textarea').value")
+        # a word without an end is not wrapped, which would take the browser seconds, and widens nothing
+        await page.evaluate(typed("#config-config-text", "W" * 200_000))
+        await page.until("getComputedStyle(document.querySelector('#config-config-text')).whiteSpace === 'pre'")
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         await page.evaluate(typed("#config-config-text", "changed"))
         await page.until(press("Save"))
         await page.until(shown("Saved as version 2."))

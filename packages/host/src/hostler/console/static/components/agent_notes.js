@@ -8,7 +8,7 @@ import { Diff } from "./diff.js";
 /** @typedef {import("../lib/live_agents.js").Agent} Agent */
 
 /** The tab where a place is changed. @param {string} place */
-function tabOfPlace(place) {
+export function tabOfPlace(place) {
   if (/^(event_types|filters|scope|priority)\b/.test(place)) return "bindings";
   if (/^(resource_policy|state_policy|delivery_policy|concurrency|recovery|allow_questions|idle_timeout)\b/.test(place)) return "policy";
   return null;

@@ -13,7 +13,7 @@ import { AgentHead } from "./agent_head.js";
 import { AgentPolicy } from "./agent_policy.js";
 import { AgentRaw } from "./agent_raw.js";
 import { AgentVersions } from "./agent_versions.js";
-import { Conflict, Mistakes, Problems } from "./agent_notes.js";
+import { Conflict, Mistakes, Problems, tabOfPlace } from "./agent_notes.js";
 import { lazy } from "./lazy.js";
 import { notice } from "./notice.js";
 import { Failure, Loading, reasonOf } from "./states.js";
@@ -147,8 +147,8 @@ export function AgentPage({ name, runner = "" }) {
     ${saved?.made_by === "config file" && write && tab !== "versions" && tab !== "raw" && html`<p class="note">${t("agents.from_file")}</p>`}
     ${theirs && html`<${Conflict} mine=${saved} theirs=${theirs} discard=${discard} over=${() => save(theirs.version)} />`}
     <${Mistakes} wrong=${wrong} />
-    ${saved && !dirty && tab !== "versions" && html`<${Problems} problems=${saved.problems ?? []} />`}
-    <div class=${tab === "edit" && tryable ? "beside" : ""}>
+    ${saved && !dirty && html`<${Problems} problems=${(saved.problems ?? []).filter((one) => tab === "edit" || tab === tabOfPlace(one.place))} />`}
+    <div class=${tab === "edit" && tryable ? "two-up" : ""}>
       ${(tab === "edit" || tab === "policy") && html`<form onSubmit=${submit} noValidate>
         ${tab === "edit" ? html`<${AgentEditor} ...${parts} manifest=${manifest} runners=${runners} fresh=${fresh} />` : html`<${AgentPolicy} ...${parts} />`}
         ${bar}

@@ -22,7 +22,7 @@ export function AgentPolicy({ spec, change, errors, all, disabled }) {
   const section = (/** @type {string} */ name, /** @type {any} */ body, /** @type {string[]} */ places) => html`
     <${Fold} key=${name} card title=${html`<h3>${t(`agents.chapter.${name}`)}</h3>`} open=${places.some((place) => hasIn(errors, place))}>${body}</${Fold}>`;
   return html`
-    <div class="beside">
+    <div class="two-up">
       <section class="card words-card" tabindex="0" aria-label=${t("agents.in_words")}>
         <h2>${t("agents.in_words")}</h2>
         <${PolicyWords} spec=${spec} />

@@ -9,8 +9,8 @@ import { NumberInput } from "./schema_inputs.js";
 
 /** @param {{budget: any, change: (budget: any) => void, place: string, errors: Mistakes, disabled: boolean}} props */
 export function BudgetGrid({ budget, change, place, errors, disabled }) {
-  return html`<div class="budget-frame">
-    <table class="budget" role="table" aria-label=${t("agents.budget")}>
+  return html`<div class="bounds-frame">
+    <table class="bounds" role="table" aria-label=${t("agents.budget")}>
       <thead role="rowgroup"><tr role="row"><td role="cell"></td>${SPANS.map((span) => html`<th key=${span} role="columnheader" scope="col">${t(`agents.span.${span}`)}</th>`)}</tr></thead>
       <tbody role="rowgroup">
         ${QUANTITIES.map((quantity) => html`<tr key=${quantity} role="row">

@@ -45,7 +45,7 @@ export function EventQuestion({ mine }) {
     setAnswer((await attempt(() => post("/v1/events/explain", body))) ?? null);
   };
   return html`
-    <div class="beside">
+    <div class="two-up">
       <form class="card" onSubmit=${ask} noValidate>
         <h2>${t("agents.which")}</h2>
         <p class="help">${t("agents.which_help")}</p>

@@ -76,7 +76,8 @@ export function FieldOf({ field, own, set, place, errors, all, id, disabled, wro
   const Input = INPUTS[field.kind] ?? Json, group = GROUPS.has(field.kind);
   const value = own === undefined ? field.fallback : own;
   const described = [field.help && `${id}-help`, wrong && `${id}-wrong`].filter(Boolean).join(" ") || null;
-  const changed = own !== undefined && field.fallback !== undefined && !same(own, field.fallback);
+  const resets = field.fallback !== undefined && !(Array.isArray(field.fallback) && !field.fallback.length);
+  const changed = resets && own !== undefined && !same(own, field.fallback);
   const input = html`<${Input}
     field=${field} value=${value} own=${own} set=${set} id=${id} described=${described} invalid=${wrong ? "true" : null}
     disabled=${disabled} place=${place} errors=${errors} all=${all}

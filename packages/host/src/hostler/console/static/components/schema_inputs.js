@@ -13,6 +13,11 @@ const common = ({ id, described, invalid, disabled, field }) => ({
 /** Without a default an empty text is none; with one, it takes the place of the default. @param {InputProps} props @param {string} text */
 const textOr = ({ field }, text) => (text === "" && field.fallback === undefined ? noneOf(field) : text);
 
+const LONG_CHARS = 5_000;
+
+/** A field does not grow with a long text, nor wrap endless words: browsers measure those for seconds. @param {string} text */
+const sizeOf = (text) => (text.length <= LONG_CHARS ? "" : /\S{1000}/.test(text) ? "long unbroken" : "long");
+
 /** @param {InputProps} props */
 export const Line = (props) => html`
   <input ...${common(props)} type="text" dir="auto" spellcheck=${false} autocomplete="off" value=${asText(props.value)}
@@ -22,7 +27,7 @@ export const Line = (props) => html`
 
 /** @param {InputProps} props */
 export const Text = (props) => html`
-  <textarea ...${common(props)} dir="auto" rows="3" value=${asText(props.value)}
+  <textarea ...${common(props)} class=${sizeOf(asText(props.value))} dir="auto" rows="3" value=${asText(props.value)}
     onInput=${(/** @type {any} */ event) => props.set(textOr(props, event.target.value))} />
 `;
 
@@ -110,6 +115,6 @@ export function Json(props) {
   const enter = (/** @type {string} */ text) => (setTyped(text), set(jsonOf(text)));
   // what is typed stays as it is while it means the same
   const shown = typed && same(jsonOf(typed), value) ? typed : unfinishedText(value) ?? (value === undefined ? "" : JSON.stringify(value, null, 2));
-  return html`<textarea ...${common(props)} class="code" dir="ltr" rows="3" spellcheck=${false} value=${shown}
+  return html`<textarea ...${common(props)} class=${`code ${sizeOf(shown)}`} dir="ltr" rows="3" spellcheck=${false} value=${shown}
     onInput=${(/** @type {any} */ event) => enter(event.target.value)} />`;
 }
