@@ -105,6 +105,7 @@ async def test_from_an_empty_host_to_a_first_answer(tmp_path: Path, page: Page) 
         await page.until(shown("Local agent"))
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert await serious_mistakes(page) == []
+        await page.resize(1440, 800)
         await page.until(press("Add them"))
         await page.until("location.pathname === '/agents/guide'")
         await page.type_into(".try-form textarea", "my name is Ada")
