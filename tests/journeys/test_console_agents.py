@@ -249,7 +249,8 @@ async def test_each_kind_of_field_gives_the_value_that_the_runner_gets(tmp_path:
         await page.until(shown("A secret is stored. It is never shown."))
         # a word without an end is not wrapped, which would take the browser seconds, and widens nothing
         await page.evaluate(typed("#config-config-text", "W" * 200_000))
-        await page.until("getComputedStyle(document.querySelector('#config-config-text')).whiteSpace === 'pre'")
+        field = "document.querySelector('#config-config-text')"
+        await page.until(f"getComputedStyle({field}).whiteSpace === 'pre'")
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         await page.evaluate(typed("#config-config-text", "changed"))
         await page.until(press("Save"))

@@ -2,9 +2,9 @@
 import { html, useState } from "../lib/html.js";
 import { path, remove, request } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
+import { makerOf } from "../lib/live_agents.js";
 import { go } from "../lib/router.js";
 import { may } from "../lib/session.js";
-import { makerOf } from "./agent_versions.js";
 import { Confirm } from "./dialog.js";
 import { attempt } from "./notice.js";
 import { Ago } from "./time.js";

@@ -1,9 +1,11 @@
 // What a reader has to know about an agent: mistakes, problems, and that others changed it.
 import { html, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { makerOf } from "../lib/live_agents.js";
 import { setQuery } from "../lib/router.js";
-import { makerOf } from "./agent_versions.js";
-import { Diff } from "./diff.js";
+import { lazy } from "./lazy.js";
+
+const Diff = lazy(() => import("./diff.js").then((module) => module.Diff));
 
 /** @typedef {import("../lib/live_agents.js").Agent} Agent */
 

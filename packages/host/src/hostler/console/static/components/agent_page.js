@@ -12,13 +12,13 @@ import { AgentEditor, useManifest, useRunners } from "./agent_editor.js";
 import { AgentHead } from "./agent_head.js";
 import { AgentPolicy } from "./agent_policy.js";
 import { AgentRaw } from "./agent_raw.js";
-import { AgentVersions } from "./agent_versions.js";
 import { Conflict, Mistakes, Problems, tabOfPlace } from "./agent_notes.js";
 import { lazy } from "./lazy.js";
 import { notice } from "./notice.js";
 import { Failure, Loading, reasonOf } from "./states.js";
 import { Tabs, tabOf } from "./tabs.js";
 
+const AgentVersions = lazy(() => import("./agent_versions.js").then((module) => module.AgentVersions));
 const AgentTry = lazy(() => import("./agent_try.js").then((module) => module.AgentTry));
 
 /** @typedef {import("../lib/live_agents.js").Agent} Agent */

@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "../lib/html.js";
 import { get, path, put } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
 import { here, setQuery } from "../lib/router.js";
+import { makerOf } from "../lib/live_agents.js";
 import { Diff } from "./diff.js";
 import { attempt } from "./notice.js";
 import { Failure, Loading } from "./states.js";
@@ -11,10 +12,6 @@ import { Ago } from "./time.js";
 /** @typedef {import("../lib/live_agents.js").Agent} Agent */
 
 const PAGE = 50;
-
-/** Who made a version, in words. @param {Agent} agent */
-export const makerOf = (agent) =>
-  agent.made_by === null ? t("agents.by_unknown") : agent.made_by === "config file" ? t("agents.by_file") : agent.made_by_name ?? agent.made_by;
 
 /** @param {{agent: Agent, write: boolean, saved: (agent: Agent) => void}} props */
 export function AgentVersions({ agent, write, saved }) {

@@ -1,6 +1,7 @@
 // The agents of the workspace, with their last runs, kept up to date.
 import { signal } from "./html.js";
 import { get, path } from "./api.js";
+import { t } from "./i18n.js";
 import { liveStream } from "./live_stream.js";
 import { may } from "./session.js";
 
@@ -9,6 +10,10 @@ import { may } from "./session.js";
  *   made_by_name: string | null, problems: {problem: string, place: string, severity: string}[] | null}} Agent
  * @typedef {{runs: number, failed: number}} Sum
  */
+
+/** Who made a version, in words. @param {Agent} agent */
+export const makerOf = (agent) =>
+  agent.made_by === null ? t("agents.by_unknown") : agent.made_by === "config file" ? t("agents.by_file") : agent.made_by_name ?? agent.made_by;
 
 const PAGE = 200;
 const MOST = 10_000;
