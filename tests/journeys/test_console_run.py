@@ -148,6 +148,19 @@ async def test_hostile_text_does_nothing(tmp_path: Path, page: Page) -> None:
         wanted = ["https://example.org/", "noopener noreferrer nofollow", "_blank"]
         assert wanted in await page.evaluate(links)
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        # the same beside itself, entry by entry, and in the other language
+        run_id = run["run_id"]
+        await page.evaluate("localStorage.setItem('hostler-language', 'zh')")
+        await page.open(f"{host.url}/runs/{run_id}/compare/{run_id}")
+        await page.until("document.querySelectorAll('.pair.same').length > 4")
+        assert await page.evaluate("document.title") == "对比运行 · Hostler"
+        assert await page.evaluate("document.querySelector('.pair.changed, .pair.left, .pair.right')") is None
+        await page.open(f"{host.url}/runs/{run_id}?tab=journal")
+        await page.until("document.querySelectorAll('.entry .row').length > 4")
+        await page.evaluate("document.querySelectorAll('.entry .row').forEach((one) => one.click())")
+        await page.until("document.querySelectorAll('.entry + .flow pre, .flow pre').length > 2")
+        assert await page.evaluate("window.broken") is None
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         # text is looked through in a document that has the page's policy, which refuses what it would do
         assert all("has been blocked" in one for one in page.complaints), page.complaints
 

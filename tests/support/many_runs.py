@@ -35,19 +35,17 @@ def run_row(number: int, workspace: str = "default") -> tuple[Any, ...]:
 
 
 def insert_runs(database: Path, count: int, *, rare_tool: str = "rare.tool") -> None:
-    """Write `count` runs; each uses `common.tool`, and one in ten thousand a rare one."""
+    """Write `count` runs; one in a hundred uses `common.tool`, and one in ten thousand a rare one."""
     marks = ",".join("?" * len(COLUMNS))
 
     def rows() -> Iterator[tuple[Any, ...]]:
         return (run_row(number) for number in range(count))
 
     def tools() -> Iterator[tuple[Any, ...]]:
-        for number in range(count):
-            row = dict(zip(COLUMNS, run_row(number), strict=True))
-            key = (row["created_at"], row["run_id"])
-            yield (row["workspace_id"], "common.tool", *key)
-            if number % 10_000 == 9_999:
-                yield (row["workspace_id"], rare_tool, *key)
+        for first, each, name in ((0, 100, "common.tool"), (9_999, 10_000, rare_tool)):
+            for number in range(first, count, each):
+                row = dict(zip(COLUMNS, run_row(number), strict=True))
+                yield (row["workspace_id"], name, row["created_at"], row["run_id"])
 
     with sqlite3.connect(database) as connection:
         connection.executemany(f"INSERT INTO runs ({','.join(COLUMNS)}) VALUES ({marks})", rows())
@@ -57,7 +55,7 @@ def insert_runs(database: Path, count: int, *, rare_tool: str = "rare.tool") -> 
     connection.close()
 
 
-def insert_journal(database: Path, run_id: str, steps: int, text: str = "x" * 2000) -> int:
+def insert_journal(database: Path, run_id: str, steps: int, text: str = "x" * 700) -> int:
     """Give a stored run a journal: in turns a message, a model call, a tool call."""
     entries: list[tuple[str, str, dict[str, Any]]] = []
     for number in range(steps):
