@@ -54,7 +54,7 @@ def test_each_operation_of_a_manifest_is_said(tmp_path: Path) -> None:
         for operation in get_args(get_args(field.type)[0]) or ("an action",)
     ]
     assert len(operations) > 20
-    cases = [(SANDBOXED, [runner(**{kind: [operation]})], []) for kind, operation in operations]
+    cases: list[Any] = [(SANDBOXED, [runner(**{kind: [operation]})], []) for kind, operation in operations]
     for (kind, operation), answer in zip(operations, said(tmp_path, *cases), strict=True):
         (one,) = [found for found in answer["found"] if found["area"] == "calls"]
         assert one["key"] not in ("other", "calls_none"), (kind, operation)
