@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -126,6 +128,30 @@ async def test_retention_and_webhooks_are_changed(served: Served, page: Page) ->
     await page.until(f"!{there('.form')} && {shown('https://hooks.example.com/x')}")
     (webhook,) = (await served.client.get("/v1/config/webhooks")).json()["items"]
     assert (webhook["name"], webhook["entry"]["secret"]) == ("ops", "env:HOOK")
+
+
+async def test_a_secret_is_written_and_never_shown(served: Served, page: Page, tmp_path: Path) -> None:
+    master = tmp_path / "master"
+    master.write_text(base64.b64encode(os.urandom(32)).decode(), "utf-8")
+    master.chmod(0o600)
+    config = {"master_key": [f"file:{master}"]}
+    assert (await served.client.post("/v1/config", json=config)).is_success
+    await sign_in(served, page, "/settings/secrets")
+    await click(page, "New secret")
+    await page.type_into(".form input[name=name]", "api-key")
+    for version, value in ((1, "hush-one"), (2, "hush-two")):
+        await page.type_into(".form input[name=value]", value)
+        await click(page, "Store", ".form")
+        await page.until(f"!{there('.form')} && {shown('secret://api-key')}")
+        (kept,) = (await served.client.get("/v1/secrets")).json()["items"]
+        assert kept["version"] == version
+        assert not await page.evaluate("document.documentElement.outerHTML.includes('hush')")
+        await click(page, "New value: api-key")
+    await click(page, "Remove: api-key")
+    await click(page, "Remove", ".confirm")
+    await page.until(shown("No secret is stored"))
+    await page.open(f"{served.url}/settings/encryption")
+    await page.until(f"{shown('current')} && {shown(str(master))}")
 
 
 async def test_each_sees_what_the_key_allows(served: Served, page: Page) -> None:

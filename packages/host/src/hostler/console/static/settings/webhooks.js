@@ -63,7 +63,7 @@ function ReceiverForm({ entry, done, cancel }) {
     <form class="card form" onSubmit=${submit}>
       ${!entry.name && html`<label class="field"><span>${t("settings.name")}</span><input name="name" required maxlength="100" pattern="[A-Za-z0-9_.\\-]+" /></label>`}
       <label class="field"><span>${t("webhooks.url")}</span><input name="url" required placeholder="https://" defaultValue=${entry.url ?? ""} /></label>
-      <label class="field"><span>${t("webhooks.secret")}</span><input name="secret" required placeholder="store:NAME, env:NAME, file:PATH" defaultValue=${entry.secret ?? ""} /></label>
+      <label class="field"><span>${t("webhooks.secret")}</span><input name="secret" required placeholder="secret://NAME, env:NAME, file:PATH" defaultValue=${entry.secret ?? ""} /></label>
       <label class="field"><span>${t("webhooks.network")}</span><input name="network" placeholder=${t("webhooks.network_help")} defaultValue=${(entry.network ?? []).join(", ")} /></label>
       <fieldset class="rights"><legend>${t("webhooks.events")} (${t("webhooks.none_is_all")})</legend>
         ${EVENTS.map((name) => html`<label key=${name}><input type="checkbox" name="events" value=${name} defaultChecked=${entry.events?.includes(name)} /><code>${name}</code></label>`)}
