@@ -99,6 +99,11 @@ class Page:
             uploadThroughput=bytes_per_second,
         )
 
+    async def on_each_page(self, script: str) -> None:
+        """Run a script in each page that is opened from now on, before its own."""
+        await self._call("Page.enable")
+        await self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
+
     async def picture(self) -> bytes:
         """Return what is seen of the page now, as WebP."""
         found = await self._call("Page.captureScreenshot", format="webp", quality=80)

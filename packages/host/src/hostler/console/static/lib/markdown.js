@@ -2,6 +2,7 @@
 import DOMPurify from "../vendor/dompurify.js";
 import { Marked } from "../vendor/marked.js";
 import { html, useMemo } from "./html.js";
+import { Value } from "../components/json.js";
 
 export const MAX_CHARS = 200_000;
 const marked = new Marked({ gfm: true, breaks: true });
@@ -33,6 +34,6 @@ export const toHtml = (text) => DOMPurify.sanitize(/** @type {string} */ (marked
 /** @param {{text: string}} props */
 export function Markdown({ text }) {
   const shown = useMemo(() => (text.length > MAX_CHARS ? null : toHtml(text)), [text]);
-  if (shown === null) return html`<pre class="plain" dir="auto">${text}</pre>`;
+  if (shown === null) return html`<${Value} value=${text} />`;
   return html`<div class="markdown" dir="auto" dangerouslySetInnerHTML=${{ __html: shown }} />`;
 }
