@@ -112,7 +112,7 @@ async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     await look(served, page, "/approvals")
     await page.until(f"{shown('Nothing waits for you')} && document.title === 'Approvals · Hostler'")
     line = 'shop.book {"kind": "double", "nights": 1}'
-    run_id = (await served.say(f"{line}\n{line}", wait=None, agent="clerk"))["run"]["run_id"]
+    run_id = (await served.say("\n".join([line] * 3), wait=None, agent="clerk"))["run"]["run_id"]
     await page.until(f"{shown('May shop.book be called?')} && document.title === '(1) Approvals · Hostler'")
     await page.until("document.querySelector('.waiting-count').textContent === '1'")
     await page.evaluate("document.querySelector('.pause-row a').click()")
@@ -128,7 +128,14 @@ async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     await page.type_into(".stacked textarea", "three nights")
     await press(page, "Approve with changes")
     await page.until(f"{shown('Approved')} && {shown('three nights')}")
-    # the second call is denied elsewhere while it is looked at here
+    # the second call is approved on the page of its run, which says that it waits
+    await page.open(f"{served.url}/runs/{run_id}")
+    await page.until("document.querySelector('.head .status')?.textContent.trim() === 'waits'")
+    await press(page, "Approve")
+    await page.until(there(".run-pauses .outcome.of-approved"))
+    # the third one is denied elsewhere while it is looked at here
+    await page.open(f"{served.url}/approvals")
+    await page.until(there(".pause-row"))
     await page.until("document.querySelectorAll('.waiting-count').length === 1")
     again = (await served.client.get("/v1/pauses?status=open")).json()["items"][0]
     await page.evaluate("document.querySelector('.pause-row a').click()")
@@ -149,7 +156,7 @@ async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     assert "'nights': 3" in json.dumps(run.json()).replace('\\"', "'")
     await page.until(f"{shown('Nothing waits for you')} && document.title === 'Approvals · Hostler'")
     await page.open(f"{served.url}/approvals?tab=decided")
-    await page.until("document.querySelectorAll('.pause-row').length === 2")
+    await page.until("document.querySelectorAll('.pause-row').length === 3")
     assert page.complaints == []
 
 

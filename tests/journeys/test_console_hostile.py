@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,14 @@ LOOK = """JSON.stringify({
   loaded: performance.getEntriesByType('resource').map((one) => one.name).filter((one) =>
     !one.startsWith(location.origin) && !/^(data|blob):/.test(one)),
 })"""
-CALM = {"broken": None, "foreign": [], "handlers": [], "pictures": [], "wide": False, "loaded": []}
+CALM: dict[str, Any] = {
+    "broken": None,
+    "foreign": [],
+    "handlers": [],
+    "pictures": [],
+    "wide": False,
+    "loaded": [],
+}
 
 
 @pytest.fixture
@@ -74,7 +82,7 @@ async def poison(served: Served) -> None:
 
     def store(tx: Tx) -> None:
         agents.apply(tx, WORKSPACE, spec)
-        names = {"tool_name": NAME, "title": HOSTILE[:400], "description": HOSTILE}
+        names: dict[str, Any] = {"tool_name": NAME, "title": HOSTILE[:400], "description": HOSTILE}
         for number, calls in enumerate(
             [
                 [

@@ -59,8 +59,11 @@ async def navigation(page: Page) -> list[str]:
     return found
 
 
-async def walk(page: Page, url: str) -> AsyncIterator[str]:
-    """Open each page that can be reached from where the browser is, and return its address."""
+async def walk(page: Page, url: str, *, deep: bool = True) -> AsyncIterator[str]:
+    """Open each page that can be reached from where the browser is, and return its address.
+
+    Without `deep` only those that are reached at once.
+    """
     waiting, known, kinds = await _links(page), set[str](), Counter[Any]()
     while waiting:
         address = waiting.pop(0)
@@ -74,7 +77,8 @@ async def walk(page: Page, url: str) -> AsyncIterator[str]:
         await page.open("about:blank")  # what the page before still does is over
         await page.open(url + address)
         await shown(page)
-        waiting += await _links(page)
+        if deep:
+            waiting += await _links(page)
         yield address
 
 

@@ -37,6 +37,11 @@ export const mine = computed(() => waiting.value.filter(waitsForMe));
 /** A pause as far as it is known. @param {string} id @returns {Pause | undefined} */
 export const pauseOf = (id) => known.value.get(id);
 
+const waitingRuns = computed(() => new Set(waiting.value.map((pause) => pause.run_id)));
+
+/** The status of a run for its reader: one that waits for people while it still holds a process waits, too. @param {{run_id: string, status: string}} run */
+export const shownStatus = (run) => (run.status === "running" && waitingRuns.value.has(run.run_id) ? "paused" : run.status);
+
 /** What was decided or is over, as far as it is known, newest first. @type {{readonly value: Pause[]}} */
 export const over = computed(() => [...known.value.values()].filter((pause) => !WAITING.has(pause.status)).sort((a, b) => byTime(b, a)));
 

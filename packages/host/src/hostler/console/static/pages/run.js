@@ -2,12 +2,14 @@
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { liveJournal } from "../lib/live_journal.js";
+import { shownStatus } from "../lib/live_pauses.js";
 import { Markdown } from "../lib/markdown.js";
 import { here } from "../lib/router.js";
 import { textOf } from "../lib/steps.js";
 import { Attempts } from "../components/attempts.js";
 import { lazy } from "../components/lazy.js";
 import { Actions, Facts } from "../components/run_head.js";
+import { RunPauses } from "../components/run_pauses.js";
 import { RunTimeline } from "../components/run_timeline.js";
 import { Failure, Loading } from "../components/states.js";
 import { Status, TERMINAL } from "../components/status.js";
@@ -30,12 +32,13 @@ export function Page({ run_id }) {
   return html`
     <header class="head">
       <h1><a class="back" href="/runs" aria-label=${t("run.back")}>←</a> <bdi>${run.agent}</bdi></h1>
-      <${Status} status=${run.status} />
+      <${Status} status=${shownStatus(run)} />
       ${!journal.connected.value && html`<span class="offline" role="status">${t("state.reconnecting")}</span>`}
       <${Actions} run=${run} />
     </header>
     ${query.has("fork") && html`<${ForkPanel} key=${`${run_id} ${query.get("fork")}`} journal=${journal} position=${positionOf(query.get("fork"))} />`}
     ${query.has("replay") && html`<${ReplayPanel} key=${run_id} run=${run} />`}
+    <${RunPauses} run_id=${run_id} />
     <${Facts} run=${run} />
     <${Conversation} journal=${journal} />
     <${Attempts} steps=${journal.steps.value} />

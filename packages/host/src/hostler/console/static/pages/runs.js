@@ -3,6 +3,7 @@ import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { get } from "../lib/api.js";
 import { duration, money, number, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
+import { shownStatus } from "../lib/live_pauses.js";
 import { liveRuns } from "../lib/live_runs.js";
 import { address, here, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
@@ -68,7 +69,7 @@ function Totals({ totals, fresh }) {
 /** @param {{run: Run}} props */
 const Row = ({ run }) => html`
   <a class="run" href=${address("runs", run.run_id)}>
-    <span><${Status} status=${run.status} /></span>
+    <span><${Status} status=${shownStatus(run)} /></span>
     <span class="name" dir="auto">${run.agent}</span>
     <span class="id dim">${run.conversation_id ?? ""}</span>
     <span class="dim figures">${figures(run)}</span>
