@@ -2,7 +2,10 @@
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { pausesOf, readPause } from "../lib/live_pauses.js";
-import { Decision } from "./decision.js";
+import { lazy } from "./lazy.js";
+
+/** Most runs wait for nobody. */
+const Decision = lazy(() => import("./decision.js").then((module) => module.Decision));
 
 /** Nothing where the run waits for nobody, or the person may not see it. @param {{run_id: string}} props */
 export function RunPauses({ run_id }) {
