@@ -30,7 +30,7 @@ export function ConversationList({ current, opened }) {
 function All({ current, opened }) {
   const all = useMemo(liveConversations, []);
   useEffect(() => all.stop, [all]);
-  const state = all.state.value, list = all.list.value, failure = all.failure?.value ?? (state instanceof Error ? state : null);
+  const state = all.state.value, list = all.list.value, failure = state instanceof Error ? state : null;
   if (failure) return html`<${Failure} error=${failure} retry=${all.again} />`;
   if (state === "loading") return html`<${Loading} />`;
   if (!list.length) return html`<p class="dim pad">${t("chat.none")}</p>`;

@@ -1,6 +1,7 @@
 // A conversation as it is now: its messages, what waits, the runs that work in it, and what they wait for.
 import { batch, signal } from "./html.js";
 import { Problem, Unreachable, follow, get, path, sleep } from "./api.js";
+import { nudged } from "./conversations.js";
 import { LiveRun } from "./live_run.js";
 import { liveStream } from "./live_stream.js";
 import { hasHost, shownNow } from "./outbox.js";
@@ -136,7 +137,7 @@ export class Conversation {
   /** @param {import("./api.js").StreamEvent} event */
   _take({ event, data }) {
     if (event === "run.status") this._status(data);
-    else if (event === "event.received") this._again("history");
+    else if (event === "event.received") nudged(), this._again("history");
     else if (event.startsWith("steering.")) this._steered(event, data);
     else if (event.startsWith("pause.")) this._again("pauses");
     else if (event === "conversation.deleted") this.deleted.value = true;
@@ -153,6 +154,7 @@ export class Conversation {
     this.runs.value = new Map(this.runs.value).set(run_id, live);
     this._again("history");
     if (TERMINAL.has(status)) {
+      nudged();
       this._again("pauses");
       this._again(`run ${run_id}`);
     }

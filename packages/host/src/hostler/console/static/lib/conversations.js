@@ -1,13 +1,12 @@
-// The conversations of the workspace, latest first, live; and what is found in them.
+// The conversations of the workspace, latest first: read again every four seconds, and at once where one is open here.
 import { signal } from "./html.js";
 import { get } from "./api.js";
-import { liveStream } from "./live_stream.js";
-import { may } from "./session.js";
 
 /** @typedef {{conversation_id: string, title: string | null, latest_at: number, latest_role: string, latest_content: string, waiting: boolean}} Summary */
 
 const PAGE = 40;
 const TOGETHER_MS = 400;
+const POLL_MS = 4000;
 
 /** Tells the other tabs of this browser that a title has changed. */
 const tabs = new BroadcastChannel("hostler-conversations");
@@ -48,20 +47,21 @@ export function liveConversations() {
     anew ||= whole;
     timer ||= window.setTimeout(() => {
       timer = 0;
-      first(anew).catch(() => {}); // the stream comes back with the host, and the list with it
+      first(anew).catch(() => {}); // it is read again soon
       anew = false;
     }, TOGETHER_MS);
   };
 
-  const read = () => first().catch((error) => void (abort.signal.aborted || (state.value = error)));
+  // no stream of its own: a browser has six connections for all tabs of a host
+  const look = () => document.hidden || first().then(() => undefined, (error) => void (abort.signal.aborted || list.value.length || (state.value = error)));
   tabs.addEventListener("message", () => soon(), { signal: abort.signal });
-  if (!may("runs:read")) read();
-  const live = may("runs:read")
-    ? liveStream("/v1/stream", {
-        query: { type: ["event.received", "run.status", "conversation.deleted"] },
-        snapshot: () => first(true),
-        on: ({ event }) => soon(event === "conversation.deleted"),
-      })
-    : null;
-  return { list, state, more, next, again: () => soon(true), failure: live?.failure, stop: () => (clearTimeout(timer), abort.abort(), live?.stop()) };
+  document.addEventListener("visibilitychange", look, { signal: abort.signal });
+  const poll = setInterval(look, POLL_MS);
+  nudge = () => soon();
+  look();
+  return { list, state, more, next, again: () => soon(true), stop: () => (clearTimeout(timer), clearInterval(poll), abort.abort()) };
 }
+
+let nudge = () => {};
+/** Something was said in a conversation that is open here. */
+export const nudged = () => nudge();
