@@ -92,6 +92,8 @@ IN_BODIES: dict[str, Bound] = {
     "name": Bound(
         "agent, key or member, or the entry with a secret", f"{WORKSPACE}; entries take `installation`"
     ),
+    "config{}": Bound("model, tool, knowledge base, file", "as in agents; secrets stay those of the agent"),
+    "at": Bound("message, or the number of a step", "the conversation or run in the path"),
     "field": Bound("field with a written-out secret", "of that entry"),
     **{name: Bound("credential", "opens what its holder has") for name in ("key", "code")},
     "email": Bound("person", "an address that the provider says is verified"),
@@ -145,6 +147,7 @@ BODY_TEXT = frozenset(
         *_OF_AG_UI,
         *_OF_LANGGRAPH,
         *_OF_A2A,
+        *("arguments{}", "arguments{key}", "config{key}", "documents[]", "title", "values"),
         *("event_type", "source", "source_event_type", "source_event_id", "raw_ref", "session_id"),
         *("launcher_type", "launcher_id", "sender_id", "input", "input.text"),
         *(f"input.contents[].{name}" for name in ("text", "image_base64", "mime_type", "file_name")),

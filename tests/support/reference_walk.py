@@ -209,6 +209,9 @@ IN_ROUTES: dict[str, Bound] = {
     "next": Bound("address", "a path of this host"),
     "checkpoint": Bound("message", "the thread in the path"),
     **{name: Bound("item", WORKSPACE) for name in ("namespace", "key")},
+    **{name: Bound("who or what a fact is about", f"facts of {WORKSPACE}") for name in ("actor", "target")},
+    "path": Bound("file", "files of the skill in the path"),
+    "server": Bound("MCP server", SHARED),
 }
 """Parameters of paths and queries that name something."""
 ROUTE_TEXT = frozenset(
@@ -216,6 +219,7 @@ ROUTE_TEXT = frozenset(
         *("actor_type", "artifact_type", "code", "dead", "dry_run", "error", "event_type", "existing"),
         *("expires_at", "force", "from", "iss", "limit", "lines", "outcome", "problem", "prune", "q", "role"),
         *("historyLength", "includeArtifacts", "pageSize", "pageToken", "statusTimestampAfter"),
+        *("brief", "by", "contains", "min_cost", "most", "skip", "step", "text"),
         *("sha256", "since", "span", "state", "status", "type", "until", "version", "wait"),
         *(
             "include",
