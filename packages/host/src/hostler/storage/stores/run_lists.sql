@@ -24,7 +24,14 @@ WHERE workspace_id = :workspace_id AND tool_name = :tool_name
   AND (created_at, run_id) < (:before_time, :before_id) AND created_at >= :since
 ORDER BY created_at DESC, run_id DESC LIMIT :limit OFFSET :skip
 
--- name: keys_unsuccessful
+-- name: keys_unsuccessful (sqlite)
+-- The planner prefers the covering index of all runs, which it would walk through where few failed.
+SELECT run_id, created_at FROM runs INDEXED BY runs_unsuccessful
+WHERE workspace_id = :workspace_id AND status IN ('failed', 'timeout', 'cancelled')
+  AND (created_at, run_id) < (:before_time, :before_id) AND created_at >= :since
+ORDER BY created_at DESC, run_id DESC LIMIT :limit OFFSET :skip
+
+-- name: keys_unsuccessful (postgres)
 SELECT run_id, created_at FROM runs
 WHERE workspace_id = :workspace_id AND status IN ('failed', 'timeout', 'cancelled')
   AND (created_at, run_id) < (:before_time, :before_id) AND created_at >= :since
