@@ -67,6 +67,11 @@ NOT_ASKED = {
     "holder of a key": "is a word of the owner",
     "subject": "is a word of who sends an event",
     "person": "is an address",
+    "model, tool, knowledge base, file": "the same",
+    "MCP server": "is the installation's: test_http_trials.py",
+    "file": "is looked up among those of the skill in the path: test_console_resources.py",
+    "message, or the number of a step": "is looked up in the conversation or run in the path",
+    "who or what a fact is about": "only filters the facts of the workspace: test_store_audit_filters.py",
     "secret, model, tool, knowledge base, file": "is read when a run starts: test_workspace_allowances.py",
 }
 """Kinds of which nothing is out of reach, or that another test asks."""

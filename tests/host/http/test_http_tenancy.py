@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "list_events": (get("/v1/events"), OWN),
     "get_event": (get("/v1/events/same"), OWN),
     "list_runs": (get("/v1/runs"), OWN),
-    "get_run_totals": (get("/v1/runs/totals"), OWN),
+    "get_run_totals": (get(f"/v1/runs/totals?text=say%200{len(SECRET)}"), OWN),  # what theirs says
     "get_run": (get("/v1/runs/{run_id}"), 404),
     "get_journal": (get("/v1/runs/{run_id}/journal"), 404),
     "explain_call": (get("/v1/runs/{run_id}/calls/1/explanation"), 404),
