@@ -1,0 +1,87 @@
+"""The console from an installed wheel, on a machine without a network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ALONE = ["unshare", "--user", "--map-root-user", "--net"]
+BOUND_SECONDS = 120
+PROGRAM = """
+import contextlib, fcntl, json, os, re, socket, struct, subprocess, sys, time, urllib.error, urllib.request
+from pathlib import Path
+
+with socket.socket() as lo:  # a new network has nothing but a loopback that is down
+    fcntl.ioctl(lo, 0x8914, struct.pack("16sh14x", b"lo", 0x41))
+
+import hostler
+root = Path(hostler.__file__).parent
+command = [sys.executable, "-m", "hostler", "serve", "--data", sys.argv[1], "--port", "8420"]
+variables = {**os.environ, "HOSTLER_ADMIN_KEY": "k" * 40}
+server = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=variables)
+try:
+    for _ in range(1000):
+        with contextlib.suppress(OSError):
+            with urllib.request.urlopen("http://127.0.0.1:8420/readyz") as answer:
+                break
+        assert server.poll() is None, "the server ended"
+        time.sleep(0.1)
+    page = urllib.request.urlopen("http://127.0.0.1:8420/").read().decode()
+    digest = re.search("/static/([0-9a-f]+)/", page)[1]
+    static = root / "console" / "static"
+    served = {}
+    for file in static.rglob("*"):
+        if file.suffix in {".js", ".css", ".json", ".svg"}:
+            name = file.relative_to(static).as_posix()
+            with urllib.request.urlopen(f"http://127.0.0.1:8420/static/{digest}/{name}") as answer:
+                served[name] = answer.read() == file.read_bytes()
+    try:
+        urllib.request.urlopen("http://93.184.215.14/", timeout=1)
+        reached = True
+    except OSError:
+        reached = False
+finally:
+    server.terminate()
+    server.wait(30)
+print(json.dumps({"root": str(root), "served": served, "reached": reached}))
+"""
+
+
+def _has_namespaces() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    return subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not _has_namespaces(), reason="a network of its own takes user namespaces")
+def test_all_files_of_the_console_come_with_the_wheel_and_need_no_network(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "uv", "build", "--wheel", "--quiet", "--package", "hostler"]
+    subprocess.run([*build, "-o", str(tmp_path)], cwd=ROOT, check=True, timeout=BOUND_SECONDS)
+    (wheel,) = tmp_path.glob("hostler-*.whl")
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(installed)
+    ran = subprocess.run(
+        [*ALONE, sys.executable, "-c", PROGRAM, str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    found = json.loads(ran.stdout)
+    assert Path(found["root"]).is_relative_to(installed), "it is the wheel that is tried"
+    assert not found["reached"]
+    assert {"console.js", "console.css", "locales/zh.json", "pages/chat.js", "vendor/preact.js"} <= set(
+        found["served"]
+    )
+    assert all(found["served"].values()), found["served"]
