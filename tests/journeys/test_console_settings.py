@@ -75,7 +75,7 @@ async def test_a_key_is_made_shown_once_replaced_and_revoked(served: Served, pag
     }
     # Escape takes the question back, and leaves the focus where it was
     await click(page, "Revoke: for the dashboard")
-    await page.until(there(".confirm"))
+    await page.until("document.querySelector('.confirm')?.contains(document.activeElement)")
     await page.press("Escape")
     await page.until(
         f"!{there('.confirm')} && document.activeElement.ariaLabel === 'Revoke: for the dashboard'"

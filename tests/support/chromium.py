@@ -25,6 +25,10 @@ NEEDS_CHROMIUM = pytest.mark.skipif(
 LOOK_SECONDS = 0.05
 
 
+class LeftError(AssertionError):
+    """The page was left before its script had an answer."""
+
+
 @dataclass
 class Page:
     """One page. `evaluate` runs JavaScript in it."""
@@ -51,6 +55,8 @@ class Page:
                 if entry["level"] == "error" and entry["source"] != "network":
                     self.complaints.append(entry["text"])
             if message.get("id") == self._number:
+                if "navigated or closed" in message.get("error", {}).get("message", ""):
+                    raise LeftError(message)
                 assert "error" not in message, message
                 return message["result"]
         raise AssertionError("the browser has ended")
@@ -136,9 +142,14 @@ class Page:
 
     async def until(self, script: str) -> Any:
         """Return the value of an expression once it is true."""
-        while not (value := await self.evaluate(script)):
+        while True:
+            try:
+                value = await self.evaluate(script)
+            except LeftError:
+                value = None
+            if value:
+                return value
             await asyncio.sleep(LOOK_SECONDS)
-        return value
 
 
 @contextlib.asynccontextmanager

@@ -12,12 +12,15 @@ def runners(as_json: JsonOption = False) -> None:
 
     An agent that names one starts it; `hostler plugins list` shows the plugins of the server.
     """
+    from hostler.domain.trials import TRIAL_PLUGIN
     from hostler.host.bundled import bundled, shipped_runners
     from hostler.plugins.manifest import read_manifest
 
     listed = []
     with report_errors():
         for plugin in shipped_runners():
+            if plugin == TRIAL_PLUGIN:  # no agent can use it
+                continue
             file = read_manifest(bundled("runners", plugin.partition("/")[2])).file
             for runner in file.runners:
                 text = runner.description

@@ -180,13 +180,17 @@ export async function follow(to, { query, after = "", signal, on, state = () => 
   }
 }
 
-/** Ends a request that nothing comes from: a network may swallow a connection without a word. */
+/**
+ * Ends a request that nothing comes from: a network may swallow a connection without a word. And one of a page that is
+ * left: until a browser ends it by itself, it has one connection less for the page that comes.
+ */
 class Silence {
   /** @param {AbortSignal} outer */
   constructor(outer) {
     this._own = new AbortController();
     this._timer = 0;
     this.signal = AbortSignal.any([outer, this._own.signal]);
+    addEventListener("pagehide", () => this._own.abort(), { signal: this.signal });
     this.broken();
   }
 
@@ -198,6 +202,7 @@ class Silence {
 
   end() {
     clearTimeout(this._timer);
+    this._own.abort();
   }
 }
 
