@@ -135,10 +135,16 @@ class Page:
     async def type_into(self, selector: str, text: str) -> None:
         """Put text into a field in place of what is there."""
         field = f"document.querySelector({json.dumps(selector)})"
-        await self.until(f"{field} && !{field}.disabled && ({field}.focus(), {field}.select(), true)")
-        await self.evaluate(f"{field}.value = ''")
-        if text:
-            await self._call("Input.insertText", text=text)
+        for _ in range(20):
+            await self.until(f"{field} && !{field}.disabled && ({field}.focus(), {field}.select(), true)")
+            await self.evaluate(f"{field}.value = ''")
+            if text:
+                await self._call("Input.insertText", text=text)
+            value = await self.evaluate(f"{field}?.value ?? ''")
+            if not text or value == text or not value.endswith(text):
+                return
+            # the page has put back in between what stood there
+        raise AssertionError(f"{selector} keeps what it has: {value}")
 
     async def until(self, script: str) -> Any:
         """Return the value of an expression once it is true."""
