@@ -1,8 +1,7 @@
 """Fan-out of one run to streams in a dialect, against the same streams of results.
 
-As bench/sse.py: CPU of a subscriber and token, and the time to the first token, with a thousand streams in
-one dialect, and with a thousand in all of them by turns. Streams of one dialect share a fold, so that its
-cost is divided by their number.
+As bench/sse.py: CPU of a subscriber and token, with a thousand streams in one dialect, and with a thousand in
+all of them by turns. Streams of one dialect share a fold, so that its cost is divided by their number.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from bench.sse import Control, Measured, Serve, allow_sockets, measure, ours
+from bench.sse import Control, Serve, allow_sockets, measure, ours
 from bench.table import Row, middle
 
 
@@ -56,33 +55,20 @@ def rows(quick: bool) -> list[Row]:
     names = _dialects()
     ways: dict[str, Serve] = {"as they are": ours, **{name: partial(in_dialects, [name]) for name in names}}
     ways[f"{len(names)} dialects, mixed"] = partial(in_dialects, names)
-    found: dict[str, list[Measured]] = {name: [] for name in ways}
+    found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, serve in ways.items():
-            found[name].append(measure(serve, subscribers, tokens, 40.0))
-    us = {name: middle([one.us for one in values]) for name, values in found.items()}
-    first = {name: middle([one.first_ms for one in values]) for name, values in found.items()}
-    native, native_first = us.pop("as they are"), first.pop("as they are")
+            found[name].append(measure(serve, subscribers, tokens, 40.0)[0])
+    us = {name: middle(values) for name, values in found.items()}
+    native = us.pop("as they are")
     return [
-        *(
-            Row(
-                f"fan-out to {subscribers:,} streams in {name}, CPU of a subscriber and token",
-                one,
-                "us",
-                one / native,
-                f"the results as they are ({native:.1f} us)",
-                "at most 1.5",
-            )
-            for name, one in us.items()
-        ),
-        *(
-            Row(
-                f"first token in {subscribers:,} streams in {name}, in the middle of them",
-                one,
-                "ms",
-                one / native_first,
-                f"the results as they are ({native_first:.1f} ms)",
-            )
-            for name, one in first.items()
-        ),
+        Row(
+            f"fan-out to {subscribers:,} streams in {name}, CPU of a subscriber and token",
+            one,
+            "us",
+            one / native,
+            f"the results as they are ({native:.1f} us)",
+            "at most 1.5",
+        )
+        for name, one in us.items()
     ]
