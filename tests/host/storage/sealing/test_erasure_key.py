@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
+from hostler.secrets.key_ring import new_key
 from hostler.storage.sealing import erasure_key as module
 from hostler.storage.sealing.erasure_key import ErasureKey, ErasureKeyBusyError, ErasureKeyError
 
@@ -95,6 +98,31 @@ def test_a_host_that_slept_destroys_no_key_that_a_later_erasure_needs(tmp_path: 
     other.finish(second)
     sleeper.finish(first)
     assert sleeper.reread().ids == [second]
+
+
+def test_hosts_that_make_the_first_key_at_the_same_time_have_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has looked and found none before any writes."""
+    hosts = [ErasureKey([tmp_path / "keys" / "a"]) for _ in range(8)]
+    together, fresh = Barrier(len(hosts)), new_key
+    made: list[bytes] = []
+    locked = ErasureKey._locked
+
+    def waiting(key: ErasureKey) -> AbstractContextManager[None]:
+        together.wait(60)
+        return locked(key)
+
+    def counted() -> bytes:
+        made.append(fresh())
+        return made[-1]
+
+    monkeypatch.setattr(ErasureKey, "_locked", waiting)
+    monkeypatch.setattr(module, "new_key", counted)
+    with ThreadPoolExecutor(len(hosts)) as threads:
+        list(threads.map(lambda host: host.create(), hosts))
+    assert len(made) == 1
+    assert len({tuple(host.reread().ids) for host in hosts}) == 1
 
 
 def test_keys_that_hosts_begin_at_the_same_time_are_all_kept(tmp_path: Path) -> None:

@@ -67,8 +67,11 @@ class ErasureKey:
 
     def create(self) -> None:
         """Make the first key, unless there is one."""
-        if not self.exists:
-            self._write([new_key()])
+        if self.exists:
+            return
+        with self._locked():
+            if not self.exists:  # another host may have made it meanwhile
+                self._write([new_key()])
 
     def begin(self) -> str:
         """Put a new key before the present ones, and return its id; all open.
@@ -108,6 +111,7 @@ class ErasureKey:
         """Keep other hosts from writing: what one of them adds in between would be lost, and all under it."""
         path = self.paths[0].with_name(f".{self.paths[0].name}.lock")
         try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise _not_lockable(path, error) from error
