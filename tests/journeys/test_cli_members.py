@@ -34,6 +34,7 @@ def test_members_are_invited_listed_changed_and_removed(hostler: CommandLine, se
         ]
         assert "member.role_changed" in hostler("audit", "list", "--limit", "2").out
         assert hostler("audit", "list", "--limit", "2").out.count("member.") == 2
+        assert "nothing in the audit log matches" in hostler("audit", "list", "--action", "none").err
 
     if served:
         with hostler.serving():

@@ -61,6 +61,8 @@ def test_tools_of_a_running_host_are_listed_and_shown(hostler: CommandLine, shop
         wrong = hostler("tools", "test", "shop.prices", "kind=7")
         assert (wrong.status, wrong.out) == (1, "")
         assert hostler("tools", "test", "shop.sell").status == 1
+        unread = hostler("tools", "test", "shop.prices", '{"kind": "suite"}')
+        assert (unread.status, "is not FIELD=VALUE, like kind=double" in unread.error) == (2, True)
         assert hostler("tools", "reconnect", "none").status == 1
         assert server.stop() == 0
     assert hostler("tools", "list").status == 2

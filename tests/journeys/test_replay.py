@@ -215,6 +215,7 @@ def test_what_is_wrong_is_said_in_one_line(hostler: CommandLine, recorded: list[
         (["runs", "retry"], 2, "--dead"),
         (["runs", "retry", recorded[0], "--since", "1d"], 2, "--dead"),
         (["runs", "fork", recorded[0]], 2, "no server runs"),
+        (["runs", "fork", recorded[0], "--config", "prompt"], 2, "--config prompt: expected KEY=VALUE"),
         (["runs", "export", "nobody"], 1, "there is no run"),
     ]
     for arguments, status, words in cases:

@@ -44,6 +44,7 @@ def list_facts(
         "outcome": "refused" if refused else None,
         "since": None if days is None else time.time() - days * 86_400,
     }
+    chosen = any(value is not None for value in filters.values())
     write_items(
         server.items("/v1/audit", limit=limit, **filters),
         {
@@ -54,7 +55,7 @@ def list_facts(
             "subject": lambda fact: fact["actor"] if fact["actor_name"] else None,
         },
         as_json=as_json,
-        none="nothing is in the audit log yet",
+        none="nothing in the audit log matches" if chosen else "nothing is in the audit log yet",
         spare=("subject",),
     )
 

@@ -28,7 +28,7 @@ FieldsArgument = Annotated[
 EXAMPLE = "like level=trusted"
 
 
-def parse_fields(pairs: Sequence[str] | None) -> dict[str, Any]:
+def parse_fields(pairs: Sequence[str] | None, example: str = EXAMPLE) -> dict[str, Any]:
     """Return FIELD=VALUE pairs as nested data; None marks a field to remove."""
     import msgspec
 
@@ -36,7 +36,7 @@ def parse_fields(pairs: Sequence[str] | None) -> dict[str, Any]:
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
         if not equals or not all(name.split(".")):
-            fail(f"{pair!r} is not FIELD=VALUE, {EXAMPLE}", USAGE)
+            fail(f"{pair!r} is not FIELD=VALUE, {example}", USAGE)
         value: Any = None
         if text:
             try:

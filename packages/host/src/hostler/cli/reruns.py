@@ -152,7 +152,7 @@ def fork(
     """
     from hostler.cli.run import parse_settings
 
-    changed = parse_settings(config or []) or None
+    changed = parse_settings(config or [], "--config") or None
     fields = {"at": at, "input": text, "config": changed, "agent_version": agent_version}
     body = {name: value for name, value in fields.items() if value is not None} | {"effects": effects}
 

@@ -89,15 +89,15 @@ def _split(values: list[str]) -> tuple[Path | None, list[str]]:
     return (Path(files[0]) if files else None), pairs
 
 
-def parse_settings(pairs: list[str]) -> dict[str, object]:
-    """Return KEY=VALUE pairs as a mapping; a value is parsed as JSON if possible, else it is text."""
+def parse_settings(pairs: list[str], option: str = "--set") -> dict[str, object]:
+    """Return the KEY=VALUE pairs of an option; a value is parsed as JSON if possible, else it is text."""
     import msgspec
 
     config: dict[str, object] = {}
     for pair in pairs:
         name, found, value = pair.partition("=")
         if not found or not name:
-            fail(f"--set {pair}: expected KEY=VALUE", USAGE)
+            fail(f"{option} {pair}: expected KEY=VALUE", USAGE)
         try:
             config[name] = msgspec.json.decode(value)
         except msgspec.DecodeError:

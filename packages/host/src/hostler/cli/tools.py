@@ -103,14 +103,22 @@ def show_tool(
 def try_tool(
     server: Server,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="A tool like shop.book.")],
-    fields: FieldsArgument = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FIELD=VALUE]...",
+            help="Arguments of the call, like kind=double or place.city=Rome. Values are parsed as JSON if "
+            "possible.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Test a tool: call it once with arguments like `city=Paris days=3`, by a run of its own.
 
     The call is real. Exit status as of `hostler run`. Needs a running server.
     """
-    try_out(server, route("tools", tool, "test"), {"arguments": parse_fields(fields)}, as_json=as_json)
+    arguments = parse_fields(fields, "like kind=double")
+    try_out(server, route("tools", tool, "test"), {"arguments": arguments}, as_json=as_json)
 
 
 @app.command("reconnect")
