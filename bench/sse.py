@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.table import Row, middle
 
@@ -36,8 +36,16 @@ def _token(sequence: int) -> bytes:
     ) % (sequence, sequence)
 
 
-async def _emit(tokens: int, per_second: float, publish: Callable[[int], None]) -> float:
-    """Publish tokens evenly; the CPU seconds of this process from the end of the warm-up."""
+class Emitted(NamedTuple):
+    """What it took to publish all tokens: CPU seconds of this process from the end of the warm-up."""
+
+    cpu: float
+    began: float
+    """When the first one was published, by the clock of all processes of this machine."""
+
+
+async def _emit(tokens: int, per_second: float, publish: Callable[[int], None]) -> Emitted:
+    """Publish tokens evenly."""
     began = asyncio.get_running_loop().time()
     cpu = 0.0
     for index in range(tokens):
@@ -49,7 +57,7 @@ async def _emit(tokens: int, per_second: float, publish: Callable[[int], None]) 
             await asyncio.sleep(delay)
         publish(index + 1)
     await asyncio.sleep(4 * PACE_SECONDS)
-    return time.process_time() - cpu
+    return Emitted(time.process_time() - cpu, began)
 
 
 Control = multiprocessing.connection.Connection
@@ -128,8 +136,7 @@ async def _bare_asyncio(control: Control, tokens: int, per_second: float) -> Non
                 await writer.drain()
 
     writing = asyncio.create_task(write())
-    cpu = await board.emit(tokens, per_second)
-    control.send((cpu, _peak_mib()))
+    control.send((await board.emit(tokens, per_second), _peak_mib()))
     await asyncio.to_thread(control.recv)
     writing.cancel()
 
@@ -146,7 +153,7 @@ class _Board:
         self._waiting.append(future)
         return future
 
-    async def emit(self, tokens: int, per_second: float) -> float:
+    async def emit(self, tokens: int, per_second: float) -> Emitted:
         flushing = asyncio.create_task(self._flush())
         try:
             return await _emit(tokens, per_second, self._publish)
@@ -166,7 +173,7 @@ class _Board:
                     future.set_result(data)
 
 
-async def _under_uvicorn(control: Control, app: Any, emit: Callable[[], Awaitable[float]]) -> None:
+async def _under_uvicorn(control: Control, app: Any, emit: Callable[[], Awaitable[Emitted]]) -> None:
     import uvicorn  # noqa: PLC0415
 
     from hostler.http.connection import BoundedConnection  # noqa: PLC0415
@@ -180,8 +187,7 @@ async def _under_uvicorn(control: Control, app: Any, emit: Callable[[], Awaitabl
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     control.send(listener.getsockname()[1])
     await asyncio.to_thread(control.recv)
-    cpu = await emit()
-    control.send((cpu, _peak_mib()))
+    control.send((await emit(), _peak_mib()))
     await asyncio.to_thread(control.recv)
     serving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -209,8 +215,26 @@ def _child(serve: Serve, control: Control, tokens: int, per_second: float) -> No
     asyncio.run(run())
 
 
-async def _read_all(port: int, subscribers: int, control: Control, tokens: int) -> tuple[float, float]:
-    """Connect everybody, let the server begin, read to the last token; what the server measured."""
+class Measured(NamedTuple):
+    """What one round of a server took."""
+
+    us: float
+    """CPU microseconds of the server for a subscriber and token."""
+    peak_mib: float
+    """Its peak memory."""
+    first_ms: float
+    """From its publication to the first bytes with the text of the first token, in the middle of all
+    subscribers."""
+
+
+async def _read_all(
+    port: int, subscribers: int, control: Control, tokens: int
+) -> tuple[Emitted, float, float]:
+    """Connect everybody, let the server begin, read to the last token.
+
+    Return what the server measured (and its peak memory), and the moment of the first token, in the middle of
+    all subscribers.
+    """
     readers = []
     writers = []
     for _ in range(subscribers):
@@ -221,36 +245,51 @@ async def _read_all(port: int, subscribers: int, control: Control, tokens: int) 
     for reader in readers:
         await reader.readuntil(b"\r\n\r\n")
     control.send("begin")
-    last = b"token %d" % tokens
+    first, last = b"token 1", b"token %d" % tokens  # without the blank: dialects hold it back
+    firsts: list[float] = []
 
     async def read(reader: asyncio.StreamReader) -> None:
-        tail = b""
+        tail, seen = b"", False
         while last not in tail:
             piece = await reader.read(65536)
             if not piece:
                 raise RuntimeError("a stream ended before its last token")
             tail = tail[-200:] + piece
+            if not seen and first in tail:
+                seen = True
+                firsts.append(time.monotonic())
 
     async with asyncio.timeout(300):
         await asyncio.gather(*map(read, readers))
-    measured: tuple[float, float] = await asyncio.to_thread(control.recv)
+    emitted, peak = await asyncio.to_thread(control.recv)
     control.send("end")
     for writer in writers:
         writer.transport.abort()
-    return measured
+    if len(firsts) < subscribers:
+        raise RuntimeError(f"{subscribers - len(firsts)} streams never had the text of the first token")
+    return emitted, peak, middle(firsts)
 
 
-def measure(serve: Serve, subscribers: int, tokens: int, per_second: float) -> tuple[float, float]:
-    """(CPU microseconds per subscriber and token, peak memory of the process in MiB)."""
-    spawn = multiprocessing.get_context("spawn")
-    here, there = spawn.Pipe()
-    process = spawn.Process(target=_child, args=(serve, there, tokens, per_second), daemon=True)
+def measure(
+    serve: Serve, subscribers: int, tokens: int, per_second: float, *, forked: bool = False
+) -> Measured:
+    """Serve so many tokens to so many subscribers, in a process of its own.
+
+    `forked`: the server is not a new interpreter but forked from one that has imported what it needs.
+    """
+    here, there = multiprocessing.Pipe()
+    forking, spawning = multiprocessing.get_context("forkserver"), multiprocessing.get_context("spawn")
+    forking.set_forkserver_preload(["bench.dialects", "hostler.http.server", "hostler.http.dialect_table"])
+    start = forking.Process if forked else spawning.Process
+    process = start(target=_child, args=(serve, there, tokens, per_second), daemon=True)
     process.start()
-    cpu, peak = asyncio.run(_read_all(here.recv(), subscribers, here, tokens))
+    there.close()  # a server that fails is heard of, and not waited for
+    emitted, peak, first = asyncio.run(_read_all(here.recv(), subscribers, here, tokens))
     process.join(10)
     if process.is_alive():
         process.kill()
-    return cpu / subscribers / (tokens - WARM_UP_TOKENS) * 1e6, peak
+    us = emitted.cpu / subscribers / (tokens - WARM_UP_TOKENS) * 1e6
+    return Measured(us, peak, (first - emitted.began) * 1000)
 
 
 def rows(quick: bool) -> list[Row]:
@@ -259,8 +298,8 @@ def rows(quick: bool) -> list[Row]:
     allow_sockets(subscribers)
     found: dict[str, list[float]] = {name: [] for name in SERVERS}
     for _ in range(rounds):
-        for name in SERVERS:
-            found[name].append(measure(SERVERS[name], subscribers, tokens, 40.0)[0])
+        for name, serve in SERVERS.items():
+            found[name].append(measure(serve, subscribers, tokens, 40.0, forked=quick).us)
     us = {name: middle(values) for name, values in found.items()}
     name = f"fan-out to {subscribers:,} event streams, CPU of a subscriber and token"
     return [
@@ -303,19 +342,19 @@ def main() -> int:
         name: measure(serve, options.subscribers, options.tokens, options.per_second)
         for name, serve in SERVERS.items()
     }
-    ours, asgi, bare = (found[name][0] for name in SERVERS)
+    ours, asgi, bare = (found[name].us for name in SERVERS)
     if options.json:
         values = {
             "subscribers": options.subscribers,
-            "us": {name: round(us, 2) for name, (us, _) in found.items()},
-            "peak_mib": {name: round(peak, 1) for name, (_, peak) in found.items()},
+            "us": {name: round(one.us, 2) for name, one in found.items()},
+            "peak_mib": {name: round(one.peak_mib, 1) for name, one in found.items()},
             "ratio_to_asgi": round(ours / asgi, 3),
             "ratio_to_asyncio": round(ours / bare, 3),
         }
         print(json.dumps(values))
         return 0
     print(f"{options.subscribers} subscribers, {options.per_second:g} tokens a second")
-    for name, (us, peak) in found.items():
+    for name, (us, peak, _) in found.items():
         print(f"  {name:14} {us:7.2f} us CPU per subscriber and token   peak {peak:6.1f} MiB")
     print(f"  ours / bare ASGI    {ours / asgi:.2f}")
     print(f"  ours / bare asyncio {ours / bare:.2f}")

@@ -119,7 +119,7 @@ async def two_hosts(urls: list[str], seconds: float, count: int) -> list[Row]:
 def rows(quick: bool) -> list[Row]:
     """Measure on SQLite."""
     with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(rounds(Path(folder), 0.5 if quick else 2.0, 3 if quick else 7))
+        return asyncio.run(rounds(Path(folder), 0.3 if quick else 2.0, 1 if quick else 7))
 
 
 def main() -> None:

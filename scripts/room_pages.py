@@ -16,6 +16,7 @@ ROWS = [
     ["http", "simulation"],
     ["console"],
     ["host"],
+    ["channels"],
     ["runs"],
     ["calls"],
     ["pauses"],

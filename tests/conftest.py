@@ -8,7 +8,9 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
+from support.chromium_process import browser_of_the_process
 from support.coroutines import anyio_backend, pytest_pyfunc_call
 from support.databases import (
     database,
@@ -17,11 +19,13 @@ from support.databases import (
     postgres_template,
     pytest_generate_tests,
 )
+from support.known_secrets import secrets_of_the_module, secrets_of_the_test
 from support.order import pytest_collection_modifyitems
 from support.ready_plugins import pytest_runtest_setup
 
 __all__ = [
     "anyio_backend",
+    "browser_of_the_process",
     "database",
     "database_url",
     "postgres_server",
@@ -30,6 +34,8 @@ __all__ = [
     "pytest_generate_tests",
     "pytest_pyfunc_call",
     "pytest_runtest_setup",
+    "secrets_of_the_module",
+    "secrets_of_the_test",
 ]
 
 # A shell that starts tests in the background has them ignore Ctrl-C, and all that they start inherits that.
@@ -49,6 +55,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("steady")
+if not os.environ.get("HOSTLER_SOAK"):
+    # Hypothesis also tries constants of all modules that happen to be imported: examples would not be the
+    # same each time, and each worker would read the whole code once more, which takes 8 s of its processor.
+    setattr(providers, "is_local_module_file", lambda path: False)  # noqa: B010 - no name that they export
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,16 +17,19 @@ from typing import Any, get_args
 
 import grimp
 import pytest
+from hypothesis.internal.conjecture.providers import HypothesisProvider
 
 from hostler.models.errors import CONTEXT_OVERFLOW
 from hostler.version import VERSION
 from hostler_protocol import errors, limits, schema
 from hostler_sdk.services import FAILURES
+from support.examples import SOAK
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("hostler_protocol", "hostler_sdk", "hostler_adapters", "hostler_langbot", "hostler")
 TEST_FOLDERS = {
     "adapters",
+    "channels",
     "conformance",
     "faults",
     "host",
@@ -284,3 +287,8 @@ def test_no_file_names_a_place_on_the_machine_it_was_written_on() -> None:
             continue  # an image or another binary file
         found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in places.finditer(text)]
     assert found == []
+
+
+@pytest.mark.skipif(SOAK, reason="the long form tries constants of the code, too")
+def test_examples_of_properties_do_not_depend_on_what_was_imported() -> None:
+    assert list(HypothesisProvider(None)._local_constants) == []

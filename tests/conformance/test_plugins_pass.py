@@ -10,6 +10,7 @@ import pytest
 from hostler_sdk.conformance import CHECKS, check_plugin
 from support.child_plugins import EXAMPLES, SERVE, environment
 
+PIGEON = Path(__file__).parents[1] / "support" / "plugins" / "pigeon"
 TOOLBOX = Path(__file__).parents[1] / "support" / "plugins" / "toolbox"
 
 
@@ -22,7 +23,7 @@ async def test_the_examples_conform(example: str, command: list[str]) -> None:
     assert [result for result in results if not result.ok] == []
     assert [result.name for result in results] == list(CHECKS)
     assert {result.name for result in results if result.left_out} == {
-        name for name in CHECKS if name.startswith("tool")
+        name for name in CHECKS if name.startswith(("tool", "channel"))
     }
 
 
@@ -36,6 +37,33 @@ async def test_tools_without_a_runner_conform() -> None:
     left_out = {result.name for result in results if result.left_out}
     assert {"run_ends", "cancel", "shutdown_drains"} <= left_out
     assert not left_out & {name for name in CHECKS if name.startswith("tool")}
+
+
+async def test_a_channel_alone_conforms() -> None:
+    results = await check_plugin(SERVE, EXAMPLES / "shout", environment())
+    assert [result for result in results if not result.ok] == []
+    said = {result.name: result.detail for result in results}
+    assert said["channel_open"].startswith("shout: failed (UnreachableError: "), "it says why"
+    assert said["channel_send"] == "shout: runtime_error, to be tried again"
+    assert not {result.name for result in results if result.left_out} & {
+        name for name in CHECKS if name.startswith("channel")
+    }
+
+
+async def test_an_adapter_of_sixty_lines_for_an_invented_platform_conforms() -> None:
+    """It was written from docs/write-a-channel.md alone."""
+    assert len((PIGEON / "pigeon.py").read_text().splitlines()) <= 60
+    results = await check_plugin(SERVE, PIGEON, environment())
+    assert [result for result in results if not result.ok] == []
+    assert {result.name for result in results if not result.left_out} >= {
+        name for name in CHECKS if name.startswith("channel")
+    }
+
+
+def test_the_page_about_channels_shows_the_example() -> None:
+    page = (EXAMPLES.parent / "docs" / "write-a-channel.md").read_text()
+    for name in ("shout.py", "hostler.yaml"):
+        assert f"# {name}\n{(EXAMPLES / 'shout' / name).read_text()}```" in page
 
 
 async def test_the_shop_conforms(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hostler.storage.stores import (
     conversation_metadata,
     copies,
     deletion,
+    journal,
     quotas,
     transcripts,
 )
@@ -76,6 +77,29 @@ async def test_a_copy_outlives_its_source_and_a_person_goes_from_both(world: Wor
     assert await database.read(lambda tx: copies.places_of_person(tx, "w", "bob", None)) == []
 
 
+async def test_more_places_than_one_step_finds_are_all_gone_through(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "MAX_PLACES", 2)
+    database = world.database
+    await world.turn("c", "ada")
+    await world.turn("c", "bob")
+    places, eves_runs = [f"copy{number}" for number in range(5)], []
+    for place in places:
+        await database.write(lambda tx, place=place: copy(tx, "c", place))  # type: ignore[misc]
+        eves_runs.append(await world.turn(place, "eve"))
+    receipt = await deletion.delete_actor(database, world.folder, "w", "ada", by="admin")
+    for place in places:
+        left = await database.read(lambda tx, place=place: texts(tx, place))  # type: ignore[misc]
+        assert [text for text in left if "of ada" in text] == []
+        assert [text for text in left if "of bob" in text]
+    assert await database.read(lambda tx: copies.places_of_person(tx, "w", "ada", None)) == []
+    assert receipt.deleted["copies"] == 5 * 2
+    for run_id in eves_runs:
+        page = await database.read(lambda tx, run_id=run_id: journal.page(tx, run_id))  # type: ignore[misc]
+        assert not page.items, "it could read what ada said"
+
+
 async def test_a_deleted_run_leaves_nothing_and_its_neighbours_stay(world: World) -> None:
     database = world.database
     await world.turn("c", "ada")
@@ -133,6 +157,22 @@ async def test_metadata_of_conversations_latest_first(database: SqlDatabase) -> 
     assert [one.updated_at for one in found] == sorted((one.updated_at for one in found), reverse=True)
     assert len(await database.read(lambda tx: conversation_metadata.latest(tx, "w", limit=2))) == 2
     await database.write(lambda tx: conversation_metadata.put(tx, "w", "c2", {}, UNBOUNDED))
-    (one,) = await database.read(lambda tx: conversation_metadata.latest(tx, "w", conversation_id="c1"))
-    assert one.metadata == {"n": "c1"}
-    assert await database.read(lambda tx: conversation_metadata.latest(tx, "w", conversation_id="c2")) == []
+    one = await database.read(lambda tx: conversation_metadata.find(tx, "w", "c1"))
+    assert one is not None
+    assert (one.conversation_id, one.metadata) == ("c1", {"n": "c1"})
+    assert await database.read(lambda tx: conversation_metadata.find(tx, "w", "c2")) is None
+
+
+async def test_titles_of_several_conversations_at_once(database: SqlDatabase) -> None:
+    def name(tx: Tx) -> None:
+        for ws in ("w", "w2"):
+            for number in range(3):
+                conversation_metadata.put_title(tx, ws, f"c{number}", f"{ws} {number} 好", UNBOUNDED)
+        conversation_metadata.put_title(tx, "w", "c1", "", UNBOUNDED)
+        conversation_metadata.put(tx, "w", "c9", {"title": ["no text"]}, UNBOUNDED)
+
+    await database.write(name)
+    names = ["c0", "c1", "c2", "c9", "unknown"]
+    found = await database.read(lambda tx: conversation_metadata.titles(tx, "w", names))
+    assert found == {"c0": "w 0 好", "c2": "w 2 好"}
+    assert await database.read(lambda tx: conversation_metadata.titles(tx, "w", [])) == {}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from hypothesis import given
@@ -121,6 +123,31 @@ def test_of_too_many_runs_the_newest_are_counted(database: SqlDatabase, monkeypa
     assert runs_of(found) == {"a": 3}
     monkeypatch.setattr(usage_series, "MAX_COUNTED", 5)
     assert series(database).complete
+
+
+def test_of_too_many_runs_of_several_workspaces_the_newest_are_counted(
+    database: SqlDatabase, monkeypatch: Any
+) -> None:
+    names = ["w", "v", "idle"]
+    for number in range(12):
+        run(database, f"r{number}", ws=names[number % 4 == 3])
+        time.sleep(0.002)  # another millisecond
+
+    def begin(period: Period, *workspaces: str) -> int:
+        return read(database, lambda tx: usage_series.begin_of_runs(tx, workspaces, period))
+
+    first = read(database, partial(runs.get, workspace_id="w", run_id="r0")).created_at
+    period = Period(first - 1_000, first + DAY, DAY, 0)
+    for bound in range(1, 12):
+        monkeypatch.setattr(usage_series, "MAX_COUNTED", bound)
+        since = begin(period, *names)
+        counted = replace(period, since=since)
+        found = [series(database, name, counted) for name in names]
+        assert all(one.complete for one in found)
+        assert bound // len(names) <= sum(sum(runs_of(one).values()) for one in found) <= bound
+        assert since > period.since
+    monkeypatch.setattr(usage_series, "MAX_COUNTED", 12)
+    assert begin(period, *names) == begin(period) == period.since
 
 
 def test_a_sum_of_the_largest_numbers_is_capped(database: SqlDatabase) -> None:

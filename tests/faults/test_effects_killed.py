@@ -75,9 +75,9 @@ class Attack:
         self.killed = 0
 
     async def go(self) -> None:
-        """So many kills, every point among them."""
+        """So many kills at points of all kinds, and more until a call was in doubt."""
         planned: list[str] = []
-        while self.killed < MOMENTS:
+        while self.killed < MOMENTS or not self._load.people.resolved:
             if not planned:
                 planned = [*POINTS, *POINTS, *POINTS, *SEEN]
                 self._chance.shuffle(planned)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from hostler.channels.request_refusals import RequestRefusals
+from hostler.channels.schedules import Scheduler
 from hostler.host.agent_monitor import AgentMonitor
 from hostler.host.audit_heads import AuditHeads
 from hostler.host.host import Host
@@ -28,7 +30,10 @@ WORKERS = {
     "dispatcher",
     "retention",
     "audit heads",
+    "hooks",
+    "channel requests",
     "webhooks",
+    "schedules",
     "pauses",
     "agent review",
     "rerouting",
@@ -49,7 +54,9 @@ class Fault:
             (Dispatcher, "_look"),
             (Host, "_retention"),
             (AuditHeads, "try_note"),
+            (RequestRefusals, "flush"),
             (WebhookSender, "_start_lanes"),
+            (Scheduler, "_fire_due"),
             (PauseService, "sweep"),
             (AgentMonitor, "look"),
             (Rerouter, "_pause"),
@@ -74,6 +81,7 @@ async def _ready(served: Served, *, failing: set[str]) -> dict[str, Any]:
         while True:
             served.host.dispatcher.look()
             served.host.webhook_sender.wake()
+            served.host.scheduler.wake()
             served.host.sandboxes.record(
                 f"test {time.monotonic()}", Violation("refused", "nothing", "nothing")
             )
@@ -96,6 +104,8 @@ async def test_workers_that_fail_are_logged_counted_shown_and_start_again(
     monkeypatch.setattr("hostler.pauses.service.SWEEP_SECONDS", 0.05)
     monkeypatch.setattr("hostler.pauses.service.SHORTEST_SWEEP_SECONDS", 0.05)
     monkeypatch.setattr("hostler.host.webhooks.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("hostler.channels.hooks.FLUSH_SECONDS", 0.05)
+    monkeypatch.setattr("hostler.channels.channel_requests.FLUSH_SECONDS", 0.05)
     monkeypatch.setattr("hostler.runs.rerouting.LOOK_SECONDS", 0.05)
 
     shared = database_url.startswith("postgres")

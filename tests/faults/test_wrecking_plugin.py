@@ -9,6 +9,7 @@ and as an ordinary user by looks; on each mechanism of sandboxes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sqlite3
@@ -147,13 +148,12 @@ async def _round(host: HostProcess) -> list[float]:
 
 
 def _size(folder: Path) -> int:
-    """Bytes that are allocated below a folder."""
+    """Bytes that are allocated below a folder, in which files and folders come and go meanwhile."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.lstat().st_blocks * 512
-        except FileNotFoundError:
-            continue
+    for parent, folders, files in os.walk(folder):  # a folder that is gone has nothing
+        for name in (*folders, *files):
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
     return total
 
 

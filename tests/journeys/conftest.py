@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from support.chromium import Page, browsing
 from support.command_line import CommandLine
 
 
@@ -23,3 +25,10 @@ def hostler(tmp_path: Path) -> CommandLine:
     work = tmp_path / "work"
     work.mkdir()
     return CommandLine(tmp_path / "data", work)
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    """A page of the browser, in a context of this test."""
+    async with browsing() as made:
+        yield made

@@ -24,6 +24,7 @@ from hostler.domain.redaction import forms_of
 from hostler.storage.sql.connect import open_database
 from support.command_line import BOUND_SECONDS, CommandLine, Server, until
 from support.every_row import everything
+from support.loopback import NO_CERTIFICATES
 
 pytestmark = [pytest.mark.gate("redaction"), pytest.mark.timeout(600)]
 LEAKY = Path(__file__).parents[1] / "support" / "plugins" / "leaky.py"
@@ -45,6 +46,7 @@ ENVIRONMENT = {
     "AGENT": canary("the-agent"),
     "WEBHOOK_SECRET": canary("the-webhook"),
     "WEBHOOK_URL": "set by the test",
+    "HOOK": canary("the-hook"),
     "MODEL": canary("the-model"),
     "MCP_ENVIRONMENT": canary("mcp-environment"),
     "MCP_HEADER": canary("mcp-header"),
@@ -244,6 +246,7 @@ def configuration(folder: Path, port: int) -> dict[str, Any]:
                 "network": loopback,
             }
         ],
+        "hooks": [{"name": "in", "verify": "bearer", "secrets": ["env:HOOK"]}],
         "audit_anchors": {"key": "env:ANCHORS", "webhook": "kept", "every_minutes": 1},
         "agents": [
             agent,
@@ -372,7 +375,9 @@ def live(life: Life, server: Server, config: Path, admin: str) -> None:
         remote = client.post("/v1/keys", json={"name": "r", "plugin": "test/remote"}).json()["key"]
         life.canaries |= {"API key": key, "plugin token": remote}
         for token in (key, remote, "hostler_" + "x" * 43):
-            with httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {token}"}) as other:
+            with httpx.Client(
+                base_url=server.url, headers={"authorization": f"Bearer {token}"}, verify=NO_CERTIFICATES
+            ) as other:
                 for path in ("/v1/runs", "/v1/agents", f"/v1/{token}", f"/v1/runs?cursor={token}"):
                     if token not in path:
                         life.ask(other, "GET", path)
@@ -394,6 +399,7 @@ def live(life: Life, server: Server, config: Path, admin: str) -> None:
         for path in (plugin, f"{plugin}/logs", "/v1/mcp-servers", "/v1/tools", "/readyz", "/v1/runs"):
             life.ask(client, "GET", path)
         sign_in(life, server)
+        hooks(life, server)
         deliveries(life, client)
         runs = client.get("/v1/runs").json()["items"]
     for run in runs[:8]:
@@ -414,12 +420,25 @@ def written_out(name: str, secret: str) -> dict[str, Any]:
 
 def sign_in(life: Life, server: Server) -> None:
     """Come back from the identity provider with a code, which it does not accept from this host."""
-    with httpx.Client(base_url=server.url) as browser:
+    with httpx.Client(base_url=server.url, verify=NO_CERTIFICATES) as browser:
         begun = life.ask(browser, "GET", "/v1/auth/sign-in", params={"provider": "idp"})
         sent = httpx.URL(begun.headers["location"]).params
         query = {"code": "a-code", "state": sent["state"]}
         back = life.ask(browser, "GET", "/v1/auth/callback", params=query)
         assert back.status_code >= 300, back.text
+
+
+def hooks(life: Life, server: Server) -> None:
+    """Send to a hook with its secret, and with the secret elsewhere than it belongs."""
+    secret = ENVIRONMENT["HOOK"].encode()
+    with httpx.Client(base_url=server.url, verify=NO_CERTIFICATES) as sender:
+        taken = life.ask(
+            sender, "POST", "/v1/hooks/in", json={"n": 1}, headers={b"authorization": b"Bearer " + secret}
+        )
+        assert taken.status_code == 202, taken.text
+        for wrong in ({b"authorization": b"Basic " + secret}, {b"x-other": secret}):
+            refused = life.ask(sender, "POST", "/v1/hooks/in", json={"n": 2}, headers=wrong)
+            assert refused.status_code == 401, refused.text
 
 
 def deliveries(life: Life, client: httpx.Client) -> None:
@@ -437,5 +456,7 @@ def deliveries(life: Life, client: httpx.Client) -> None:
 @contextlib.contextmanager
 def client_of(server: Server, admin: str) -> Iterator[httpx.Client]:
     headers = {"authorization": f"Bearer {admin}"}
-    with httpx.Client(base_url=server.url, headers=headers, timeout=BOUND_SECONDS) as client:
+    with httpx.Client(
+        base_url=server.url, headers=headers, timeout=BOUND_SECONDS, verify=NO_CERTIFICATES
+    ) as client:
         yield client

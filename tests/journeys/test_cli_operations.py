@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from support.command_line import BOUND_SECONDS, ECHO, GUIDE, CommandLine, until
+from support.loopback import NO_CERTIFICATES
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 
@@ -206,7 +207,9 @@ def test_a_backup_made_while_writing_holds_one_state_and_can_be_restored(
     stop = threading.Event()
 
     def write(url: str, key: str) -> None:
-        with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=60) as client:
+        with httpx.Client(
+            base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=60, verify=NO_CERTIFICATES
+        ) as client:
             while not stop.is_set():
                 text = f"note: number {len(sent)}"
                 body = {"event_type": "message.received", "agent": "guide", "input": {"text": text}}

@@ -75,6 +75,10 @@ def test_reading_imports_starts_and_writes_nothing_that_it_does_not_need(hostler
     said = hostler("run", str(ECHO), "hello")
     assert said.status == 0, said.err
     (run,) = hostler("runs", "list", "--json").json
+    assert hostler("runs", "list", "--min-cost", "0", "--json").json == [], "what it cost is not known"
+    totals = hostler("runs", "totals", "--min-cost", "0", "--agent", run["agent"], "--json").json
+    assert totals["runs"] == 0
+    assert hostler("runs", "totals", "--agent", run["agent"], "--json").json["runs"] == 1
     before = files(hostler.data)
     commands: list[tuple[list[str], str]] = [
         (["runs", "list"], run["run_id"][:8]),

@@ -1,9 +1,8 @@
-"""The console in a real browser: sign-in, the live list of runs, both languages and themes, by keyboard."""
+"""The console in a real browser: sign-in, the live list of runs, both languages and themes."""
 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,28 @@ from typing import Any
 import pytest
 
 from support.axe import serious_mistakes
-from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.chromium import NEEDS_CHROMIUM, Page
 from support.command_line import CommandLine
-from support.http_host import ADMIN_KEY, Served, serving
+from support.console import shown, there
+from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 
 pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(60), NEEDS_CHROMIUM]
+NO_SESSION = """
+((real) => {
+  window.fetch = async (to, given) => {
+    const answer = localStorage.answer ?? "none";
+    if (!String(to).startsWith("/v1/auth/session") || answer === "real") return real(to, given);
+    if (answer === "none") throw new TypeError("Failed to fetch");
+    return new Response("{}", { status: Number(answer) });
+  };
+})(fetch);
+"""
+"""A script: what a browser hears of its session is in `localStorage.answer`."""
+SIGN_OUT = (
+    "fetch('/v1/auth/session').then((answer) => answer.json()).then(({csrf_token}) =>"
+    " fetch('/v1/auth/sign-out', {method: 'POST', headers: {'x-csrf-token': csrf_token}}))"
+    ".then((answer) => answer.ok)"
+)
 HOSTILE = '<img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 300
 
 
@@ -25,24 +41,10 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         yield made
 
 
-@pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    async with browsing(tmp_path) as made:
-        yield made
-
-
 async def sign_in(served: Served, page: Page, *, path: str = "/") -> None:
     code = (await served.client.post("/v1/auth/links", json={})).json()["code"]
     await page.open(f"{served.url}{path}#sign-in={code}")
     await page.until(there("main#main h1"))
-
-
-def shown(text: str) -> str:
-    return f"document.body.innerText.includes({json.dumps(text)})"
-
-
-def there(selector: str) -> str:
-    return f"(document.querySelector({json.dumps(selector)}) !== null)"
 
 
 async def test_a_link_signs_in_and_leaves_no_code_in_the_address(served: Served, page: Page) -> None:
@@ -88,6 +90,50 @@ async def test_runs_appear_and_change_by_themselves_also_after_the_host_was_gone
         await page.until(f"{shown('third')} && !{shown('Not connected')}")
         order = "[...document.querySelectorAll('.run .id')].map((one) => one.textContent).join()"
         assert await page.evaluate(order) == "third,second,first"
+
+
+async def test_a_host_that_does_not_say_who_has_signed_in_is_asked_again(served: Served, page: Page) -> None:
+    again = "(document.querySelector('.failure button')?.click(), true)"
+    await page.on_each_page(NO_SESSION)
+    code = (await served.client.post("/v1/auth/links", json={})).json()["code"]
+    await page.open(f"{served.url}/settings#sign-in={code}")
+    await page.until(shown("does not answer"))
+    for status in ("429", "503"):
+        await page.evaluate(f"(localStorage.answer = '{status}', {again})")
+        await page.until(shown(status))
+        assert not await page.evaluate(there("#key")), status
+    await page.evaluate(f"(localStorage.answer = 'real', {again})")
+    await page.until(f"{shown('this one')} && location.hash === ''")
+
+
+async def test_nothing_of_one_person_is_left_for_the_next_in_the_same_tab(served: Served, page: Page) -> None:
+    keys = {name: await served.key(WORKSPACE, "admin", subject=name) for name in ("ada", "finn")}
+    text = "document.querySelector('#event--text')"
+    same_page = "window.mark === 1"
+
+    async def enter(name: str) -> None:
+        await page.until(f"!({same_page}) && document.activeElement?.id === 'key'")
+        await page.type_into("#key", keys[name])
+        await page.press("Enter")
+        await page.until(f"{text} !== null")
+
+    await page.open(f"{served.url}/agents?tab=event")
+    await enter("ada")
+    await page.type_into("#event--text", "what only ada thinks")
+    await page.evaluate("window.mark = 1")
+    await page.evaluate("document.querySelector('.person button').click()")
+    await enter("finn")
+    assert await page.evaluate(f"{text}.value") == "hello"
+    # a session that is over elsewhere: nothing of its page is left in memory for another person
+    await page.evaluate("window.mark = 1")
+    assert await page.evaluate(SIGN_OUT)
+    await page.evaluate("document.querySelector('.navigation a[href=\"/settings\"]').click()")
+    await page.until(there("#key"))
+    await page.type_into("#key", keys["ada"])
+    await page.press("Enter")
+    await page.until(f"!({same_page}) && {shown('this one')}")
+    await page.open(f"{served.url}/agents?tab=event")
+    await page.until(f"{text}?.value === 'what only ada thinks'")
 
 
 async def test_filters_are_in_the_address_and_back_leads_back(served: Served, page: Page) -> None:
@@ -147,52 +193,43 @@ async def test_the_list_of_many_runs_has_few_rows_in_the_page(served: Served, pa
     assert [round(b - a) for a, b in itertools.pairwise(found)] == [44] * (len(found) - 1)
 
 
-async def test_everything_is_reached_by_keyboard(served: Served, page: Page) -> None:
+async def test_axe_finds_nothing_serious_and_nothing_leaves_the_host(served: Served, page: Page) -> None:
     await served.say("say 1", conversation_id="c")
-    await sign_in(served, page)
-    await page.until(there(".run"))
-    reached = []
-    for _ in range(40):
-        await page.press("Tab")
-        found = "document.activeElement.tagName + ' ' + document.activeElement.innerText"
-        if await page.evaluate("document.activeElement === document.body"):
-            break  # the end of the page
-        reached.append(await page.evaluate(found))
-        focus = "getComputedStyle(document.activeElement).outlineStyle"
-        assert await page.evaluate(focus) != "none", reached[-1]
-    assert reached[0] == "A Skip to the content"
-    for wanted in ("Runs", "Settings", "Sign out", "SELECT", "INPUT"):
-        assert any(wanted in one for one in reached), (wanted, reached)
-
-
-@pytest.mark.parametrize("width", [360, 1440])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("language", ["en", "zh"])
-async def test_axe_finds_nothing_serious_and_nothing_leaves_the_host(
-    served: Served, page: Page, width: int, theme: str, language: str
-) -> None:
-    await served.say("say 1", conversation_id="c")
-    await page.resize(width, 800)
-    await page.wish(theme)
     await page.open(served.url)
-    await page.evaluate(f"localStorage.setItem('hostler-language', '{language}')")
-    for path in ("/runs", "/runs?status=failed", "/settings", "/nothing-of-ours", "/"):
-        if path == "/nothing-of-ours":
-            nowhere = "history.pushState(null, '', '/runs/a/b/c'), dispatchEvent(new Event('popstate'))"
-            await page.evaluate(f"({nowhere}, true)")
-        elif path == "/":
-            await page.evaluate("document.querySelector('.person button').click()")
-            await page.until(there("#key"))
-        elif path == "/runs":
-            await sign_in(served, page, path=path)
-        else:
-            await page.open(f"{served.url}{path}")
-        await page.until(f"{there('main')} && !{there('.loading')}")
-        assert await serious_mistakes(page) == [], path
-    loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-    assert loaded
-    assert all(name.startswith((served.url, "data:")) for name in loaded)
+    wrong: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for language in ("en", "zh"):
+        await page.evaluate(f"localStorage.setItem('hostler-language', '{language}')")
+        for path in ("/runs", "/runs?status=failed", "/settings", "/nothing-of-ours", "/"):
+            if path == "/nothing-of-ours":
+                nowhere = "history.pushState(null, '', '/runs/a/b/c'), dispatchEvent(new Event('popstate'))"
+                await page.evaluate(f"({nowhere}, true)")
+            elif path == "/":
+                await page.evaluate("document.querySelector('.person button').click()")
+                await page.until(there("#key"))
+            elif path == "/runs":
+                await sign_in(served, page, path=path)
+            else:
+                await page.open(f"{served.url}{path}")
+            await page.until(f"{there('main')} && !{there('.loading')}")
+            async for look in looks(page):
+                if found := await serious_mistakes(page):
+                    wrong[language, path, *look] = found
+        loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+        assert loaded
+        assert all(name.startswith((served.url, "data:")) for name in loaded)
+    assert wrong == {}
     assert page.complaints == []
+
+
+async def looks(page: Page) -> AsyncIterator[tuple[str, str]]:
+    """Show a page on a phone and wide, light and dark, once each is as it stays."""
+    for width, theme in itertools.product((360, 1440), ("light", "dark")):
+        await page.resize(width, 800)
+        await page.wish(theme)
+        await page.until(f"innerWidth === {width} && matchMedia('(prefers-color-scheme: {theme})').matches")
+        changes = "document.getAnimations().some((one) => one instanceof CSSTransition)"
+        await page.until(f"new Promise(requestAnimationFrame).then(() => !({changes}))")
+        yield str(width), theme
 
 
 def test_the_command_prints_a_link_that_signs_in(hostler: CommandLine) -> None:

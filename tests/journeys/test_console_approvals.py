@@ -17,7 +17,7 @@ from hostler.storage.port import Tx
 from hostler.storage.stores import agents
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.axe import serious_mistakes
-from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.chromium import NEEDS_CHROMIUM, Page
 from support.http_host import WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run, rule
 from support.trust import trusted
@@ -28,6 +28,14 @@ BOOKING: dict[str, Any] = {"customer_id": "c7", "seats": 2}
 SCHEMA = {
     "type": "object",
     "properties": {"customer_id": {"type": "string"}, "seats": {"type": "integer", "minimum": 1}},
+}
+SECRETS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pin": {"type": "string", "writeOnly": True},
+        "token": {"type": "string", "format": "password"},
+        "note": {"type": "string"},
+    },
 }
 FORM = [FormField(name="size", type="select", options=["s", "xl"], required=True)]
 BUTTONS = [
@@ -51,12 +59,6 @@ HIDDEN = "report\u202egnp.exe"
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path / "data") as made:
-        yield made
-
-
-@pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    async with browsing(tmp_path) as made:
         yield made
 
 
@@ -170,6 +172,8 @@ async def test_each_kind_is_decided_and_never_something_that_was_not_shown(
     shown_budget = call("b", "budget", arguments=BUDGET, args_schema=BUDGET_SCHEMA, editable=True)
     await opens(served, "budget", shown_budget)
     await opens(served, "hidden", call(arguments={"path": HIDDEN}), requester="W" * 300)
+    secret_call = call("s", arguments={"pin": "0000", "note": "n"}, args_schema=SECRETS, editable=True)
+    await opens(served, "secrets", secret_call, call("c", "client_tool", result_schema=SECRETS))
     finn = await served.key(WORKSPACE, "pauses:write", "pauses:read", subject="finn")
 
     await look(served, page, "/approvals/two")
@@ -218,6 +222,30 @@ async def test_each_kind_is_decided_and_never_something_that_was_not_shown(
     await page.until(there(".outcome.of-approved"))
     assert (await pause_of(served, "budget"))["calls"][0]["args"]["top_up"] == {"cost": 2.5}
 
+    # what a schema says is a secret is in no storage of the browser; everything else outlives a reload
+    await page.open(f"{served.url}/approvals/secrets")
+    await press(page, "Edit arguments")
+    await press(page, "Give the result in its place")
+    for form in (".editing", ".call-card:nth-of-type(2)"):
+        for number in (0, 1):
+            await page.evaluate(
+                f"(document.querySelectorAll('{form} input[type=password]')[{number}].id = 'hush', true)"
+            )
+            await page.type_into("#hush", "hush-hush")
+            await page.evaluate("(document.querySelector('#hush').id = '', true)")
+        await page.type_into(f"{form} .schema-form input[type=text]", f"of {form}")
+    kept = await page.evaluate("JSON.stringify({...sessionStorage})")
+    assert "of .editing" in kept
+    assert "of .call-card" in kept
+    assert "hush" not in kept
+    assert "0000" not in kept
+    await page.open(f"{served.url}/approvals/secrets?again")
+    await page.until("document.querySelector('.editing input[type=text]')?.value === 'of .editing'")
+    await press(page, "Approve with changes")
+    await page.until(there(".outcome.of-approved"))
+    decided = (await pause_of(served, "secrets"))["calls"][0]
+    assert decided["args"] == {"pin": "0000", "note": "of .editing"}
+
     await page.open(f"{served.url}/approvals/hidden")
     await page.until("document.querySelector('.arguments .unseen')?.textContent === 'U+202E'")
     await press(page, "Deny …")
@@ -233,7 +261,8 @@ async def test_several_are_decided_together_once_all_were_shown_and_calls_of_a_b
 ) -> None:
     for name in ("one", "two", "three"):
         await opens(served, name, call(tool_name=f"files.{name}", arguments={"path": f"/data/{name}"}))
-    await opens(served, "batch", call("a"), call("b"), call("c", "question", title="Why?", fields=FORM))
+    edited = call("a", arguments=BOOKING, args_schema=SCHEMA, editable=True, rule=rule("*", needed=2))
+    await opens(served, "batch", edited, call("b"), call("c", "question", title="Why?", fields=FORM))
     await look(served, page, "/approvals?order=oldest")
     await page.until("document.querySelectorAll('.pause-row').length === 4")
     assert await page.evaluate("document.querySelectorAll('.pick').length") == 3
@@ -256,6 +285,18 @@ async def test_several_are_decided_together_once_all_were_shown_and_calls_of_a_b
     assert decisions == {"one": "approved", "two": "approved", "three": "undecided"}
 
     await page.open(f"{served.url}/approvals/batch")
+    await page.until(shown("Approve all 2 calls"))
+    # somebody else edits one of them: none is decided before it was seen as it is now
+    batch = await pause_of(served, "batch")
+    changed = {"call_id": "a", "type": "approve", "args_hash": batch["calls"][0]["args_hash"]}
+    changed |= {"edited_args": BOOKING | {"seats": 9}}
+    async with served.as_key(await served.key(WORKSPACE, "pauses:write", subject="finn")) as client:
+        body = {"revision": batch["revision"], "actions": [changed]}
+        assert (await client.post("/v1/pauses/batch/actions", json=body)).status_code == 202
+    await page.until(shown("The arguments have changed while you were looking"))
+    assert await page.evaluate(shown("Look at those calls first"))
+    assert not await page.evaluate(there(".together"))
+    await page.until(f"(document.querySelector('.changed .primary')?.click(), {there('.together')})")
     await press(page, "Deny all 2 calls")
     await page.until("document.querySelectorAll('.outcome.of-denied').length === 2")
     assert [one["decision"] for one in (await pause_of(served, "batch"))["calls"]] == [

@@ -9,7 +9,7 @@ import pytest
 
 from hostler.storage.port import Tx
 from hostler.storage.stores import audit
-from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import HOSTILE, SAVED, choose, click, look_at_all, shown, sign_in, there
 from support.http_host import Served, serving
 
@@ -20,12 +20,6 @@ ACTIONS = "[...document.querySelectorAll('.fact .action')].map((one) => one.inne
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path / "data") as made:
-        yield made
-
-
-@pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    async with browsing(tmp_path) as made:
         yield made
 
 
@@ -75,6 +69,10 @@ async def test_an_entry_is_opened_by_keyboard_and_its_ids_are_links(served: Serv
     await page.press("Escape")
     await page.until(f"!{there('dialog')}")
     assert await page.evaluate("document.activeElement.className.includes('action')")
+    # a link leads to another list, and nothing stands over it
+    await page.press("Enter")
+    await click(page, "all of this object", "dialog")
+    await page.until(f"!{there('dialog')} && location.search.startsWith('?target=')")
 
 
 async def test_the_chains_are_verified_and_a_change_is_told(served: Served, page: Page) -> None:

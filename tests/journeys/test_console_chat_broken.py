@@ -23,6 +23,11 @@ from support.editors import said, steps
 from support.unix_gate import Gate
 from support.wire_client import ask
 
+FILL = """(() => {
+  for (let size = 1 << 20, count = 0; size; )
+    try { sessionStorage.setItem(`full ${count++}`, "x".repeat(size)); } catch { size >>= 1; }
+})()"""
+"""A script: from now on the storage of the tab is full."""
 pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
 
 
@@ -81,6 +86,11 @@ async def test_a_reload_a_killed_host_and_a_second_tab_lose_and_double_nothing(t
         await page.until(f"{TEXTS}.at(-1) === 'kept'")
         history = await same_as_the_history(host, page, conversation)
         assert [text for role, text in history].count(steps(said("kept"))) == 1
+        # a browser that keeps nothing more: messages are sent all the same, one after the other
+        await page.evaluate(FILL)
+        for text in ("not kept", "nor this"):
+            await write(page, steps(said(text)))
+            await page.until(f"{TEXTS}.at(-1) === {json.dumps(text)}")
         assert page.complaints == []
 
 

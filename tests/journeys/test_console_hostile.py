@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -17,7 +18,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.storage.port import Tx
 from hostler.storage.stores import agents
 from hostler_protocol.pausing import FormField, InteractionAction
-from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.chromium import NEEDS_CHROMIUM, Page
 from support.console_walk import answers, remember_answers, shown, sign_in, unfold, walk
 from support.http_host import ADMIN_KEY, PUPPET_RUNNER, WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run
@@ -61,12 +62,6 @@ CALM: dict[str, Any] = {
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path / "data") as made:
-        yield made
-
-
-@pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    async with browsing(tmp_path) as made:
         yield made
 
 
@@ -119,8 +114,13 @@ async def poison(served: Served) -> None:
     ):
         actor = {"actor_id": NAME, "display_name": NAME}
         await served.say(text, conversation_id=NAME, agent="hostile", actor=actor)
-    upload = {"artifact_type": "file", "name": NAME, "conversation_id": NAME}
+    base = {"kb_id": "hostile", "name": NAME, "description": HOSTILE}
+    assert (await served.client.post("/v1/knowledge", json=base)).status_code == 201
+    place = f"/v1/knowledge/hostile/documents/{quote(NAME[:150], safe='')}"
     headers = {"content-type": "text/html"}
+    put = await served.client.put(place, content=f"{HOSTILE} findable".encode(), headers=headers)
+    assert put.status_code == 201, put.text
+    upload = {"artifact_type": "file", "name": NAME, "conversation_id": NAME}
     made = await served.client.post("/v1/artifacts", params=upload, content=HOSTILE.encode(), headers=headers)
     assert made.status_code == 201, made.text
 
@@ -142,7 +142,7 @@ async def test_no_text_of_others_does_anything_on_any_page(served: Served, page:
         # text is looked through in a document that has the page's policy, which refuses what it would do
         assert all("has been blocked" in one for one in page.complaints), (address, page.complaints)
         await page.resize(1440, 900)
-    for wanted in ("/runs/", "/approvals/", "/chat/", "/settings"):
+    for wanted in ("/runs/", "/approvals/", "/chat/", "/knowledge/hostile/", "/settings"):
         assert any(one.startswith(wanted) for one in visited), (wanted, visited)
 
 

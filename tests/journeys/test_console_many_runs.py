@@ -11,7 +11,7 @@ import pytest
 
 from hostler.host.data_directory import own_database
 from support.axe import serious_mistakes
-from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.chromium import NEEDS_CHROMIUM, Page
 from support.http_host import Served, serving
 from support.many_runs import insert_journal, insert_runs, run_row
 
@@ -33,12 +33,6 @@ REQUESTS = (
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path / "data") as made:
-        yield made
-
-
-@pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    async with browsing(tmp_path) as made:
         yield made
 
 

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from hostler.storage.port import Tx
+from hostler.storage.stores import outbox
+from hostler.storage.stores.outbox_rows import NewDelivery, Outbound
+from hostler_protocol.channels import ChannelMessage, ChannelTarget
 from support.chromium import NEEDS_CHROMIUM, Page, browsing
 from support.console_scene import Scene, scene
+from support.http_host import WORKSPACE
 
 pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(180), NEEDS_CHROMIUM]
 ROOT = Path(__file__).parents[2]
@@ -23,11 +28,47 @@ PAGES = {
     "agent": "/agents/reception",
     "plugins": "/plugins",
     "models": "/models",
+    "knowledge": "/knowledge/house-rules?q=dogs+at+breakfast",
     "tools": "/tools",
+    "channels": "/channels",
+    "channel": "/channels/help-bot",
+    "hook": "/hooks/code",
+    "schedule": "/schedules/morning-report",
+    "workers": "/workers",
+    "worker": "/workers/gpu-1",
     "usage": "/usage",
     "audit": "/audit",
     "settings": "/settings",
 }
+
+
+async def sources(made: Scene) -> None:
+    """A channel with messages, a hook, and a schedule that has fired."""
+    client = made.served.client
+    bot = {"name": "help-bot", "channel": "plugin:hostler/telegram/telegram", "enabled": False}
+    code = {
+        "name": "code",
+        "verify": "github",
+        "secrets": ["env:GITHUB_SECRET"],
+        "agent": "reception",
+        "map": {"conversation_id": "body.repository.full_name", "text": "body.issue.title"},
+    }
+    report = {"name": "morning-report", "cron": "0 8 * * 1-5", "timezone": "Europe/Berlin", "agent": "echo"}
+    for path, body in (
+        ("/v1/config/channels", {**bot, "config": {"token": "env:TELEGRAM_TOKEN"}, "agent": "reception"}),
+        ("/v1/config/hooks", code),
+        ("/v1/schedules", {**report, "text": "Write the report of yesterday."}),
+        ("/v1/schedules/morning-report/run", {}),
+    ):
+        answer = await client.post(path, json=body)
+        assert answer.is_success, (path, answer.text)
+
+    def write(tx: Tx) -> None:
+        for number, text in enumerate(("A double room is €120 a night.", "Your room is booked.")):
+            said = Outbound(ChannelTarget(chat_id="40281"), ChannelMessage(text=text))
+            outbox.add(tx, WORKSPACE, NewDelivery(delivery_id=str(number), channel="help-bot", outbound=said))
+
+    await made.served.host.db.write(write)
 
 
 async def at_rest(page: Page) -> None:
@@ -55,7 +96,8 @@ async def test_each_page_has_its_pictures_in_the_documentation(tmp_path: Path) -
     writes = os.environ.get("HOSTLER_WRITE_PAGES") == "1"
     sizes = {"wide": WIDE, "phone": PHONE}
     text = (ROOT / "docs" / "console.md").read_text()
-    async with scene(tmp_path / "data") as made, browsing(tmp_path) as page:
+    async with scene(tmp_path / "data") as made, browsing() as page:
+        await sources(made)
         code = (await made.served.client.post("/v1/auth/links", json={})).json()["code"]
         await page.open(f"{made.served.url}/runs#sign-in={code}")
         await at_rest(page)

@@ -164,8 +164,8 @@ async def a_model_is_tested_as_it_writes_and_what_was_typed_stays(
     await click(page, "form .primary")
     await page.until(shown("Here is"))
     assert not await page.evaluate(shown("an answer"))
-    await page.evaluate("location.reload()")  # in the middle
-    await page.until(f"{READY} && {there('.trial')}")
+    await page.evaluate("(window.before = true, location.reload())")  # in the middle
+    await page.until(f"!window.before && {READY} && {there('.trial')}")
     assert await page.evaluate("document.querySelector('form textarea').value") == "What is there?"
     more.open()
     await page.until(there(".trial .status.good"))
@@ -271,7 +271,7 @@ async def a_reader_sees_all_and_is_offered_nothing(served: Served, page: Page) -
 
 
 async def test_plugins_also_while_the_host_is_away(tmp_path: Path) -> None:
-    async with ModelServer() as models, browsing(tmp_path) as page:
+    async with ModelServer() as models, browsing() as page:
         async with a_host(tmp_path, models) as served:
             port = served.port
             await a_plugin_is_added_looked_at_followed_restarted_and_removed(served, page, tmp_path)
@@ -283,7 +283,7 @@ async def test_plugins_also_while_the_host_is_away(tmp_path: Path) -> None:
 
 async def test_what_agents_can_use(tmp_path: Path) -> None:
     # one host and one browser: each takes longer to start than most of what is done with it
-    async with ModelServer() as models, browsing(tmp_path) as page, a_host(tmp_path, models) as served:
+    async with ModelServer() as models, browsing() as page, a_host(tmp_path, models) as served:
         await every_page_reads_well_in_both_languages_on_phone_and_desk(served, page)
         await page.evaluate("localStorage.clear()")
         await page.resize(1200, 800)

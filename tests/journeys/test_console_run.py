@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.axe import serious_mistakes
-from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.chromium import NEEDS_CHROMIUM, Page
 from support.editor_hosts import a_host
 from support.editors import delta, result, said, steps
 from support.http_host import Served, serving
@@ -27,12 +27,6 @@ HOSTILE = (
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path / "data") as made:
-        yield made
-
-
-@pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    async with browsing(tmp_path) as made:
         yield made
 
 
@@ -109,6 +103,7 @@ async def test_a_run_is_followed_stopped_run_again_and_forked(served: Served, pa
     await page.evaluate("document.querySelector('.actions button').click()")
     await page.until(f"!location.pathname.endsWith({json.dumps(run['run_id'])}) && {shown('Repeats')}")
     await page.until(shown("done: say 2."))
+    await page.until("document.querySelectorAll('.step .row').length > 2")
     await page.evaluate("document.querySelectorAll('.step .row')[2].click()")
     await page.until("document.querySelector('.actions-of button') !== null")
     again = await page.evaluate("location.pathname")
@@ -156,9 +151,9 @@ async def test_hostile_text_does_nothing(tmp_path: Path, page: Page) -> None:
         assert await page.evaluate("document.title") == "对比运行 · Hostler"
         assert await page.evaluate("document.querySelector('.pair.changed, .pair.left, .pair.right')") is None
         await page.open(f"{host.url}/runs/{run_id}?tab=journal")
-        await page.until("document.querySelectorAll('.entry .row').length > 4")
-        await page.evaluate("document.querySelectorAll('.entry .row').forEach((one) => one.click())")
-        await page.until("document.querySelectorAll('.entry + .flow pre, .flow pre').length > 2")
+        await page.until("document.querySelectorAll('.journal-line .row').length > 4")
+        await page.evaluate("document.querySelectorAll('.journal-line .row').forEach((one) => one.click())")
+        await page.until("document.querySelectorAll('.journal-line + .flow pre, .flow pre').length > 2")
         assert await page.evaluate("window.broken") is None
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         # text is looked through in a document that has the page's policy, which refuses what it would do

@@ -15,7 +15,7 @@ from hostler.console.files import FOLDER
 from hostler.domain.members import ROLES
 from hostler.domain.webhooks import EVENTS
 from hostler.http.auth import Right
-from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import HOSTILE, choose, click, look_at_all, shown, sign_in, there
 from support.http_host import Served, serving
 
@@ -26,12 +26,6 @@ TABS = "[...document.querySelectorAll('main .tabs a')].map((one) => one.pathname
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path / "data") as made:
-        yield made
-
-
-@pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    async with browsing(tmp_path) as made:
         yield made
 
 
@@ -52,6 +46,13 @@ async def test_a_key_is_made_shown_once_replaced_and_revoked(served: Served, pag
     await click(page, "Create")
     await page.until(there(".once .secret"))
     secret = await page.evaluate("document.querySelector('.once .secret').textContent")
+    # a browser that does not copy is not believed: the key would be lost
+    await page.evaluate(
+        "(Object.defineProperty(navigator, 'clipboard', {value: undefined}),"
+        " document.execCommand = () => false)"
+    )
+    await click(page, "Copy", ".once")
+    await page.until(shown("It was not copied"))
     async with served.as_key(secret) as made:
         assert (await made.get("/v1/runs")).status_code == 200
         assert (await made.get("/v1/keys")).status_code == 403
@@ -62,7 +63,7 @@ async def test_a_key_is_made_shown_once_replaced_and_revoked(served: Served, pag
     assert not await page.evaluate(f"document.documentElement.outerHTML.includes('{secret}')")
     await click(page, "Replace: for the dashboard")
     await page.until(shown("Make another one like it?"))
-    await click(page, "Replace", ".confirm")
+    await click(page, "Replace", "dialog")
     await page.until(there(".once .secret"))
     other = await page.evaluate("document.querySelector('.once .secret').textContent")
     keys = (await served.client.get("/v1/keys")).json()["items"]
@@ -75,13 +76,13 @@ async def test_a_key_is_made_shown_once_replaced_and_revoked(served: Served, pag
     }
     # Escape takes the question back, and leaves the focus where it was
     await click(page, "Revoke: for the dashboard")
-    await page.until("document.querySelector('.confirm')?.contains(document.activeElement)")
+    await page.until("document.querySelector('dialog')?.contains(document.activeElement)")
     await page.press("Escape")
     await page.until(
-        f"!{there('.confirm')} && document.activeElement.ariaLabel === 'Revoke: for the dashboard'"
+        f"!{there('dialog')} && document.activeElement.ariaLabel === 'Revoke: for the dashboard'"
     )
     await click(page, "Revoke: for the dashboard")
-    await click(page, "Revoke", ".confirm")
+    await click(page, "Revoke", "dialog")
     await page.until("document.querySelectorAll('main tbody tr').length === 1")
     answers = []
     for token in (secret, other):
@@ -101,7 +102,7 @@ async def test_members_are_invited_and_change_their_role(served: Served, page: P
     (member,) = (await served.client.get("/v1/members")).json()["items"]
     assert (member["email"], member["role"]) == ("ada@example.com", "operator")
     await click(page, "Remove: ada@example.com")
-    await click(page, "Remove", ".confirm")
+    await click(page, "Remove", "dialog")
     await page.until(shown("No members"))
 
 
@@ -111,7 +112,7 @@ async def test_retention_and_webhooks_are_changed(served: Served, page: Page) ->
     await page.until(shown("is deleted within an hour"))
     await click(page, "Store")
     await page.until(shown("Change how long data is kept?"))
-    await click(page, "Store", ".confirm")
+    await click(page, "Store", "dialog")
     await page.until(shown("Stored."))
     (policy,) = (await served.client.get("/v1/config/retention")).json()["items"]
     assert policy["entry"] == {"deltas": 30}
@@ -148,7 +149,7 @@ async def test_a_secret_is_written_and_never_shown(served: Served, page: Page, t
         assert not await page.evaluate("document.documentElement.outerHTML.includes('hush')")
         await click(page, "New value: api-key")
     await click(page, "Remove: api-key")
-    await click(page, "Remove", ".confirm")
+    await click(page, "Remove", "dialog")
     await page.until(shown("No secret is stored"))
     await page.open(f"{served.url}/settings/encryption")
     await page.until(f"{shown('current')} && {shown(str(master))}")

@@ -15,7 +15,7 @@ from hostler.storage.stores import budgets, model_calls
 from hostler.storage.stores.budgets import Charge
 from hostler.storage.stores.model_calls import ModelCall
 from hostler_protocol.content import Usage
-from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import HOSTILE, SAVED, choose, click, look_at_all, shown, sign_in, there
 from support.http_host import Served, serving
 
@@ -25,12 +25,6 @@ pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(90), NEEDS_CHROMI
 @pytest.fixture
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path / "data") as made:
-        yield made
-
-
-@pytest.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    async with browsing(tmp_path) as made:
         yield made
 
 

@@ -61,7 +61,7 @@ async def test_a_wrong_answer_is_explained_and_put_right(tmp_path: Path) -> None
             served,
             model,
         ),
-        browsing(tmp_path) as page,
+        browsing() as page,
     ):
         model.always(clerk)
         await ask(served, "what is a double?")
@@ -118,7 +118,7 @@ async def test_a_wrong_answer_is_explained_and_put_right(tmp_path: Path) -> None
 async def test_a_replay_shows_the_first_difference(tmp_path: Path) -> None:
     async with (
         answering(tmp_path / "data", prompt=WRONG) as (served, model),
-        browsing(tmp_path) as page,
+        browsing() as page,
     ):
         model.always("Hello.")
         await ask(served, "hi")
@@ -136,6 +136,11 @@ async def test_a_replay_shows_the_first_difference(tmp_path: Path) -> None:
             )
         ).json()
         assert entry["items"][0]["type"] == "model.stream"
+        # a link opens the panel, and the reader begins
+        await sign_in(served, page, f"/runs/{run['run_id']}?replay=1")
+        begins = "document.querySelector('section .actions button')"
+        await page.until(f"{begins}?.textContent === 'Replay' && !{begins}.disabled")
+        assert await page.evaluate("document.querySelector('section[aria-busy=true]')") is None
         # what a person sees of it: the answer of the host is put in the place of one that would be identical
         await sign_in(served, page, f"/runs/{run['run_id']}")
         await page.until(shown("Everything in order"))

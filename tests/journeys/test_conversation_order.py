@@ -275,7 +275,7 @@ async def test_a_turn_of_several_messages_stands_behind_the_answer_it_waited_for
     tmp_path: Path, database_url: str, between: str
 ) -> None:
     gate = tmp_path / "gate"
-    concurrency = {"on_busy": "queue", "debounce": 0.2}
+    concurrency = {"on_busy": "queue", "debounce": 3.0}
     ada = {"actor": {"actor_id": "ada"}}
     async with talking(tmp_path, database_url, **{**QUEUE, "concurrency": concurrency}) as talk:
         await talk.say(f"one|gate {gate}", **ada)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ import httpx
 import psutil
 import pytest
 
+from support.chromium import NEEDS_CHROMIUM, browsing
 from support.command_line import BOUND_SECONDS, CommandLine, environment
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
@@ -20,7 +22,7 @@ def test_without_a_terminal_it_shows_everything_and_ends_with_0(hostler: Command
     ran = hostler("demo", "--data", hostler.data, "--port", "0")
     assert ran.status == 0, ran.out + ran.err
     seen = [line.strip() for line in ran.out.splitlines() if line.strip().startswith("✓")]
-    assert len(seen) == 6
+    assert len(seen) == 9
     for line, what in zip(
         seen,
         (
@@ -28,6 +30,9 @@ def test_without_a_terminal_it_shows_everything_and_ends_with_0(hostler: Command
             r"\d+ pieces over .* the first after \d+ ms; together they are the completed message",
             r"the second run read from the state what the first one kept",
             r"note\.txt read back over HTTP: 'buy bread'",
+            r"one run of echo, which says 'A sample!'; sent again: duplicate; wrong signature: 401",
+            r"without a key, guide says '.*Grace.*'; after a reload: the same conversation; .*: 403",
+            r"2 runs for 2 planned times, at most \d+ ms late",
             r"results 1 to \d+, each once, over two connections; attempt 2 ended completed",
             r"the new process knows Ada, and all 12 messages are in the history",
         ),
@@ -43,7 +48,7 @@ def test_without_a_terminal_it_shows_everything_and_ends_with_0(hostler: Command
     assert not psutil.pid_exists(int(restarted))  # it cleans up behind itself
     # what it says it saw is in the facts
     runs = hostler("runs", "list", "--agent", "guide", "--json").json
-    assert sorted(run["attempt"] for run in runs) == [1, 1, 1, 1, 1, 2]
+    assert sorted(run["attempt"] for run in runs) == [1, 1, 1, 1, 1, 1, 2]
     assert {run["status"] for run in runs} == {"completed"}
     assert hostler("audit", "verify").status == 0
 
@@ -90,6 +95,36 @@ def test_it_opens_the_console_and_the_three_requests_it_prints_work_as_they_stan
         process.stdin.write("my name is Ada\nwho am I?\n")
         process.stdin.close()
         assert "You are Ada." in process.stdout.read()
+        assert process.wait(BOUND_SECONDS) == 0
+
+
+@NEEDS_CHROMIUM
+async def test_the_page_that_it_prints_has_a_widget_that_talks_to_the_guide(
+    hostler: CommandLine, tmp_path: Path
+) -> None:
+    root = "document.querySelector('#hostler-widget-demo').shadowRoot"
+    rows = f"[...{root}.querySelectorAll('.row.agent')].map((row) => row.innerText).join()"
+    with hostler.start("demo", "--chat", "--no-browser", "--data", hostler.data, "--port", "0") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        link = next(
+            found[0]
+            for line in process.stdout
+            if (found := re.search(r"http://\S+/widget/demo$", line.rstrip()))
+        )
+        async with asyncio.timeout(BOUND_SECONDS), browsing() as page:
+            await page.open(link)
+            await page.until("window.Hostler !== undefined")
+            await page.evaluate("Hostler.open()")
+            await page.until(f"{root}.activeElement?.tagName === 'TEXTAREA'")
+            await page._call("Input.insertText", text="my name is Ada")
+            await page.press("Enter")
+            await page.until(f"{rows}.includes('Ada')")
+            await page.open(link)
+            await page.until(f"{rows}.includes('Ada')")
+            assert page.complaints == []
+        process.stdin.close()
+        process.stdout.read()
         assert process.wait(BOUND_SECONDS) == 0
 
 

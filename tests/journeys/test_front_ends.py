@@ -84,7 +84,7 @@ async def test_the_page_chats_from_another_origin(hostler: CommandLine, tmp_path
     config = configured(hostler, port)
     with hostler.serving("--config", config) as server:
         key = key_of(hostler, *RIGHTS)
-        async with asyncio.timeout(240), site(hostler.cwd, port, server.url, key), browsing(tmp_path) as page:
+        async with asyncio.timeout(240), site(hostler.cwd, port, server.url, key), browsing() as page:
             await page.open(f"http://localhost:{port}/")
             await page.evaluate(SAYS % "my name is Ada")
             await page.until(f"{LOG}.length >= 2 && {LOG}[1].includes('Ada')")
@@ -146,7 +146,7 @@ async def test_a_page_goes_on_with_the_next_token_in_the_middle_of_an_answer(
         async with (
             asyncio.timeout(240),
             site(hostler.cwd, port, server.url, key, minutes="0.05"),
-            browsing(tmp_path) as page,
+            browsing() as page,
         ):
             await page.open(f"http://localhost:{port}/")
             await page.evaluate(PATIENT)

@@ -41,12 +41,12 @@ IN_PYTHON = """
 import json, sys
 from hostler_client import AuthenticatedClient
 from hostler_client.api.runs import get_run, list_runs
-from hostler_client.models import RunRecord
+from hostler_client.models import RunView
 
 client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2])
 page = list_runs.sync(client=client, limit=10)
 run = get_run.sync(page.items[0].run_id, client=client)
-assert isinstance(run, RunRecord), run
+assert isinstance(run, RunView), run
 none = get_run.sync_detailed("none", client=client)
 print(json.dumps([run.status, none.parsed.code, none.status_code]))
 """

@@ -144,7 +144,7 @@ async def test_a_message_that_waits_keeps_them_before_it(tmp_path: Path, databas
 
 async def test_a_debounced_message_keeps_them(tmp_path: Path, database_url: str) -> None:
     async with hosted(tmp_path, database_url) as host:
-        await host.agent(concurrency={"debounce": 0.3})
+        await host.agent(concurrency={"debounce": 3.0})
         first = await send(host, {"no": 1}, *EARLIER, input={"text": "["})
         await send(host, [], input={"text": json.dumps([PAGE, ["tell"]])[1:]})
         ended_ = await over(host, first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -154,3 +155,29 @@ async def test_what_cannot_be_searched_costs_no_answer(tmp_path: Path) -> None:
         assert "knowledge base 'gone' is not granted" in notes
         assert [asked["kb"] for asked in library.asked] == ["broken", "town"]
         assert "[2] (town.md) The last tram leaves at midnight." in last(server)
+
+
+async def test_a_run_finds_a_passage_of_a_base_that_the_host_keeps(tmp_path: Path) -> None:
+    """From a document of a person to what a model is told, with nothing in between but the host."""
+    rules = "# House\n\n## Pets\n\nDogs are welcome.\n\n## Times\n\nBreakfast is at seven.\n"
+    async with ModelServer(api_key="k") as server, hosting(tmp_path, server) as served:
+        server.always("They are.")
+        client = served.client
+        spec = (await client.get("/v1/agents/chat")).json()["spec"]
+        spec["config"]["knowledge-bases"] = ["house"]
+        refused = await client.put("/v1/agents/chat", json=spec)
+        assert "there is no knowledge base 'house'" in refused.text
+        assert (await client.post("/v1/knowledge", json={"kb_id": "house"})).status_code == 201
+        assert (await client.put("/v1/agents/chat", json=spec)).status_code == 200
+        put = await client.put("/v1/knowledge/house/documents/rules.md", content=rules.encode())
+        assert put.status_code == 201
+        async with asyncio.timeout(100):
+            while (await client.get("/v1/knowledge/house")).json()["passages"] < 2:
+                await asyncio.sleep(0.02)
+        assert await said(served, await ask(served, "May I bring my dogs?")) == "They are."
+        assert "[1] (rules.md) Dogs are welcome.\n\nThe message:" in last(server)
+        assert "Breakfast" not in last(server)
+        assert (await client.delete("/v1/knowledge/house")).status_code == 204
+        found = await ask(served, "And my other dogs?")
+        assert await said(served, found) == "They are."
+        assert "knowledge base 'house' is not granted" in await logged(served, found)

@@ -53,6 +53,7 @@ ELSEWHERE = {
     "audit_anchors.earlier_keys[]": "test_anchored_chains.py",
     "webhooks.url": "test_webhooks.py",
     "webhooks.secret": "test_webhooks.py",
+    "channels.config{}": "test_channel_service.py",
 }
 """Places whose references are looked up later than their entry is applied, and the tests that show it."""
 
@@ -126,6 +127,8 @@ def given(kind: str, place: str, walk: Walk, models_at: str) -> Mapping[str, Any
         "models": {"id": "walk", "base_url": models_at, "api_key": "written-out"},
         "workspaces": {"name": "walkers"},
         "agents": {"name": "walk", "runner": RUNNER},
+        "widgets": {"name": "walk", "agent": "walk", "origins": ["https://a.example"]},
+        "hooks": {"name": "walk", "verify": "github", "secrets": ["env:HOSTLER_TEST_UNSET"]},
         "webhooks": {"name": "walk", "url": "https://hooks.invalid/", "secret": "env:HOSTLER_TEST_UNSET"},
         "sign_in": {
             "name": "walk",

@@ -174,7 +174,8 @@ async def test_nobody_else_grants_himself_the_tools_of_the_operators_machine(tmp
         assert await tenant.told() == {"models": ["big", "small"], "tools": ["teller.add"], "key": None}
         assert (await own.told())["tools"] == ["exec", "teller.add"]
         assert [one["name"] for one in await tenant.list("tools")] == ["teller.add"]
-        assert [one["name"] for one in await own.list("tools")] == ["exec", "teller.add"]
+        reminders = ["schedule.create", "schedule.delete", "schedule.list"]
+        assert [one["name"] for one in await own.list("tools")] == ["exec", *reminders, "teller.add"]
 
 
 async def test_a_workspace_names_its_own_agents_as_those_that_its_runs_may_create(tmp_path: Path) -> None:

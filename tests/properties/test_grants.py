@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from hostler.calls.gate import check_granted
 from hostler.domain.agents import Rate
 from hostler.domain.approvers import ToolApprovalPolicy
-from hostler.domain.grants import REMOTE_WORKER_CALLS, Grant, apis_of, decode_grant, resources_of
+from hostler.domain.grants import (
+    REMOTE_WORKER_CALLS,
+    SCHEDULE_CALLS,
+    Grant,
+    apis_of,
+    decode_grant,
+    resources_of,
+)
 from hostler.domain.name_patterns import best_match, matches
 from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import HostlerError
@@ -47,6 +54,7 @@ permissions = st.builds(
     files=some("config", "knowledge"),
     runs=some("get", "list", "events", "cancel", "create", "append", "finalize"),
     actions=some("group.mute", "friend.add"),
+    schedules=some("create", "list", "delete"),
 )
 policies = st.builds(
     ResourcePolicy,
@@ -55,6 +63,7 @@ policies = st.builds(
     allowed_kb_ids=maybe_names,
     allow_plugin_storage=st.booleans(),
     allow_workspace_storage=st.booleans(),
+    allow_schedules=st.booleans(),
     allowed_agents=st.none() | patterns,
     allow_cross_conversation_history=st.booleans(),
     rate=st.builds(Rate, calls_per_second=st.none() | st.sampled_from([0.5, 2.0, 8.0])),
@@ -147,6 +156,8 @@ def test_a_grant_is_the_intersection(
     assert ("steering.pull" in grant.calls) is steering
     assert grant.storage_areas <= set(held.storage)
     assert ("workspace" in grant.storage_areas) <= policy.allow_workspace_storage
+    asked = {f"schedule.{operation}" for operation in held.schedules}
+    assert grant.calls & SCHEDULE_CALLS == (asked if policy.allow_schedules else set())
     assert ("plugin" in grant.storage_areas) <= policy.allow_plugin_storage
     assert ("storage.get" in grant.calls) is bool(grant.storage_areas)
     assert grant.actions == frozenset()

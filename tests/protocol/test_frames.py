@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -21,7 +22,10 @@ from hostler_protocol.frames import (
     Response,
     describe_oversized,
     encode,
+    encode_request,
+    encode_response,
     parse,
+    raw,
 )
 from hostler_protocol.incoming import Broken, Called
 from hostler_protocol.limits import MAX_OVERSIZED_TOKENS
@@ -140,6 +144,46 @@ def test_lines_do_not_depend_on_how_the_bytes_arrive(data: bytes, cuts: list[int
         assert splitter.buffered_bytes <= limit
     found += splitter.feed(b"\n")
     assert found == whole
+
+
+@given(st.lists(st.sampled_from([b"\n", b"ab", b" ", b"\r", b'{"a":1}']), max_size=6), st.integers(1, 8))
+@settings(deadline=None)
+def test_a_line_that_comes_by_itself_is_the_same_line(parts: list[bytes], limit: int) -> None:
+    data = b"".join(parts)
+    line = LineSplitter(limit).whole_line(data)
+    if line is not None:
+        assert [line] == list(LineSplitter(limit).feed(data))
+    else:
+        assert data.count(b"\n") != 1 or not data.endswith(b"\n") or not data.strip() or len(data) > limit
+
+
+def test_a_line_is_not_by_itself_while_another_one_is_unfinished() -> None:
+    splitter = LineSplitter(100)
+    assert splitter.whole_line(b"a\n") == b"a"
+    assert list(splitter.feed(b"a")) == []
+    assert splitter.whole_line(b"b\n") is None
+    assert list(splitter.feed(b"b\n")) == [b"ab"]
+    assert list(splitter.feed(b"x" * 200)) == []
+    assert splitter.whole_line(b"y\n") is None
+    assert isinstance(next(iter(splitter.feed(b"y\n"))), Oversized)
+    assert splitter.whole_line(b"c\n") == b"c"
+
+
+@pytest.mark.parametrize("kind", [bytearray, lambda line: memoryview(bytearray(line))])
+@pytest.mark.parametrize("name", ["params", "result"])
+def test_what_was_in_a_buffer_stays_when_it_is_written_again(kind: Any, name: str) -> None:
+    method = b'"method":"m",' if name == "params" else b""
+    line = kind(b'{"jsonrpc":"2.0","id":1,%b"%b":{"key":"value"}}' % (method, name.encode()))
+    found = parse(line)
+    memoryview(line)[:] = b" " * len(line)
+    assert bytes(getattr(found, name)) == b'{"key":"value"}'
+
+
+@pytest.mark.parametrize("id_", [7, "c7", 'a"b'])
+def test_requests_and_their_answers_are_encoded_as_any_frame(id_: int | str) -> None:
+    value = raw({"text": "\u20ac"})
+    assert encode_request(id_, "host/state.get", value) == encode(Request(id_, "host/state.get", value))
+    assert encode_response(id_, value) == encode(Response(id_, value))
 
 
 def test_both_line_ends_and_empty_lines_are_taken() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler_protocol import CALLS, METHODS, AgentRunnerManifest, PluginIdentity
+from hostler_protocol.channels import ChannelManifest
 from hostler_protocol.content import Content, ModelMessage, text_of
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import AgentRunContext, EventEnvelope
@@ -35,6 +36,7 @@ STRICT = [
     *(call.reply for call in CALLS.values() if call.reply is not Decision),
     *(kind for name, kind in RESULT_TYPES.items() if not name.startswith("tool.call")),
     AgentRunnerManifest,
+    ChannelManifest,
     Capabilities,
     Permissions,
     FormItem,

@@ -16,6 +16,8 @@ from hostler_sdk.types import Usage
 from support.acp import seen, steps, until_gone, until_seen
 from support.acp.driven import ask, config, logged, of
 
+pytestmark = pytest.mark.usefixtures("forked_agents")
+
 PIXEL = base64.b64encode(b"\x89PNG a picture").decode()
 
 

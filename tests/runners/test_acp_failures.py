@@ -22,6 +22,8 @@ from hostler_sdk.testing import Driven, ScriptedHost, drive
 from support.acp import WAIT_SECONDS, command, seen, steps, until_gone, until_seen
 from support.acp.driven import ask, config, logged, of
 
+pytestmark = pytest.mark.usefixtures("forked_agents")
+
 PAGE = Path(__file__).parents[2] / "docs" / "runners" / "acp.md"
 
 

@@ -16,6 +16,8 @@ from hostler_sdk.testing import Driven, ScriptedHost
 from support.acp import seen, steps, until_gone
 from support.acp.driven import ask, config, logged, of
 
+pytestmark = pytest.mark.usefixtures("forked_agents")
+
 RUN = ["ask", "t1", "rm -rf build", "execute", {"command": "rm -rf build"}]
 DECISION = {"allow": "approved", "reject": "denied"}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import sys
+import os
 from pathlib import Path
 
 import pytest
 
-from hostler_sdk.testing import check_plugin
+from support.ready_candidates import check_folder
 
 RUNNERS = Path(__file__).parents[2] / "runners"
 FOLDERS = sorted(path.parent for path in RUNNERS.glob("*/hostler.yaml"))
@@ -19,7 +19,7 @@ FOLDERS = sorted(path.parent for path in RUNNERS.glob("*/hostler.yaml"))
 def test_it_passes_the_conformance_suite(folder: Path) -> None:
     async def main() -> None:
         async with asyncio.timeout(100):
-            checks = await check_plugin([sys.executable, "-m", "hostler_sdk.serve"], folder)
+            checks = await check_folder(folder, os.environ)
         assert checks
         assert [f"{check.name}: {check.detail}" for check in checks if not check.ok] == []
 

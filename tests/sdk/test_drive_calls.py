@@ -337,6 +337,11 @@ def test_every_other_call_has_its_name() -> None:
         child = await ctx.runs.create("helper", "do it", wait=5)
         assert child.output is not None
         assert child.output.text == "did it"
+        reacted = await ctx.actions.request("message.react", "m1", {"emoji": "+"})
+        assert (reacted.outcome, reacted.result) == ("done", {"id": 7})
+        assert (await ctx.actions.request("message.pin")).outcome == "unsupported"
+        with pytest.raises(Denied):
+            await ctx.actions.request("member.ban", {"person_id": "p"})
         decision = await ctx.ask("Really?", actions=["yes", {"name": "no"}], expires_in=60)
         assert decision.values == {"action": "yes"}
         with pytest.raises(Expired):
@@ -354,6 +359,7 @@ def test_every_other_call_has_its_name() -> None:
         knowledge={"kb": ["a blue sky", "a red apple"]},
         steering=["wait", "stop"],
         agents={"helper": "did it"},
+        actions={"message.react": {"id": 7}, "member.ban": Denied("no")},
         decisions=[{"values": {"action": "yes"}}, Expired("nobody answered")],
         prompt=[{"role": "system", "content": "be kind"}],
         files={"f": b"b"},

@@ -30,6 +30,9 @@ from simulation.judges import (
     turns,
     watched,
 )
+from simulation.judges import channels as chats
+from simulation.judges import hooks as rings
+from simulation.judges import schedules as ticks
 from simulation.judges import webhooks as notices
 from simulation.life import Handler
 from simulation.plan import Plan, Planner, make_plan
@@ -39,19 +42,23 @@ from simulation.workloads import (
     assistants,
     bursts,
     calls,
+    channels,
     conversations,
     copies,
     encryption,
     erasures,
     faults,
     filters,
+    hooks,
     keeping,
     leases,
     messages,
     models,
     operators,
     people,
+    reminders,
     rights,
+    schedules,
     sealing,
     services,
     signing_in,
@@ -101,6 +108,10 @@ PLANNERS = (
     encryption.plan,
     holders.plan,
     watchers.plan,
+    hooks.plan,
+    schedules.plan,
+    channels.plan,
+    reminders.plan,
 )
 HANDLERS: dict[str, Handler] = {
     **messages.ACTIONS,
@@ -122,6 +133,9 @@ HANDLERS: dict[str, Handler] = {
     **encryption.ACTIONS,
     **holders.ACTIONS,
     **watchers.ACTIONS,
+    **hooks.ACTIONS,
+    **schedules.ACTIONS,
+    **channels.ACTIONS,
 }
 ATTEND = [people.attend, people.attend_too, people.attend_tenant, leases.attend]
 _OTHERS = [
@@ -149,6 +163,9 @@ _OTHERS = [
     families.judge,
     quotas.judge,
     notices.judge,
+    rings.judge,
+    ticks.judge,
+    chats.judge,
 ]
 JUDGES = [*map(erased.sparing, _OTHERS), erased.judge]
 FAULTS = frozenset(

@@ -20,7 +20,10 @@ import msgspec
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.audit_anchors import AuditAnchors
+from hostler.domain.channels import ChannelEntry
+from hostler.domain.hooks import Hook
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.schedules import Schedule
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.type_fit import convert
 from hostler.domain.webhooks import Webhook
@@ -77,6 +80,10 @@ WHERE status = 'queued'
 UNION ALL SELECT 'the message ' || event_id || ' waits since ' || created_at FROM waiting_messages
 UNION ALL SELECT 'delivery ' || delivery_id || ' to ' || webhook || ' is pending' FROM deliveries
 WHERE status = 'pending'
+UNION ALL SELECT 'message ' || delivery_id || ' of ' || channel || ' is ' || status FROM outbox
+WHERE due_at IS NOT NULL
+UNION ALL SELECT 'schedule ' || name || ' has planned times left' FROM schedules
+WHERE next_planned IS NOT NULL
 """
 """What the facts say is not at its end."""
 
@@ -311,6 +318,9 @@ class Life:
             audit_anchors=self._anchors(),
             models=msgspec.convert(self.plan.models, list[ModelEntry]),
             webhooks=msgspec.convert(self.plan.webhooks, list[Webhook]),
+            hooks=msgspec.convert(self.plan.hooks, list[Hook]),
+            schedules=msgspec.convert(self.plan.schedules, list[Schedule]),
+            channels=msgspec.convert(self.plan.channels, list[ChannelEntry]),
             tools=msgspec.convert(self.plan.tools, list[ToolEntry]),
             agents=[convert(spec, AgentSpec, spec["name"]) for spec in specs],
         )

@@ -71,7 +71,10 @@ def make_template(path: Path) -> None:
         importlib.import_module(module)
     modules: dict[str, ModuleType | None] = sys.modules  # type: ignore[assignment]
     modules.setdefault("sniffio", None)  # httpcore looks for it at each request
-    for folder in (*(PLUGINS / name for name in ("plugin", "rogue")), bundled("runners", "local-agent")):
+    for folder in (
+        *(PLUGINS / name for name in ("plugin", "rogue", "talker")),
+        bundled("runners", "local-agent"),
+    ):
         load_folder(folder)
     tls_context()
     learn_struct_types()

@@ -69,6 +69,10 @@ def _runs(where: str) -> Count:
     return _sql(f"SELECT count(*) FROM runs WHERE {where}")
 
 
+def _outbox(where: str) -> Count:
+    return _sql(f"SELECT count(*) FROM outbox WHERE {where}")
+
+
 def _calls(where: str) -> Count:
     return _sql(f"SELECT count(*) FROM pause_calls WHERE {where}")
 
@@ -313,6 +317,25 @@ OPERATORS: dict[str, Count] = {
     "runs ended for a violated protocol": _runs("status_code = 'runner.protocol'"),
     "results that were too large": _runs("status_code = 'payload_too_large'"),
 }
+SOURCES: dict[str, Count] = {
+    "requests that a hook took": _noted("hook took", outcome="accepted"),
+    "requests that a hook knew": _noted("hook took", outcome="duplicate"),
+    "requests that a hook refused": _noted("hook refused", known=False),
+    "firings of schedules": _sql("SELECT count(*) FROM firings WHERE event_id IS NOT NULL"),
+    "late firings": _sql("SELECT count(*) FROM firings WHERE event_id IS NOT NULL AND late > 1000"),
+    "planned times left out": _sql("SELECT sum(left_out) FROM firings"),
+    "firings that people asked for": _noted("fired now"),
+    "reminders that runs made": _sql("SELECT count(*) FROM schedules WHERE run_id IS NOT NULL"),
+    "posts in chats": _noted("posted in chat"),
+    "presses in chats that decide": _sql("SELECT count(*) FROM chat_answers WHERE refused = 0"),
+    "presses in chats that are refused": _sql("SELECT count(*) FROM chat_answers WHERE refused = 1"),
+    "answers in chats that grow": lambda facts: len(facts.life.outside.square.edits),
+    "messages sent in chats": _outbox("status = 'sent'"),
+    "messages tried again": _outbox("status = 'sent' AND attempts > 1"),
+    "messages perhaps sent twice": _outbox("maybe_twice = 1"),
+    "messages left in doubt": _outbox("status = 'in_doubt'"),
+    "messages that a platform refused": _outbox("status = 'failed'"),
+}
 STREAMS: dict[str, Count] = {
     "deltas": _journal("type = 'message.delta'"),
     "results seen by readers": _noted("seen"),
@@ -377,6 +400,7 @@ GROUPS: dict[str, dict[str, Count]] = {
     "calls": CALLS,
     "people": PEOPLE,
     "operators": OPERATORS,
+    "sources of events": SOURCES,
     "streams": STREAMS,
     "faults": FAULTS,
 }

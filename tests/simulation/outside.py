@@ -14,6 +14,7 @@ from typing import Any
 from hostler.simulation.entropy import Chance
 from hostler.simulation.latency import Latency
 from hostler.simulation.loop import SimulatedLoop, SimulatedProcess, current_process
+from simulation.square import Square
 
 HUNG_SECONDS = 60.0
 """After this time a connection whose other side says nothing breaks."""
@@ -83,6 +84,7 @@ class Outside:
     """How many requests of each service there were."""
     watchers: list[Callable[[str, str, SimulatedProcess | None], None]] = field(default_factory=list)
     """Called with the service of a request, its stage ("asked", "arrived", "done") and who made it."""
+    square: Square = field(default_factory=Square)
     _by_key: dict[str, int] = field(default_factory=dict)
 
     at_note: list[Callable[[str], None]] = field(default_factory=list)

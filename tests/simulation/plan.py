@@ -39,6 +39,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     anchors: list[float] = []
     """Minutes between anchors of the hash chains; empty: there are none."""
     webhooks: list[dict[str, Any]] = []
+    hooks: list[dict[str, Any]] = []
+    schedules: list[dict[str, Any]] = []
+    channels: list[dict[str, Any]] = []
     tools: list[dict[str, Any]] = []
     agents: list[dict[str, Any]] = []
     tenant: list[dict[str, Any]] = []
@@ -65,6 +68,9 @@ class Draft:
         self.master_key: list[str] = []
         self.anchors: list[float] = []
         self.webhooks: list[dict[str, Any]] = []
+        self.hooks: list[dict[str, Any]] = []
+        self.schedules: list[dict[str, Any]] = []
+        self.channels: list[dict[str, Any]] = []
         self.tools: list[dict[str, Any]] = []
         self.agents: list[dict[str, Any]] = []
         self.tenant: list[dict[str, Any]] = []
@@ -99,6 +105,9 @@ def make_plan(seed: str, planners: Iterator[Planner]) -> Plan:
         master_key=draft.master_key,
         anchors=draft.anchors,
         webhooks=draft.webhooks,
+        hooks=draft.hooks,
+        schedules=draft.schedules,
+        channels=draft.channels,
         tools=draft.tools,
         agents=draft.agents,
         tenant=draft.tenant,

@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 
+from hostler.simulation.entropy import EPOCH
 from simulation.model_service import KEY_NAME, PRICE, URL
 from simulation.plan import Action, Plan
 from simulation.receivers import SECRET_NAME
+from simulation.workloads import channels, hooks, reminders, schedules
 from simulation.workloads.secrets import WRITTEN_OUT
 
 RUNNER = "plugin:test/actor/"
@@ -163,3 +165,41 @@ HELD = Plan(
     ],
 )
 """Agents with a stored secret, which is rotated, and with one that is written out."""
+
+RING = {"conversation": "rings", "host": 0, "again": 1}
+EVERY = {
+    "agent": schedules.AGENT,
+    "text": '[["wait", 0.1]]',
+    "grace": 60.0,
+    "end": schedules.text(EPOCH + 12),
+}
+SOURCES = Plan(
+    seed="specimen",
+    plugins=[channels.PLUGIN],
+    hooks=[hooks.entry(50.0)],
+    schedules=[
+        {"name": "often", "every": 2.0, "misfire": "all", **EVERY},
+        {"name": "by-the-clock", "cron": "*/4 * * * * *", "misfire": "once", **EVERY},
+    ],
+    channels=[channels.entry("keyed", "leave")],
+    agents=[
+        *(agent(name) for name in (hooks.AGENT, schedules.AGENT, channels.AGENT)),
+        agent(reminders.AGENT, resource_policy={"allow_schedules": True}),
+    ],
+    actions=[
+        message(0.4, "m0", reminders.AGENT, [["remind", "m0", 1, [["say", "later"]]]]),
+        Action(0.5, "ring", {"id": "ring1", "steps": [["wait", 0.1]], "known": True, **RING}),
+        Action(0.7, "ring", {"id": "ring2", "steps": [["wait", 0.2]], "known": True, **RING}),
+        Action(1.0, "ring", {"id": "ring3", "steps": [["wait", 0.3]], "known": False, **RING}),
+        Action(2.5, "fire now", {"name": "often", "host": 0}),
+        Action(
+            0.6,
+            "speak",
+            {"id": "t1", "chat": "hall", "person": "ada", "steps": [["say", "t1.a"], ["say", "t1.b"]]},
+        ),
+        Action(2.6, "speak", {"id": "t2", "chat": "hall", "person": "ada", "steps": [["say", "t2.a"]]}),
+        Action(3.6, "speak", {"id": "t3", "chat": "hall", "person": "mallory", "steps": [["say", "t3.a"]]}),
+        Action(4.6, "speak", {"id": "t4", "chat": "yard", "person": "bob", "steps": [["fail"]]}),
+    ],
+)
+"""Events come from a hook, from schedules and from chats."""

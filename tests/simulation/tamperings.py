@@ -27,6 +27,7 @@ from simulation.tamperings_left import LEFT
 from simulation.tamperings_lost import LOST
 from simulation.tamperings_quotas import QUOTAS
 from simulation.tamperings_secrets import SECRETS
+from simulation.tamperings_sources import SOURCES
 from simulation.tamperings_watched import WATCHED
 from simulation.workloads import anchors
 
@@ -99,6 +100,7 @@ TAMPERINGS = [
     *FAMILIES,
     *QUOTAS,
     *SECRETS,
+    *SOURCES,
     *BUDGETS,
     *WATCHED,
     # -- attempts

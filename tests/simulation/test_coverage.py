@@ -9,7 +9,29 @@ from simulation.lives import live_all
 from simulation.occurrences import ALL
 from simulation.plan import Action, Plan
 
-SEEDS = (10, 12, 14, 15, 33, 45, 57, 60, 73, 96, 128, 147, 148, 203, 238, 240, 247, 264, 265, 272)
+SEEDS = (
+    *range(1, 25),
+    29,
+    45,
+    73,
+    74,
+    96,
+    128,
+    134,
+    145,
+    147,
+    148,
+    150,
+    163,
+    173,
+    174,
+    197,
+    203,
+    240,
+    247,
+    272,
+    299,
+)
 """Lives that show all of it. If the plans of lives change: `python -m simulation coverage` names others."""
 
 SENT = {"id": "e", "agent": "long", "conversation": "c", "steps": [["wait", 9], ["say", "done"]]}

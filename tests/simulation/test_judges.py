@@ -28,6 +28,7 @@ SPECIMENS = {
     "sealed": specimens.SEALED,
     "watched": specimens.WATCHED,
     "held": specimens.HELD,
+    "sources": specimens.SOURCES,
 }
 
 
@@ -42,6 +43,7 @@ def prove(life: Life) -> list[str]:
         notes, effects = list(life.outside.notes), list(life.outside.effects)
         stood, errors = copy.deepcopy(life.standing), list(life.world.loop.errors)
         plugins, records = list(life.world.plugins.lives), list(life.logged.records)
+        square = life.outside.square
         connection.execute("BEGIN")
         try:
             if isinstance(one.change, str):
@@ -57,6 +59,7 @@ def prove(life: Life) -> list[str]:
             life.outside.notes, life.outside.effects = notes, effects
             life.standing, life.world.loop.errors = stood, errors
             life.world.plugins.lives, life.logged.records = plugins, records
+            life.outside.square = square
     return found
 
 

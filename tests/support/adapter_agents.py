@@ -29,10 +29,12 @@ KEEPS_TOOL_MESSAGES = frozenset(FRAMEWORKS) - {"functions"}
 
 async def prepared(framework: str, folder: Path, data: Path) -> Path:
     """Return the folder of the plugin, and let a host over `data` use what is installed for it."""
-    await asyncio.to_thread(lend_environments, "adapters", PLUGINS / framework, data)
+    adapters = Path(hostler_adapters.__file__).parent
+    sources = adapters.glob("*.py")
+    await asyncio.to_thread(lend_environments, "adapters", PLUGINS / framework, data, *sources)
     ignored = shutil.ignore_patterns("__pycache__")
     plugin = shutil.copytree(PLUGINS / framework, folder / "plugin", ignore=ignored)
-    shutil.copytree(Path(hostler_adapters.__file__).parent, plugin / "hostler_adapters", ignore=ignored)
+    shutil.copytree(adapters, plugin / "hostler_adapters", ignore=ignored)
     shutil.copy(PLUGINS / "price.py", plugin)
     return plugin
 

@@ -180,7 +180,7 @@ async def attempts(
     connection = await plugin.connect(limits)
     replaced: list[str] = []
 
-    async def connect(runner_id: str) -> PluginConnection:
+    async def connect(run: Run) -> PluginConnection:
         return connection
 
     async def nothing(run_id: str, after: int, at_most: int) -> Seen:
@@ -215,7 +215,7 @@ async def attempts(
 def raising(error: Exception) -> Any:
     """Connect no plugin: raise an error."""
 
-    async def connect(runner_id: str) -> PluginConnection:
+    async def connect(run: Run) -> PluginConnection:
         raise error
 
     return connect

@@ -18,6 +18,8 @@ READ_BYTES = 1 << 20
 runs: dict[str, Run] = {}
 held: list[dict[str, Any]] = []
 shutdowns: list[Any] = []
+channels: set[str] = set()
+closed: list[dict[str, Any]] = []
 
 
 def send(message: dict[str, Any]) -> None:
@@ -26,8 +28,8 @@ def send(message: dict[str, Any]) -> None:
         data = data[os.write(1, data) :]
 
 
-def refuse(id_: Any, code: int, text: str) -> None:
-    fault = {"code": "invalid_argument", "message": text, "retryable": False, "details": {}}
+def refuse(id_: Any, code: int, text: str, fault_code: str = "invalid_argument") -> None:
+    fault = {"code": fault_code, "message": text, "retryable": False, "details": {}}
     send({"id": id_, "error": {"code": code, "message": text, "data": fault}})
 
 
@@ -73,8 +75,9 @@ def initialize(id_: Any, params: Any) -> None:
         refuse(id_, -32000, "only version 1")
         return
     version = {"chooses_outside": 7, "any_version": versions["max"]}.get(FAULT, 1)
-    offers_tools = FAULT != "no_runners"
-    send({"id": id_, "result": {"protocol": version, "plugin": IDENTITY, "tools": offers_tools}})
+    offers = FAULT != "no_runners"
+    offered = {"tools": offers, "channels": offers}
+    send({"id": id_, "result": {"protocol": version, "plugin": IDENTITY, **offered}})
 
 
 def list_runners(id_: Any) -> None:
@@ -104,6 +107,34 @@ def call_tool(id_: Any, params: Any) -> None:
         call_tool.dropped = True  # type: ignore[attr-defined]
     else:
         send({"id": id_, "result": {"result": "noon"}})
+
+
+def list_channels(id_: Any) -> None:
+    bell = {"name": "bell", "label": {"en": "Bell"}}
+    send({"id": id_, "result": {"channels": [bell] * (2 if FAULT == "channel_twins" else 1)}})
+
+
+def use_channel(id_: Any, method: str, params: Any) -> None:
+    channel_id = params["channel_id"]
+    health = {"channel_id": channel_id, "health": "failed", "reason": "there is no bell"}
+    if method == "channel/open":
+        if params["channel"] != "bell" and FAULT != "any_channel":
+            refuse(id_, -32000, "no such channel", "not_found")
+        elif channel_id in channels and FAULT != "opens_twice":
+            refuse(id_, -32000, "open already", "conflict")
+        else:
+            channels.add(channel_id)
+            send({"id": id_, "result": {}})
+            if FAULT != "silent_channel":
+                send({"method": "ingest/health", "params": health})
+    elif channel_id not in channels:
+        refuse(id_, -32000, "not open", "not_found")
+    elif method == "channel/close":
+        channels.discard(channel_id)
+        send({"id": id_, "result": {}})
+        closed.append(health)
+    elif FAULT != "mute_send":
+        refuse(id_, -32000, "there is no bell")
 
 
 def start(id_: Any, params: Any) -> None:
@@ -137,12 +168,18 @@ def take_request(message: dict[str, Any]) -> None:
         call_tool(id_, params)
     elif method == "tool/lookup":
         send({"id": id_, "result": {"found": FAULT == "invents_outcomes"}})
+    elif method == "channels/list":
+        list_channels(id_)
+    elif method.startswith("channel/"):
+        use_channel(id_, method, params)
     elif method == "run/start":
         if FAULT == "one_at_a_time" and runs:
             held.append(message)
         else:
             start(id_, params)
     elif method == "ping":
+        if FAULT == "talks_after_close" and closed:  # after the answer was read: not in one piece with it
+            send({"method": "ingest/health", "params": closed[-1]})
         if not (FAULT == "deaf_during_runs" and runs):
             send({"id": id_, "result": {}})
     elif method == "shutdown":
@@ -180,7 +217,7 @@ def take(message: dict[str, Any]) -> None:
         if FAULT != "mute_shutdown":
             send({"id": shutdowns[0], "result": {}})
         if FAULT != "stays_after_shutdown":
-            sys.exit(5 if FAULT == "exits_with_status" else 0)
+            sys.exit(5 if ("loses_channels" if channels else "exits_with_status") == FAULT else 0)
 
 
 def main() -> None:

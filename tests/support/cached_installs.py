@@ -7,7 +7,9 @@ import contextlib
 import fcntl
 import functools
 import os
-from collections.abc import Iterator
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,22 @@ from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS
 from hostler.plugins.supervisor import environments_folder
 from hostler_protocol.errors import PluginStartError
+
+IMPORT_SECONDS = 300.0
+IMPORT_ALL = """\
+import ast, contextlib, importlib, pathlib, sys
+names = {"hostler_sdk.serve", *sys.argv[1].split()}
+for path in sys.argv[2:]:
+    for node in ast.walk(ast.parse(pathlib.Path(path).read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+for name in sorted(names):
+    with contextlib.suppress(Exception):
+        importlib.import_module(name)
+"""
+"""Imports the modules that are named, and those that files import; what is not there is left out."""
 
 
 def cache_of(what: str) -> Path:
@@ -43,21 +61,44 @@ def alone(what: str, name: str) -> Iterator[Path]:
 
 
 @functools.cache
-def environments_of(what: str, plugin: Path) -> Path | str:
+def environments_of(what: str, plugin: Path, *sources: Path) -> Path | str:
     """The folder of environments with all that a plugin requires; a text says why there is none."""
     requires = yaml.safe_load((plugin / "hostler.yaml").read_text())["requires"]
     with alone(what, plugin.name) as cache:
         environments = Environments(cache / "environments", DEFAULT_START_LIMITS)
         try:
-            asyncio.run(environments.python_for(requires, base=plugin))
+            python = Path(asyncio.run(environments.python_for(requires, base=plugin)))
         except PluginStartError as error:
             return f"what {plugin.name} requires cannot be installed: {error}"
+        _compile(python, plugin, requires, sources)
     return environments.folder
 
 
-def lend_environments(what: str, plugin: Path, data: Path) -> None:
-    """Let a host over `data` use the environment of a plugin. Skips the test where it cannot be had."""
-    found = environments_of(what, plugin)
+def _compile(python: Path, plugin: Path, requires: Sequence[str], sources: Sequence[Path]) -> None:
+    """Compile what a plugin imports, once per environment.
+
+    In a sandbox environments cannot be written, and each of many starts would compile it anew.
+    """
+    done = python.parents[1] / f"compiled-for-{plugin.name}"
+    if done.exists():
+        return
+    names = [re.split(r"[^\w.-]", text, maxsplit=1)[0].replace("-", "_") for text in requires]
+    subprocess.run(
+        [python, "-I", "-c", IMPORT_ALL, " ".join(names), *plugin.glob("*.py"), *sources],
+        env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},  # else it is downloaded when imported
+        capture_output=True,
+        timeout=IMPORT_SECONDS,
+        check=True,
+    )
+    done.touch()
+
+
+def lend_environments(what: str, plugin: Path, data: Path, *sources: Path) -> None:
+    """Let a host over `data` use the environment of a plugin. Skips the test where it cannot be had.
+
+    `sources`: files that are added to the plugin.
+    """
+    found = environments_of(what, plugin, *sources)
     if isinstance(found, str):
         missing(found)
     assert isinstance(found, Path)

@@ -38,6 +38,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "file.get": {"file_id": "f1"},
     "prompt.get": {},
     "interaction.request": {"kind": "form", "title": "t"},
+    "action.request": {"action": "message.react", "payload": {"emoji": "+"}},
     "run.get": {},
     "run.list": {},
     "run.events": {},
@@ -45,6 +46,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "run.create": {"agent": "helper", "input": {"text": "x"}},
     "run.append": {"target_run_id": "r1", "result": {}},
     "run.finalize": {"target_run_id": "r1", "status": "completed"},
+    "schedule.create": {"text": "tea", "delay": 3_600},
+    "schedule.list": {},
+    "schedule.delete": {"name": "tea"},
     "host.info": {},
 }
 assert set(ARGUMENTS) == set(CALLS)

@@ -64,6 +64,7 @@ def full_grant(workspace: str = "main", **policy: Any) -> Grant:
             resource_policy=ResourcePolicy(
                 **{
                     "allow_workspace_storage": True,
+                    "allow_schedules": True,
                     "allowed_agents": ["helper"],
                     "allowed_model_ids": ["gpt", "judge", "vectors"],
                     **policy,
@@ -139,6 +140,8 @@ OVERSIZE: dict[str, dict[str, Any]] = {
     "run.list": {"before_cursor": LONG},
     "run.cancel": {"reason": LONG},
     "run.create": {"data": {"x": LONG * 100}},
+    "schedule.create": {"text": LONG * 2},
+    "schedule.delete": {"name": LONG},
     "model.rerank": {"documents": ["x"] * (MAX_RERANK_DOCUMENTS + 1)},
     "model.embed": {"inputs": ["x"] * (MAX_EMBED_INPUTS + 1)},
 }

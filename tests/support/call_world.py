@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.calls.actions import decide_action
 from hostler.calls.cursors import Cursors
 from hostler.calls.functions import CALL_FUNCTIONS, STREAM_FUNCTIONS
 from hostler.calls.gate import Gate, GatedRun
@@ -34,7 +35,8 @@ from hostler.storage.stores import agents, events, runs, transcripts
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.run_rows import NewRun
 from hostler.storage.stores.transcripts import item_of
-from hostler_protocol.calls import HostInfo, ModelReply, RunCreateParams
+from hostler.tools.schedules import RunSchedules
+from hostler_protocol.calls import ActionParams, HostInfo, ModelReply, RunCreateParams
 from hostler_protocol.content import Message
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.ids import new_id
@@ -127,6 +129,11 @@ class Caller:
         check(self.world.gate, self.gated, method, params)
         if method in STREAM_FUNCTIONS:
             return [_uncharged(piece) async for piece in STREAM_FUNCTIONS[method](self.scope(), params)]
+        if isinstance(
+            params, ActionParams
+        ):  # what decides on it; channels carry it out, of which none is here
+            asked = (params.action, params.target, params.payload)
+            return await self.world.db.read(lambda tx: decide_action(tx, self.scope(), *asked))
         reply = _uncharged(await CALL_FUNCTIONS[method](self.scope(), params))
         if isinstance(reply, Effect):
             effect = reply
@@ -162,7 +169,16 @@ async def world_of(db: SqlDatabase, folder: Path, models: ModelCatalog | None = 
     blobs = BlobFolder(folder / "blobs")
     controller = Controller(db)
     info = HostInfo(name="hostler", version="1", protocol=PROTOCOL_VERSION, limits=Limits())
-    services = Services(db, blobs, Cursors(bytes(32)), models, controller, info, time.time)
+    services = Services(
+        db,
+        blobs,
+        Cursors(bytes(32)),
+        models,
+        controller,
+        info,
+        time.time,
+        schedules=RunSchedules(db),
+    )
     world = World(db, services, controller)
     for ws in ("main", "other"):
         await db.write(partial(_agents, world=world, ws=ws))
@@ -201,6 +217,7 @@ RUNS: dict[str, dict[str, Any]] = {
 def _agents(tx: Tx, *, world: World, ws: str) -> None:
     policy = ResourcePolicy(
         allow_workspace_storage=True,
+        allow_schedules=True,
         allowed_agents=["helper"],
         allowed_model_ids=["gpt", "judge", "vectors"],
     )

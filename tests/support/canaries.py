@@ -46,6 +46,7 @@ PLACES = (
     "waiting",
     "edited",
     "answer",
+    "reminder",
 )
 
 
@@ -98,6 +99,7 @@ async def configure(stage: Stage, folder: Path) -> None:
             "tool_approval": {"shop.*": "required"},
             "allow_workspace_storage": True,
             "allow_plugin_storage": True,
+            "allow_schedules": True,
         },
     )
 
@@ -159,6 +161,7 @@ def _steps(words: Canaries, key: str) -> list[Any]:
         ["deltas", 3, f"{words.delta} "],
         ["result", "artifact.created", {**file, "content_base64": _encoded(words.artifact * 9_000)}],
         ["call", "artifact.upload", upload],
+        ["call", "schedule.create", {"text": words.reminder, "delay": 80_000}],
         ["call", "tool.call", {"tool_name": "shop.send", "parameters": sent}],
         ["call", "history.page", {}],
         ["say", f"{words.said} {words.large * 4_000}"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import ssl
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from cryptography.x509.oid import NameOID
 
 
 def tls_for(name: str, folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's context with a certificate for `name`, and a client's that trusts this one alone."""
+    """A server's context with a certificate for `name`, and a client's that trusts this one alone.
+
+    `name` may be an address. The certificate is `NAME.pem` in the folder.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -25,7 +29,7 @@ def tls_for(name: str, folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([_general_name(name)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
@@ -41,3 +45,10 @@ def tls_for(name: str, folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(public, private)
     return server, ssl.create_default_context(cafile=str(public))
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

@@ -44,7 +44,7 @@ def click(selector: str) -> str:
 
 @contextlib.asynccontextmanager
 async def at_chat(tmp_path: Path) -> AsyncIterator[tuple[HostProcess, Page]]:
-    async with a_host(tmp_path, *AGENTS) as host, browsing(tmp_path) as page:
+    async with a_host(tmp_path, *AGENTS) as host, browsing() as page:
         await page.resize(1280, 900)
         await page.open(f"{host.url}/chat#sign-in={await code_of(host)}")
         yield host, page

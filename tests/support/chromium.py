@@ -7,59 +7,56 @@ import base64
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
 
-CHROMIUM = shutil.which("chromium")
+from support.chromium_process import CHROMIUM, LOOK_SECONDS, Connection, Context, shared_browser
+
 NEEDS_CHROMIUM = pytest.mark.skipif(
     CHROMIUM is None and not os.environ.get("CI"),
     reason="no Chromium on this machine: apt-get install chromium",
 )
-LOOK_SECONDS = 0.05
+NOT_THERE = ("TypeError: Cannot read properties of undefined", "TypeError: Cannot read properties of null")
 
 
 class LeftError(AssertionError):
     """The page was left before its script had an answer."""
 
 
+class NotThereError(AssertionError):
+    """The script reads something of an element that is not there."""
+
+
 @dataclass
-class Page:
+class Page(Connection):
     """One page. `evaluate` runs JavaScript in it."""
 
-    socket: ClientConnection
-    port: int = 0
-    """Of the browser's DevTools protocol."""
-    _number: int = 0
+    context: Context | None = None
     said: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     """Errors that no script handled, and what the security policy refused."""
 
-    async def _call(self, method: str, **params: Any) -> Any:
-        self._number += 1
-        await self.socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
-        async for text in self.socket:
-            message = json.loads(text)
-            if message.get("method") == "Runtime.consoleAPICalled":
+    def heard(self, message: dict[str, Any]) -> None:
+        """Take note of what scripts print, of errors, and of what was refused."""
+        match message.get("method"):
+            case "Runtime.consoleAPICalled":
                 self.said += [str(one.get("value")) for one in message["params"]["args"]]
-            if message.get("method") == "Runtime.exceptionThrown":
+            case "Runtime.exceptionThrown":
                 self.complaints.append(json.dumps(message["params"]["exceptionDetails"]))
-            if message.get("method") == "Log.entryAdded":
+            case "Log.entryAdded":
                 entry = message["params"]["entry"]
                 if entry["level"] == "error" and entry["source"] != "network":
                     self.complaints.append(entry["text"])
-            if message.get("id") == self._number:
-                if "navigated or closed" in message.get("error", {}).get("message", ""):
-                    raise LeftError(message)
-                assert "error" not in message, message
-                return message["result"]
-        raise AssertionError("the browser has ended")
+
+    async def _call(self, method: str, **params: Any) -> Any:
+        answer = await self.ask(method, **params)
+        if "navigated or closed" in answer.get("error", {}).get("message", ""):
+            raise LeftError(answer)
+        assert "error" not in answer, answer
+        return answer["result"]
 
     async def open(self, url: str) -> None:
         """Open an address and wait until the page is there."""
@@ -74,6 +71,9 @@ class Page:
         found = await self._call(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
         )
+        raised = found.get("exceptionDetails", {}).get("exception", {}).get("description", "")
+        if raised.startswith(NOT_THERE):
+            raise NotThereError(raised, script, self.said)
         assert "exceptionDetails" not in found, (found, self.said)
         return found["result"].get("value")
 
@@ -118,19 +118,18 @@ class Page:
     @contextlib.asynccontextmanager
     async def another(self) -> AsyncIterator[Page]:
         """Open another window of the same browser, so that both are seen."""
-        made = await self._call("Target.createTarget", url="about:blank", newWindow=True)
-        address = f"ws://127.0.0.1:{self.port}/devtools/page/{made['targetId']}"
-        async with connect(address, max_size=None, proxy=None) as socket:
-            yield Page(socket, self.port)
-        await self._call("Target.closeTarget", targetId=made["targetId"])
+        assert self.context is not None
+        async with _window(self.context) as page:
+            yield page
 
-    async def press(self, key: str) -> None:
-        """Press and release a key, such as Tab or Enter."""
+    async def press(self, key: str, times: int = 1) -> None:
+        """Press and release a key, such as Tab or Enter; several times as one does who does not look."""
         code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
         pressed = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         text = {"text": "\r"} if key == "Enter" else {}
-        await self._call("Input.dispatchKeyEvent", type="keyDown", **pressed, **text)
-        await self._call("Input.dispatchKeyEvent", type="keyUp", **pressed)
+        once = [{"type": "keyDown", **pressed, **text}, {"type": "keyUp", **pressed}]
+        for answer in await self.ask_in_turn([("Input.dispatchKeyEvent", each) for each in once * times]):
+            assert "error" not in answer, answer
 
     async def type_into(self, selector: str, text: str) -> None:
         """Put text into a field in place of what is there."""
@@ -147,47 +146,35 @@ class Page:
         raise AssertionError(f"{selector} keeps what it has: {value}")
 
     async def until(self, script: str) -> Any:
-        """Return the value of an expression once it is true."""
-        while True:
-            try:
-                value = await self.evaluate(script)
-            except LeftError:
-                value = None
-            if value:
-                return value
-            await asyncio.sleep(LOOK_SECONDS)
+        """Return the value of an expression once it is true; one that reads of nothing is not yet true."""
+        missing: NotThereError | None = None
+        try:
+            while True:
+                try:
+                    if value := await self.evaluate(script):
+                        return value
+                    missing = None
+                except LeftError:
+                    missing = None
+                except NotThereError as error:
+                    missing = error
+                await asyncio.sleep(LOOK_SECONDS)
+        except asyncio.CancelledError as error:
+            error.add_note(f"the page never came to: {script} ({missing or 'it was false'})")
+            raise
 
 
 @contextlib.asynccontextmanager
-async def browsing(folder: Path) -> AsyncIterator[Page]:
-    """A browser with one page, and a profile in `folder`."""
-    assert CHROMIUM is not None
-    profile = folder / "profile"
-    process = await asyncio.create_subprocess_exec(
-        CHROMIUM,
-        *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage"),
-        *(f"--user-data-dir={profile}", "--remote-debugging-port=0", "about:blank"),
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "HOME": str(folder)},
-    )
-    try:
-        port = await _port(profile / "DevToolsActivePort", process)
-        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-            targets = (await client.get(f"http://127.0.0.1:{port}/json")).json()
-        address = next(one["webSocketDebuggerUrl"] for one in targets if one["type"] == "page")
-        async with connect(address, max_size=None, proxy=None) as socket:
-            yield Page(socket, port)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
+async def browsing() -> AsyncIterator[Page]:
+    """A page in a context of its own: what other tests did in the browser is not seen."""
+    async with shared_browser().context() as context, _window(context) as page:
+        yield page
 
 
-async def _port(file: Path, process: asyncio.subprocess.Process) -> int:
-    """The port that the browser listens on, once it has said so."""
-    while True:
-        with contextlib.suppress(FileNotFoundError, ValueError, IndexError):  # it is being written
-            return int(file.read_text("ascii").splitlines()[0])
-        assert process.returncode is None, "the browser does not start"
-        await asyncio.sleep(LOOK_SECONDS)
+@contextlib.asynccontextmanager
+async def _window(context: Context) -> AsyncIterator[Page]:
+    """A window with a page, which has the focus as if its window were the one in use."""
+    async with context.window() as socket:
+        page = Page(socket, context=context)
+        await page.told("Emulation.setFocusEmulationEnabled", enabled=True)
+        yield page

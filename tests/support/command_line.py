@@ -25,6 +25,8 @@ BOUND_SECONDS = 200.0
 """What any command may take; it only has to end what hangs."""
 LOOK_SECONDS = 0.02
 HOSTLER = [sys.executable, "-m", "hostler"]
+AUTHORS_PYTEST = "-p no:schemathesis -p no:langsmith_plugin -p no:hypothesispytest"
+"""Of pytest in child processes: authors do not have these plugins, four fifths of what it costs to start."""
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUIDE, ECHO, WIRE = (EXAMPLES / name for name in ("guide", "echo", "wire"))
 
@@ -58,7 +60,7 @@ class Ran:
 def environment(data: Path | None = None, **more: str) -> dict[str, str]:
     """This process's environment, with nothing of Hostler but what is given."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOSTLER_")}
-    kept |= {"COLUMNS": "200", **more}
+    kept |= {"COLUMNS": "200", "PYTEST_ADDOPTS": AUTHORS_PYTEST, **more}
     return kept if data is None else kept | {"HOSTLER_DATA": str(data)}
 
 

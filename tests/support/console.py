@@ -22,7 +22,7 @@ SAVED = (
 
 def shown(text: str) -> str:
     """An expression: the text is on the page."""
-    return f"document.body.innerText.includes({json.dumps(text)})"
+    return f"(document.body?.innerText.includes({json.dumps(text)}) ?? false)"
 
 
 def there(selector: str) -> str:

@@ -1,20 +1,35 @@
-"""A workspace as people see it in the console: a model, tools, runs, a question, a failure."""
+"""A workspace as people see it in the console: a model, tools, runs, a question, a failure, workers."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.host.config import ConfigFile, PluginEntry
+from support.console_workers import some_workers
 from support.http_host import Served, serving
 from support.model_server import ModelServer
 from support.trust import trusted
 
 ROOT = Path(__file__).parents[2]
+HOUSE = """# House
+
+## Pets
+
+Dogs are welcome in all rooms but the dining room. Cats have to be asked about.
+
+## Breakfast
+
+Breakfast is served from seven to ten, on Sundays until eleven. Dogs stay outside.
+"""
+TOWN = "# \u57ce\u5e02\n\n\u535a\u7269\u9986\u661f\u671f\u65e5\u514d\u8d39\u3002\n"
 PROMPT = "You are the reception of a small hotel. Use the tools for prices and bookings."
 POLICY: dict[str, Any] = {"allowed_tool_names": ["shop.*"], "tool_approval": {"shop.book": "required"}}
 ANSWER = """A **double room** is the best choice for two:
@@ -75,6 +90,17 @@ def _config(base_url: str) -> ConfigFile:
     return ConfigFile(plugins=plugins, models=[entry])
 
 
+async def _knowledge(client: httpx.AsyncClient) -> None:
+    """A knowledge base with two documents that can be found, and one that cannot be read."""
+    base = {"kb_id": "house-rules", "name": "House rules", "description": "What guests ask at the desk."}
+    assert (await client.post("/v1/knowledge", json=base)).status_code == 201
+    for name, text in {"house.md": HOUSE, "prices.txt": " \n", "town.md": TOWN}.items():
+        path = f"/v1/knowledge/house-rules/documents/{name}"
+        assert (await client.put(path, content=text.encode())).status_code == 201
+        while (await client.get(path)).json()["state"] in ("waiting", "indexing"):
+            await asyncio.sleep(0.02)
+
+
 async def _happen(made: Scene) -> None:
     client, model = made.served.client, made.model
     config = {"model": {"primary": "main", "fallbacks": []}, "prompt": PROMPT}
@@ -99,5 +125,7 @@ async def _happen(made: Scene) -> None:
     await made.say("Then book the double room, please.", "ada")
     for number in range(6):
         await made.say(f"hello {number}", f"echo-{number % 3}", agent="echo")
+    await made.served.host.db.write(some_workers)
+    await _knowledge(client)
     waiting = (await client.get("/v1/pauses?status=open")).json()["items"]
     made.pause_id = waiting[0]["id"]

@@ -15,6 +15,8 @@ class Network:
     def __init__(self, port: int) -> None:
         self._target = port
         self._is_cut = False
+        self._flows = asyncio.Event()
+        self._flows.set()
         self._writers: set[asyncio.StreamWriter] = set()
         self.url = ""
 
@@ -24,9 +26,14 @@ class Network:
         for writer in self._writers:
             writer.transport.abort()
 
+    def hang(self) -> None:
+        """Let nothing through any more, while connections look as if they stood."""
+        self._flows.clear()
+
     def join(self) -> None:
-        """Let connections through again."""
+        """Let connections through again, with all that was held back."""
         self._is_cut = False
+        self._flows.set()
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Forward one connection, both ways."""
@@ -38,18 +45,19 @@ class Network:
             self._writers |= {writer, near}
             try:
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(_forward(reader, near))
-                    both.create_task(_forward(far, writer))
+                    both.create_task(self._forward(reader, near))
+                    both.create_task(self._forward(far, writer))
             finally:
                 self._writers -= {writer, near}
 
-
-async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(PIECE_BYTES):
-            writer.write(data)
-            await writer.drain()
-    writer.transport.abort()
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(PIECE_BYTES):
+                await self._flows.wait()
+                writer.write(data)
+                await writer.drain()
+            await self._flows.wait()
+        writer.transport.abort()
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +23,9 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from support.command_line import HOSTLER, environment
+from support import ready_processes
+from support.command_line import environment
+from support.ready_processes import PipedProcess
 
 BOUND_SECONDS = 120.0
 LINE_BYTES = 64 * 1024 * 1024
@@ -220,7 +221,7 @@ class Person:
 class Editing:
     """An editor that has started the command."""
 
-    process: asyncio.subprocess.Process
+    process: PipedProcess | asyncio.subprocess.Process
     connection: ClientSideConnection
     person: Person
     about: InitializeResponse
@@ -253,16 +254,6 @@ class Editing:
             return await self.process.wait()
 
 
-def _command(constants: Mapping[str, float]) -> list[str]:
-    if not constants:
-        return HOSTLER
-    lines = ["from importlib import import_module as get"]
-    for name, value in constants.items():
-        module, _, constant = name.rpartition(".")
-        lines.append(f"setattr(get({module!r}), {constant!r}, {value})")
-    return [sys.executable, "-c", "\n".join([*lines, "from hostler.cli.main import main", "main()"])]
-
-
 @contextlib.asynccontextmanager
 async def editing(
     *arguments: str,
@@ -278,16 +269,13 @@ async def editing(
     """
     log = folder / "acp.log"
     with log.open("ab") as stderr:
-        process = await asyncio.create_subprocess_exec(
-            *_command(constants or {}),
-            "acp",
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=stderr,
-            limit=LINE_BYTES,
-            cwd=folder,
-            env=environment(None, **variables),
+        process = await ready_processes.start_piped(
+            ["acp", *arguments],
+            environment(None, **variables),
+            stderr,
+            folder,
+            constants,
+            line_bytes=LINE_BYTES,
         )
     person = person or Person()
     assert process.stdin is not None

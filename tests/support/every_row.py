@@ -6,7 +6,8 @@ from hostler.storage.port import Query, Tx
 
 TABLES = Query(
     "t.tables",
-    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'transcript_search%'",
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'transcript_search%' "
+    "AND name NOT LIKE 'knowledge_search%'",
     "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'",
 )
 

@@ -30,7 +30,8 @@ ALL_PERMISSIONS = Permissions(
     storage=["plugin", "workspace"],
     files=["config", "knowledge"],
     runs=["get", "list", "events", "cancel", "create", "append", "finalize"],
-    actions=["group.mute"],
+    actions=["member.mute"],
+    schedules=["create", "list", "delete"],
 )
 FORM = [
     FormItem(name="model", type="model-fallback-selector"),

@@ -120,6 +120,7 @@ def configuration(made: Furniture, *, examples: int) -> str:
     }
     lines = [f"hooks = {_quoted(str(HOOKS))}", "request-timeout = 200"]
     lines += ["[generation]", f"max-examples = {examples}", 'database = "none"']
+    lines += ["[phases.coverage]", "unexpected-methods = []"]
     lines += [f"[dictionaries.{_quoted(name)}]\nvalues = {_quoted(ids)}" for name, ids in lists.items()]
     lines += ["[parameters]", *_bindings(named)]
     for operation, bound in spared.items():

@@ -3,6 +3,8 @@
 - `wait` keeps what is wrong with it; of what is right no more than a moment is waited for.
 - The stream of a run that is not over stays open until it is: such a run is cancelled first, then it ends.
 - Streams over many runs have no end, and are not asked for here: tests/host/http/test_http_fuzz.py does.
+- Methods that a path does not have are not sent (see `configuration`): tests/host/http/test_http_refusals.py
+  sends them to all paths.
 - The document does not say all that the host demands (an event's agent exists, a name is not empty). Bodies
   are made of narrower copies of their schemas, else all of them were refused at the door; answers are held
   against the document as it is.

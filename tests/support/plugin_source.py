@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import functools
 import gc
 import importlib
@@ -27,6 +28,7 @@ from support.forking import PLUGIN_ENVIRONMENT, end_with
 
 SHIM = Path(__file__).resolve().parents[2] / "packages" / "host" / "src" / "hostler" / "sandbox" / "shim.py"
 SERVE = ["-m", "hostler_sdk.serve"]
+FAULT_HANDLER = "PYTHONFAULTHANDLER"
 MAX_FILES = 8
 MAX_LAUNCH_BYTES = 1 << 20
 
@@ -189,16 +191,17 @@ def _become_shim(files: list[int], shim: Any, shown: Shown) -> int:
 
 
 def _can_go_on(raw: bytes, shown: Shown) -> bool:
-    """Whether a plugin can run in this interpreter: without options of Python, and in no sandbox."""
+    """Whether a plugin can run in this interpreter: without other options of Python, and in no sandbox."""
     if not raw.endswith(b"\n"):
         return False
     launch = json.loads(raw)
     command, variables = launch["command"], launch["env"]
+    options = {k: v for k, v in variables.items() if k.startswith("PYTHON") and k != FAULT_HANDLER}
     return (
         launch["sandbox"] is None
         and command[0] == sys.executable
         and (command[1:3] == SERVE or (len(command) > 1 and command[1].endswith(".py")))
-        and all(PLUGIN_ENVIRONMENT.get(k) == v for k, v in variables.items() if k.startswith("PYTHON"))
+        and options.items() <= PLUGIN_ENVIRONMENT.items()
         and shown.fits(command, variables)
     )
 
@@ -213,6 +216,8 @@ def _become_plugin(command: list[str], variables: dict[str, str], shown: Shown) 
     shown.change(command, variables)
     os.environ.clear()
     os.environ.update(variables)
+    if variables.get(FAULT_HANDLER):
+        faulthandler.enable()
     time.tzset()
     random.seed()
     if command[1:3] == SERVE:

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +16,10 @@ from typing import Any
 
 import psycopg
 
+from support.die_with_parent import dying_with_us
+
 START_SECONDS = 150
 STOP_SECONDS = 60
-_DIE_WITH_PARENT = (
-    "import ctypes, os, signal, sys\n"
-    f"ctypes.CDLL(None, use_errno=True).prctl(1, {int(signal.SIGQUIT)})\n"  # PR_SET_PDEATHSIG
-    "if os.getppid() != int(sys.argv[1]): sys.exit(1)\n"
-    "os.execv(sys.argv[2], sys.argv[2:])\n"
-)
-
 
 _SHAPE = """
 SELECT md5(string_agg(part, ',' ORDER BY part)) FROM (
@@ -90,7 +84,7 @@ class PostgresServer:
         ]
         with log:
             self._process = subprocess.Popen(
-                [*self._as_user, sys.executable, "-c", _DIE_WITH_PARENT, str(os.getpid()), *command],
+                [*self._as_user, *dying_with_us(signal.SIGQUIT), *command],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

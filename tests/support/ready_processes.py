@@ -9,12 +9,10 @@ three files. That commands import no more than they use is proven with interpret
 from __future__ import annotations
 
 import asyncio
-import atexit
 import faulthandler
 import functools
 import gc
 import importlib
-import json
 import os
 import pkgutil
 import random
@@ -22,17 +20,24 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from support import ready_plugins
-from support.forking import CAN_FORK, ForkedProcess, end_with, source_command
+from support.forking import (
+    CAN_FORK,
+    ForkedProcess,
+    OwnSource,
+    end_with,
+    reader_of,
+    take_on,
+    take_orders,
+    writer_of,
+)
 
-MAX_ORDER_BYTES = 1 << 20
-"""Of arguments and environment; both together are less than what the kernel takes."""
 LEFT_OUT = ("__main__", "pytest_plugin", "testing", "litellm")
 """Parts of module names that no command needs."""
 
@@ -40,23 +45,11 @@ LEFT_OUT = ("__main__", "pytest_plugin", "testing", "litellm")
 CommandProcess = ForkedProcess | subprocess.Popen[bytes]
 
 
-class Source:
-    """The process that the others are forked from; it ends with this one."""
+class Source(OwnSource):
+    """The process that commands are forked from; it ends with this one."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_ORDER_BYTES)
-        kept = {name: text for name, text in os.environ.items() if not name.startswith("HOSTLER_")}
-        with theirs:
-            self._process = subprocess.Popen(
-                source_command("ready_processes", theirs),
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                env=kept,
-            )
-        atexit.register(self.close)
+        super().__init__("ready_processes")
 
     def start(
         self,
@@ -74,22 +67,7 @@ class Source:
             "plugins": ready_plugins.address(),
             "constants": dict(constants or {}),
         }
-        with self._lock:
-            socket.send_fds(self._socket, [json.dumps(order).encode()], list(files))
-            return ForkedProcess(self, int(self._socket.recv(100)))
-
-    def status(self, ended: ForkedProcess) -> int:
-        """The exit status of a process that has ended."""
-        with self._lock:
-            if ended.returncode is None:
-                self._socket.send(json.dumps({"ended": ended.pid}).encode())
-                ended.returncode = int(self._socket.recv(100))
-            return ended.returncode
-
-    def close(self) -> None:
-        """End it."""
-        self._socket.close()
-        self._process.wait()
+        return self.fork(order, files)
 
 
 @functools.cache
@@ -147,6 +125,67 @@ def run(
         return status, out.read(), err.read()
 
 
+@dataclass
+class PipedProcess:
+    """A command with pipes as its input and output, as `asyncio.subprocess.Process` has it."""
+
+    process: CommandProcess
+    stdin: asyncio.StreamWriter
+    stdout: asyncio.StreamReader
+
+    @property
+    def pid(self) -> int:
+        """Of the command."""
+        return self.process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status; None while it runs."""
+        return self.process.poll()
+
+    async def wait(self) -> int:
+        """Wait for the end."""
+        return await asyncio.to_thread(self.process.wait)
+
+    def kill(self) -> None:
+        """End it by force."""
+        self.process.kill()
+
+
+async def start_piped(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    log: BinaryIO,
+    cwd: Path,
+    constants: Mapping[str, float] | None = None,
+    *,
+    line_bytes: int,
+) -> PipedProcess | asyncio.subprocess.Process:
+    """Start a command that is spoken to through pipes; `line_bytes`: the longest line that is read of it.
+
+    `constants`: see `start`.
+    """
+    if not CAN_FORK:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hostler", *arguments),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            limit=line_bytes,
+            cwd=cwd,
+            env=environment,
+        )
+    (theirs_in, ours_in), (ours_out, theirs_out) = os.pipe(), os.pipe()
+    try:
+        process = source().start(
+            arguments, environment, cwd, [theirs_in, theirs_out, log.fileno()], constants
+        )
+    finally:
+        os.close(theirs_in)
+        os.close(theirs_out)
+    return PipedProcess(process, await writer_of(ours_in), await reader_of(ours_out, line_bytes))
+
+
 # -- in the process that the others are forked from ---------------------------------------------------------
 
 
@@ -157,22 +196,9 @@ def serve_forks(orders: socket.socket) -> None:
     _prepare()
     gc.collect()
     gc.freeze()
-    while True:
-        raw, files, _, _ = socket.recv_fds(orders, MAX_ORDER_BYTES, 3)
-        if not raw:
-            os._exit(0)
-        order = json.loads(raw)
-        if (ended := order.get("ended")) is not None:
-            _, status = os.waitpid(ended, 0)
-            orders.send(str(os.waitstatus_to_exitcode(status)).encode())
-        elif pid := os.fork():
-            for descriptor in files:
-                os.close(descriptor)
-            orders.send(str(pid).encode())
-        else:
-            orders.close()
-            _become(order, files)
-            end_with(main)
+    order, files = take_orders(orders)
+    _become(order, files)
+    end_with(main)
 
 
 def _prepare() -> None:
@@ -190,12 +216,7 @@ def _prepare() -> None:
 
 def _become(order: dict[str, Any], files: list[int]) -> None:
     """Take on what a process has of its own when it begins."""
-    for number, descriptor in enumerate(files):
-        os.dup2(descriptor, number)
-        os.close(descriptor)
-    os.environ.clear()
-    os.environ.update(order["environment"])
-    os.chdir(order["cwd"])
+    take_on(order, files)
     sys.argv = ["hostler", *order["arguments"]]
     for name, value in order["constants"].items():
         module, _, constant = name.rpartition(".")

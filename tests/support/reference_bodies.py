@@ -7,6 +7,7 @@ fails the test.
 from __future__ import annotations
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.hooks import HookMapping
 from hostler.host.config_entries import ENTRY_KINDS
 from hostler.http.app import ENDPOINTS
 from support.planting import planted
@@ -29,10 +30,20 @@ IN_AGENTS: dict[str, Bound] = {
     "resource_policy.allowed_kb_ids[]": Bound("knowledge base", SHARED),
     "resource_policy.allowed_skill_names[]": Bound("skill", SHARED),
     "resource_policy.allowed_agents[]": Bound("agent", WORKSPACE),
+    **{
+        f"resource_policy.{name}": Bound("platform action", "actions that the channel carries out")
+        for name in ("allowed_actions[]", "actions_without_approval[]", "action_actors{key}")
+    },
+    "resource_policy.action_actors{}[]": Bound("person", "who sent the event, as key or channel says"),
     "resource_policy.tool_approval{key}": Bound("tool", "tools of the grant"),
     "resource_policy.tool_approval{}.subjects[]": Bound("approver", PEOPLE),
     "resource_policy.tool_approval{}.locked[]": Bound("argument", "arguments of the call"),
     "resource_policy.budget.approvers[]": Bound("approver", PEOPLE),
+    **{
+        f"delivery_policy.ask_in[]{name}": Bound("channel", f"channels and chats of {WORKSPACE}")
+        for name in ("", ".channel", ".chat_id", ".thread_id")
+    },
+    "worker_labels[]": Bound("remote worker", f"workers that connect with a key of {WORKSPACE}"),
     "scope.id": Bound("bot, channel, conversation or workspace", f"events of {WORKSPACE}"),
 }
 """Places of an agent, in a configuration and in bodies of routes."""
@@ -55,6 +66,7 @@ IN_BODIES: dict[str, Bound] = {
         for who in ("actor", "subject")
         for part in ("type", "id")
     },
+    "kb_id": Bound("knowledge base", WORKSPACE),
     "actions[].call_id": Bound("call", "calls of the pause"),
     "tool_actions[].call_id": Bound("call", "calls that wait in the conversation"),
     "resume[].interruptId": Bound("call", "calls that wait in the conversation"),
@@ -92,7 +104,7 @@ IN_BODIES: dict[str, Bound] = {
     "name": Bound(
         "agent, key or member, or the entry with a secret", f"{WORKSPACE}; entries take `installation`"
     ),
-    "config{}": Bound("model, tool, knowledge base, file", "as in agents; secrets stay those of the agent"),
+    "config{}": Bound("model, tool, knowledge base, file", "as in agents; no secrets, nor where those go"),
     "at": Bound("message, or the number of a step", "the conversation or run in the path"),
     "field": Bound("field with a written-out secret", "of that entry"),
     **{name: Bound("credential", "opens what its holder has") for name in ("key", "code")},
@@ -124,7 +136,16 @@ _OF_AI_SDK = (
 _OF_AG_UI = tuple(f"messages[].toolCalls[].{name}" for name in ("id", "function.name", "function.arguments"))
 _OF_LANGGRAPH = (
     *("before", "checkpoint", "checkpoint_id", "command.goto", "command.update", "interrupt_after"),
-    *("interrupt_before", "select[]", "stream_mode", "stream_mode[]", "supersteps[]", "webhook"),
+    *(
+        "end_time",
+        "interrupt_before",
+        "schedule",
+        "select[]",
+        "stream_mode",
+        "stream_mode[]",
+        "supersteps[]",
+        "webhook",
+    ),
     *(f"{name}{{{key}}}" for name in ("config.configurable", "context", "values") for key in ("", "key")),
     *("as_node", "extract", "index", "query", "ttl", "filter{}", "filter{key}", "value{}", "value{key}"),
 )
@@ -147,6 +168,9 @@ BODY_TEXT = frozenset(
         *_OF_AG_UI,
         *_OF_LANGGRAPH,
         *_OF_A2A,
+        "visitor",
+        *("description", "filters{}", "filters{key}"),  # of knowledge bases and searches
+        *("headers{}", "headers{key}", "query", "query{}", "query{key}", "body"),
         *("arguments{}", "arguments{key}", "config{key}", "documents[]", "title", "values"),
         *("event_type", "source", "source_event_type", "source_event_id", "raw_ref", "session_id"),
         *("launcher_type", "launcher_id", "sender_id", "input", "input.text"),
@@ -190,6 +214,7 @@ BODY_TEXT = frozenset(
         *("messages[].id", "messages[].role", "messages[].error", "context[].description", "context[].value"),
         *(f"tools[].{name}" for name in ("name", "description", "parameters{}", "parameters{key}")),
         *("rights[]", "origins[]"),  # of tokens
+        *("cron", "timezone", "start", "end", "text"),  # of schedules
     }
 )
 """Places in bodies that are texts: nothing is looked up by them. What an event says of its sender, its
@@ -237,9 +262,34 @@ IN_CONFIG: dict[str, Bound] = {
         for name in ("plugins", "runners", "models", "tools", "skills", "knowledge_bases", "secrets")
     },
     **{f"agents.{place}": bound for place, bound in IN_AGENTS.items()},
+    "schedules.name": Bound("schedule", WORKSPACE),
+    "schedules.agent": Bound("agent", WORKSPACE),
+    **{f"schedules.{name}_id": Bound(name, WORKSPACE) for name in ("bot", "conversation", "thread")},
+    **{
+        f"schedules.actor.actor_{name}": Bound("actor", f"whom its author speaks for, in {WORKSPACE}")
+        for name in ("id", "type")
+    },
+    "channels.actions[]": Bound("platform action", "actions that the channel carries out"),
+    "channels.name": Bound("channel", INSTALLATION),
+    "channels.channel": Bound("channel of a plugin", INSTALLATION),
+    "channels.agent": Bound("agent", WORKSPACE),
+    "channels.roles{key}": Bound("role", "roles that `action_actors` of agents name; they are no rights"),
+    "channels.roles{}[]": Bound("people", "what the platform says of an event, and nothing else"),
+    **{
+        f"channels.{listed}.{kind}[]": Bound(kind, "what the platform says of an event, and nothing else")
+        for listed in ("allow", "block")
+        for kind in ("people", "chats")
+    },
     "webhooks.name": Bound("webhook", INSTALLATION),
     "webhooks.url": Bound("address", "the guard of addresses"),
     "webhooks.network[]": Bound("address", "what the guard of addresses lets through besides public ones"),
+    "hooks.name": Bound("hook", INSTALLATION),
+    "hooks.workspace": Bound("workspace", INSTALLATION),
+    "hooks.agent": Bound("agent", "the workspace of the hook"),
+    "widgets.name": Bound("widget", INSTALLATION),
+    "widgets.workspace": Bound("workspace", INSTALLATION),
+    "widgets.agent": Bound("agent", "the workspace of the widget"),
+    "widgets.origins[]": Bound("origin", "the pages that may show it"),
     "sign_in.name": Bound("identity provider", INSTALLATION),
     "sign_in.issuer": Bound("address", "https, by the guard of addresses"),
     "sign_in.redirect_url": Bound("address", "the callback of this host"),
@@ -260,17 +310,29 @@ IN_CONFIG: dict[str, Bound] = {
             *("models.api_key", "webhooks.secret", "sign_in.client_secret", "master_key.keys[]"),
             *("tools.mcp.environment{}", "tools.mcp.headers{}", "tools.mcp.token", "tools.openapi.auth{}"),
             *("audit_anchors.key", "audit_anchors.earlier_keys[]", "pause_key.keys[]"),
+            *("hooks.secrets[]", "hooks.challenge_token", "channels.config{}"),
         )
     },
 }
 """Places in a configuration that name something."""
+SCHEDULE_TEXT = (
+    *("cron", "at", "timezone", "start", "end", "text", "actor.actor_name"),
+    *("data{}", "data{key}", "actor.metadata{}", "actor.metadata{key}"),
+)
 CONFIG_TEXT = frozenset(
     {
         *("models.model", "models.extra_args{}", "models.extra_args{key}", "tools.openapi.digest"),
         *("tools.exec.description", "tools.exec.environment{}", "tools.exec.environment{key}"),
         *("tools.mcp.environment{key}", "tools.mcp.headers{key}", "tools.fetch.description"),
         *(f"agents.{place}" for place in AGENT_TEXT),
+        *(f"schedules.{name}" for name in SCHEDULE_TEXT),
         *("sign_in.client_id", "sign_in.scopes[]", "sign_in.groups_claim"),
+        *("hooks.username", "hooks.url"),
+        *("channels.config{key}", "channels.failure_text", "channels.file_types[]"),
+        "channels.agent_events[]",
+        *("widgets.title", "widgets.title{}", "widgets.greeting", "widgets.greeting{}", "widgets.colour"),
+        *(f"hooks.hmac.{name}" for name in ("header", "prefix", "timestamp_header", "signed")),
+        *(f"hooks.map.{name}" for name in HookMapping.__struct_fields__),
     }
 )
 """Places in a configuration that are texts."""

@@ -41,6 +41,11 @@ IN_CALLS: dict[str, Bound] = {
     "kb_id": Bound("knowledge base", GRANT),
     "file_id": Bound("file", GRANT),
     "agent": Bound("agent", "`allowed_agents` of the run's agent, and of all runs above it"),
+    "action": Bound("platform action", "the grant: another one is refused"),
+    **{
+        place: Bound("chat, message or person of a platform", "the run's own chat, or `actions_anywhere`")
+        for place in ("target", "target{}")
+    },
     "conversation_id": Bound(
         "conversation", "the run's own, or all if the policy allows it; to write in: its own"
     ),
@@ -51,6 +56,7 @@ IN_CALLS: dict[str, Bound] = {
     "input.contents[].artifact_id": Bound("artifact", REACH),
     "input.attachments[].artifact_id": Bound("artifact", REACH),
     "upload_id": Bound("upload", "uploads of the run"),
+    "name": Bound("schedule", "the run's agent, conversation and thread; to other calls it is text"),
     "scope": Bound("state scope", "`state_policy` of the agent and identities of the event"),
     "actor.actor_id": Bound("person", "the run's own actor, or none"),
     "actor.actor_type": Bound("person", "the run's own actor, or none"),
@@ -81,8 +87,10 @@ CALL_TEXT = frozenset(
         *("tools[].name", "tools[].description", "tools[].parameters{}", "extra_args{}"),
         *("query", "documents[]", "inputs[]", "query_text", "filters{}", "filters.role", "event_types[]"),
         *("tool_call_id", "parameters{}", "key", "prefix", "value", "content_base64"),
-        *("artifact_type", "mime_type", "name", "sha256", "metadata{}", "reason"),
+        *("artifact_type", "mime_type", "sha256", "metadata{}", "reason"),
+        *("text", "at", "cron", "timezone", "start", "end"),
         *("title", "description", "fallback_text"),
+        *("payload{}", "payload{key}", "target{key}"),
         *(f"{name}{{key}}" for name in ("parameters", "filters", "metadata", "data", "actor.metadata")),
         *("tools[].parameters{key}", "extra_args{key}"),
         *(f"messages[].{owner}provider_data.fields{{key}}" for owner in ("", "tool_calls[].")),
@@ -110,6 +118,9 @@ SECRET_PLACES: dict[str, tuple[str, ...]] = {
     "models.api_key": PLAIN,
     "webhooks.url": PLAIN,
     "webhooks.secret": PLAIN,
+    "hooks.secrets[]": PLAIN,
+    "hooks.challenge_token": PLAIN,
+    "channels.config{}": PLAIN,
     "sign_in.client_secret": PLAIN,
     "tools.mcp.environment{}": PLAIN,
     "tools.mcp.headers{}": PLAIN,
@@ -129,6 +140,9 @@ LOOKUPS = frozenset(
 )
 """What of the room `secrets` looks a reference up."""
 LOOKING_UP: Mapping[str, tuple[str, ...]] = {
+    "channels/open_channel.py": ("channels.config{}",),
+    "channels/hooks.py": ("hooks.secrets[]", "hooks.challenge_token"),
+    "cli/hooks.py": ("hooks.secrets[]",),
     "host/apply_config.py": ("models.api_key",),
     "host/audit_anchors.py": ("audit_anchors.key", "audit_anchors.earlier_keys[]"),
     "host/config_review.py": (),
@@ -177,11 +191,18 @@ IN_ROUTES: dict[str, Bound] = {
             "budget_id",
         )
     },
-    "name": Bound("agent, secret or entry", f"{WORKSPACE}; entries take `installation`"),
+    "name": Bound("agent, schedule, secret or entry", f"{WORKSPACE}; entries take `installation`"),
     "token_id": Bound("token", f"{WORKSPACE}, made by the key unless it is an administrator's"),
     "assistant": Bound("agent", WORKSPACE),
     "webhook": Bound("webhook", WORKSPACE),
+    "channel": Bound("channel", WORKSPACE),
+    **{
+        name: Bound("account of a person on a channel", f"bindings of {WORKSPACE}")
+        for name in ("person", "subject")
+    },
+    "worker": Bound("remote worker", WORKSPACE),
     **{name: Bound("conversation", WORKSPACE) for name in ("thread", "chat")},
+    "cron": Bound("cron", WORKSPACE),
     "task": Bound("run", f"runs of the agent in the path, in {WORKSPACE}"),
     "push_config": Bound("receiver of a run", f"receivers of the run in the path, in {WORKSPACE}"),
     "contextId": Bound("conversation", WORKSPACE),
@@ -198,7 +219,11 @@ IN_ROUTES: dict[str, Bound] = {
     "runner_id": Bound("runner", SHARED),
     "tool": Bound("tool", SHARED),
     "skill": Bound("skill", SHARED),
+    "kb_id": Bound("knowledge base", WORKSPACE),
+    "document": Bound("document", f"the knowledge base in the path, in {WORKSPACE}"),
     "provider": Bound("identity provider", "entries of `sign_in`"),
+    "hook": Bound("hook", "entries of `hooks`; a request is taken by its signature, not by a key"),
+    "widget": Bound("widget", "entries of `widgets`; the origin of the page, or the agent of the token"),
     "owner": Bound("owner of secrets", f"{WORKSPACE}; the installation's take `installation`"),
     "kind": Bound("kind of entry", "takes `installation`"),
     **{
@@ -218,8 +243,10 @@ ROUTE_TEXT = frozenset(
     {
         *("actor_type", "artifact_type", "code", "dead", "dry_run", "error", "event_type", "existing"),
         *("expires_at", "force", "from", "iss", "limit", "lines", "outcome", "problem", "prune", "q", "role"),
+        "count",
         *("historyLength", "includeArtifacts", "pageSize", "pageToken", "statusTimestampAfter"),
-        *("brief", "by", "contains", "min_cost", "most", "skip", "step", "text"),
+        *("brief", "by", "contains", "everywhere", "from_now", "min_cost", "most", "skip", "step", "text"),
+        "metadata",
         *("sha256", "since", "span", "state", "status", "type", "until", "version", "wait"),
         *(
             "include",

@@ -113,6 +113,8 @@ NARROW = {
     "cancel_response": "runs by `find_run`",
     "list_input_items": "runs by `find_run`",
     "list_models": "its agent alone",
+    "list_artifacts": "the conversation of the query, which is filled in",
+    "stream_widget": "its own conversation, of the agent that the widget has",
     "get_model": "its agent alone",
 }
 """Routes that take front-end tokens, and what keeps them within agent and conversation. By hand: a route that

@@ -70,6 +70,10 @@ def _values(info: Any) -> st.SearchStrategy[Any]:
     match info:
         case wire.StructType():
             return _structs(info)
+        case wire.StrType(min_length=shortest, max_length=longest) if shortest is not None:
+            return st.text(st.characters(exclude_categories=["Cs"]), min_size=shortest, max_size=longest)
+        case wire.FloatType(ge=least, le=most) if least is not None:
+            return st.floats(least, most, allow_nan=False)
         case wire.IntType():
             least = -MAX_INTEGER if info.ge is None else info.ge
             return st.integers(least, MAX_INTEGER if info.le is None else info.le)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from support import ready_processes
 from support.command_line import BOUND_SECONDS
-from support.forking import CAN_FORK
+from support.forking import CAN_FORK, MAX_ORDER_BYTES
 
 CLIENT = """\
 import json, os, socket, sys
@@ -74,7 +74,7 @@ def _serve(listening: socket.socket) -> None:
 
 def _run_forked(asked: socket.socket) -> None:
     with asked:
-        raw, files, _, _ = socket.recv_fds(asked, ready_processes.MAX_ORDER_BYTES, 3)
+        raw, files, _, _ = socket.recv_fds(asked, MAX_ORDER_BYTES, 3)
         order = json.loads(raw)
         try:
             process = ready_processes.source().start(

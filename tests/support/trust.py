@@ -20,7 +20,7 @@ REACH_OUT = frozenset(
             "lender",
             "listener",
         ),
-        *("player", "puppet", "repeater", "stepper", "toolbox"),
+        *("player", "puppet", "repeater", "stepper", "toolbox", "wires"),
     }
 )
 """Folders of those that cannot be sandboxed: they use files and sockets that a test gives them."""

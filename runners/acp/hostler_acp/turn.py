@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,10 +96,18 @@ class AgentTurn:
         self, agent: Agent, session_id: str, prompt: asyncio.Task[PromptResponse], seconds: float
     ) -> None:
         """Tell the agent to end its turn, and wait until it has, so that its session is whole."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):  # an agent that reads nothing does not take this either
+        limit = asyncio.timeout(seconds)  # an agent that reads nothing does not take this either
+        try:
+            async with limit:
                 await agent.cancel(session_id)
                 await asyncio.wait({prompt})
+        except TimeoutError:
+            pass
+        except (
+            asyncio.CancelledError
+        ):  # what a timeout raises before Python 3.11.4 in a task that is cancelled
+            if not limit.expired():
+                raise
         if not prompt.done():
             prompt.cancel()
             self._notes.write("the agent did not end its turn when it was cancelled; it is killed", "warning")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from hostler.calls import tool_calls
+from hostler.calls import tool_tries
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_values import PausedCall
 from hostler.storage.sql.database import SqlDatabase
@@ -33,7 +33,7 @@ SAYS_NOTHING_HAPPENED = None
 async def attempts(
     database: SqlDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Attempts]:
-    monkeypatch.setattr(tool_calls, "FIRST_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(tool_tries, "FIRST_RETRY_SECONDS", 0.0)
     async with attempts_on(database, tmp_path) as made:
         yield made
 
@@ -42,7 +42,7 @@ async def in_doubt(attempts: Attempts, grant: Any, *, asks: bool) -> tuple[CallA
     """Make a call whose outcome nobody knows, and lose its attempt while a person is asked."""
     tools = attempts.tools
     tools.outcomes = [OutcomeUnknownError("it died")]
-    tools.found = [HostError("503")] * tool_calls.MAX_TRIES
+    tools.found = [HostError("503")] * tool_tries.MAX_TRIES
     async with attempts.attempt(grant, hold_seconds=0.0) as first:
         first.begin("tool.call")
         if asks:

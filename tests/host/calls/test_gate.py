@@ -53,6 +53,7 @@ def full_grant(**policy: Any) -> Grant:
     models = ["gpt", "judge", "vectors"]
     policy = {
         "allow_workspace_storage": True,
+        "allow_schedules": True,
         "allowed_agents": ["helper"],
         "allowed_model_ids": models,
         **policy,

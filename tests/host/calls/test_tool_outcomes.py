@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.calls import tool_calls
+from hostler.calls import tool_tries
 from hostler.domain.pause_actions import Action
 from hostler.storage.sql.database import SqlDatabase
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
@@ -35,7 +35,7 @@ ASKS: dict[str, Any] = {"tool_approval": {"search": "required"}}
 async def attempts(
     database: SqlDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Attempts]:
-    monkeypatch.setattr(tool_calls, "FIRST_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(tool_tries, "FIRST_RETRY_SECONDS", 0.0)
     async with attempts_on(database, tmp_path) as made:
         yield made
 
@@ -107,11 +107,11 @@ async def test_a_tool_that_may_be_called_again_is_called_under_the_same_key(atte
 
 
 async def test_after_so_many_tries_the_unknown_outcome_is_the_answer(attempts: Attempts) -> None:
-    attempts.tools.outcomes = [OutcomeUnknownError("it died")] * tool_calls.MAX_TRIES
+    attempts.tools.outcomes = [OutcomeUnknownError("it died")] * tool_tries.MAX_TRIES
     async with attempts.attempt() as attempt:
         with pytest.raises(HostlerError, match="it died"):
             await attempt.call("tool.call")
-        assert len(attempts.tools.calls) == tool_calls.MAX_TRIES
+        assert len(attempts.tools.calls) == tool_tries.MAX_TRIES
 
 
 async def test_a_reconcilable_tool_is_looked_up_and_not_called_again(attempts: Attempts) -> None:

@@ -13,7 +13,7 @@ from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec, ResourcePolicy
 from hostler.domain.inventory import Inventory, PluginFacts
 from hostler.domain.type_fit import convert
-from hostler_protocol.manifest import AgentRunnerManifest, Capabilities, FormItem
+from hostler_protocol.manifest import AgentRunnerManifest, Capabilities, FormItem, Permissions
 
 FORM = [
     FormItem(name="model", type="model-fallback-selector", required=True),
@@ -400,3 +400,22 @@ def test_a_model_without_a_price_under_a_budget_of_cost_is_warned_of() -> None:
     assert told(spec) == []
     free = {"resource_policy": {"budget": {"max_tokens_per_run": 1}}}
     assert told(free, unpriced) == []
+
+
+def test_what_follows_nobody_is_warned_of() -> None:
+    def warned(**policies: Any) -> list[str]:
+        return [one for one in told(policies) if "has no effect" in one]
+
+    across = {"actor_across_accounts": True}
+    assert warned(state_policy=across) == []
+    (by_scope,) = warned(state_policy={**across, "state_scopes": ["conversation"]})
+    assert by_scope.startswith("~ state_policy.actor_across_accounts")
+    (switched_off,) = warned(state_policy={**across, "enable_state": False})
+    assert "enable_state" in switched_off
+    (history,) = warned(resource_policy={"allow_cross_account_history": True})
+    assert history.startswith("~ resource_policy.allow_cross_account_history")
+    asks = manifest("asks", [])
+    asks = msgspec.structs.replace(asks, permissions=Permissions(history=["page"]))
+    plugins = {"acme/support": PluginFacts({"asks": asks})}
+    spec = {"runner": "plugin:acme/support/asks", "resource_policy": {"allow_cross_account_history": True}}
+    assert told(spec, replace(INVENTORY, plugins=plugins)) == []

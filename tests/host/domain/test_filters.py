@@ -188,7 +188,8 @@ async def test_answers_of_a_process_that_is_gone_by_now_count() -> None:
         stdout.feed_eof()
         stdin = Mock(drain=AsyncMock(side_effect=ConnectionResetError("Connection lost")))
         answered: list[FilterOutcome] = []
-        await filters._ask(Mock(stdin=stdin, stdout=stdout), b"job", 2, answered)
+        job = filters._Job(lambda texts: b"job", filters._outcome.decode, FilterOutcome.not_evaluated)
+        await filters._ask(Mock(stdin=stdin, stdout=stdout), job, ["true", "false"], answered)
         return answered
 
     assert await ask() == [FilterOutcome(True)]

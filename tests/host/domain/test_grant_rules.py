@@ -142,3 +142,24 @@ def test_a_default_of_the_form_is_a_choice() -> None:
     assert configure(form, {}).selected.chosen_by == {"tools": ["tools"]}
     found = told(grant_rules(grant, agent_of().spec, "tool.call", "search"))
     assert "config config.tools: the configuration, or the default of its form, selects 'search'" in found
+
+
+def test_who_may_cause_an_action_is_named() -> None:
+    actors = {"member.*": ["role:admin", "person:town/7"], "message.pin": [], "message.send": ["*"]}
+    manifest = manifest_of(permissions=Permissions(actions=["*"]))
+    agent = agent_of(resource_policy=ResourcePolicy(allowed_actions=["*"], action_actors=actors))
+    grant = grant_of(agent=agent, manifest=manifest)
+
+    def about(action: str) -> list[str]:
+        told_ = told(grant_rules(grant, agent.spec, "action.request", action))
+        return [line.removeprefix("policy resource_policy.") for line in told_ if "action_actors" in line]
+
+    no, may = (
+        "may not have 'member.ban' done: role:admin, person:town/7 may",
+        "may have 'message.send' done: * may",
+    )
+    assert about("member.ban") == [f"action_actors[member.*]: who caused the event {no}"]
+    nobody = "who caused the event may not have 'message.pin' done: nobody may"
+    assert about("message.pin") == [f"action_actors[message.pin]: {nobody}"]
+    assert about("message.send") == [f"action_actors[message.send]: who caused the event {may}"]
+    assert about("message.react") == []

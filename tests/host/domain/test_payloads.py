@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from hostler.domain.grants import Grant
-from hostler.domain.outcomes import Uploaded
+from hostler.domain.outcomes import ArtifactShown, ArtifactWrite, Uploaded
 from hostler.domain.payloads import artifact_of, one_line, plain_deltas, state_write_of, unknown_payload
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.incoming import ResultArrived
@@ -63,14 +63,14 @@ def test_inline_content_becomes_an_artifact_of_the_host() -> None:
     stored, write = artifact_of(
         ArtifactCreated(artifact_type="file", content_base64=DATA, name="x"), "new", {}
     )
-    assert write is not None
+    assert isinstance(write, ArtifactWrite)
     assert (write.artifact_id, write.content, write.sha256, write.size_bytes) == ("new", b"abc", SHA256, 3)
     assert (stored.artifact_id, stored.content_base64, stored.size_bytes) == ("new", None, 3)
 
 
 def test_an_upload_is_announced_with_the_facts_of_the_host() -> None:
     stored, write = artifact_of(ArtifactCreated(artifact_type="file", artifact_id="up1"), "new", UPLOADS)
-    assert write is None
+    assert write == ArtifactShown("up1")
     assert (stored.sha256, stored.size_bytes, stored.mime_type, stored.name) == (
         SHA256,
         3,

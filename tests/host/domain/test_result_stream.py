@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler.domain.agents import ResourcePolicy
 from hostler.domain.outcomes import (
     ActionRequest,
+    ArtifactShown,
     ArtifactWrite,
     Ending,
     Paused,
@@ -25,7 +27,7 @@ from hostler.domain.result_sequence import ResultStream
 from hostler_protocol.content import Usage
 from hostler_protocol.limits import MAX_RESULT_BYTES
 from hostler_protocol.results import AgentRunResult
-from support.grants import catalog_of, event_of, grant_of
+from support.grants import agent_of, event_of, grant_of
 
 PENDING = {"tool_name": "t", "arguments": {"a": 1}, "kind": "approval"}
 CONTINUING = msgspec.structs.replace(grant_of(), continuation=True)
@@ -188,25 +190,20 @@ def test_an_uploaded_artifact_is_announced_with_the_hosts_facts() -> None:
     stream = stream_of(uploads=uploads)
     uploads["up"] = Uploaded(12, "ab" * 32, "text/plain", "a.txt")
     stored = only(stream.receive(result("artifact.created", {"artifact_type": "file", "artifact_id": "up"})))
-    assert stored.projection is None
+    assert stored.projection == ArtifactShown("up")
     data = msgspec.json.decode(stored.data)
     assert (data["size_bytes"], data["sha256"], data["name"]) == (12, "ab" * 32, "a.txt")
 
 
 def test_an_action_is_recorded_whether_or_not_it_is_granted() -> None:
-    granted = grant_of(catalog=_with_actions("group.mute"))
-    stored = only(stream_of(grant=granted).receive(result("action.requested", {"action": "group.mute"})))
-    assert stored.projection == ActionRequest("group.mute", None, {}, granted=True)
-    refused, warned = stream_of().receive(result("action.requested", {"action": "group.mute"}))
+    granted = grant_of(agent=agent_of(resource_policy=ResourcePolicy(allowed_actions=["member.*"])))
+    stored = only(stream_of(grant=granted).receive(result("action.requested", {"action": "member.mute"})))
+    assert stored.projection == ActionRequest("member.mute", None, {})
+    refused, warned = stream_of().receive(result("action.requested", {"action": "member.mute"}))
     assert isinstance(refused, Stored)
     assert isinstance(refused.projection, ActionRequest)
-    assert not refused.projection.granted
+    assert "the agent's policy does not allow" in (refused.projection.refused or "")
     assert isinstance(warned, ResultWarning)
-
-
-def _with_actions(*actions: str) -> Any:
-    catalog = catalog_of()
-    return type(catalog)(catalog.models, platform_actions=frozenset(actions))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,10 @@ agents: [{name: support, runner: plugin:acme/echo/default}]
 tools: [{exec: {seconds: 5}}]
 skills: [/skills/review]
 webhooks: [{name: hook, url: "https://a.example", secret: "env:S"}]
+widgets: [{name: help, agent: support, origins: ["https://a.example"]}]
+hooks: [{name: code, verify: github, secrets: ["env:S"]}]
+schedules: [{name: morning, cron: "0 7 * * *"}]
+channels: [{name: chat, channel: "plugin:a/b/c"}]
 sign_in: [{name: corp, issuer: "https://id.example", client_id: c, redirect_url: "https://h.example/v1/auth/callback"}]
 retention: {events: 30}
 working_folders: {per: run}
@@ -44,6 +48,10 @@ NAMES = {
     "tool": "exec:exec",
     "skill": "/skills/review",
     "webhook": "hook",
+    "hook": "code",
+    "schedule": "morning",
+    "channel": "chat",
+    "widget": "help",
     "sign_in": "corp",
     "retention": "policy",
     "working_folders": "policy",

@@ -28,6 +28,10 @@ ENTRIES: dict[str, tuple[dict[str, Any], str]] = {
     "workspaces": ({"name": "w", "models": ["m"]}, "w"),
     "agents": ({"name": "a", "runner": "r"}, "a"),
     "webhooks": ({"name": "w", "url": "https://a", "secret": "env:S"}, "w"),
+    "widgets": ({"name": "h", "agent": "a", "origins": ["https://a.example"]}, "h"),
+    "hooks": ({"name": "h", "verify": "github", "secrets": ["env:S"]}, "h"),
+    "schedules": ({"name": "s", "cron": "0 7 * * *"}, "s"),
+    "channels": ({"name": "c", "channel": "plugin:acme/echo/chat", "enabled": False}, "c"),
     "sign_in": (
         {
             "name": "corp",

@@ -108,6 +108,8 @@ def test_a_model_becomes_a_model_with_fallbacks(model: Any, wanted: Any) -> None
         ({"knowledge-base": "kb1"}, ["Handbook"]),
         ({"knowledge-bases": ["kb1", "other"]}, ["Handbook", "other"]),
         ({"knowledge-base": "kb1", "knowledge-bases": []}, ["Handbook"]),
+        ({"knowledge-base": "kb2"}, ["kb2"]),
+        ({"knowledge-base": "?!"}, ["langbot"]),
         ({"knowledge-base": ""}, None),
         ({"knowledge-base": "__none__"}, None),
         ({"knowledge-bases": []}, None),
@@ -115,7 +117,8 @@ def test_a_model_becomes_a_model_with_fallbacks(model: Any, wanted: Any) -> None
 )
 def test_a_knowledge_base_becomes_a_list_and_waits_for_it(given: Any, wanted: Any) -> None:
     kb = Row("knowledge base", {"uuid": "kb1", "name": "Handbook"})
-    spec, item = agent_of(*MODELS, kb, pipeline(legacy("local-agent", BASE | {"model": "m1"} | given)))
+    other = Row("knowledge base", {"uuid": "kb2", "name": "\u624b\u518c, 2nd"})  # no id here: its own is
+    spec, item = agent_of(*MODELS, kb, other, pipeline(legacy("local-agent", BASE | {"model": "m1"} | given)))
     assert spec["config"].get("knowledge-bases") == wanted
     assert item.enabled is (wanted is None)
     assert spec.get("enabled", True) is (wanted is None)

@@ -33,7 +33,9 @@ async def test_who_waits_gets_what_is_read_later(tmp_path: Path, text: str, stat
     async with within(), serving(tmp_path) as served:
         waited = await served.say(text)
         read = (await served.client.get(f"/v1/runs/{waited['run_id']}")).json()
-        assert waited == read
+        assert {**waited, "waiting": False, "waits_for": None, "waits": []} == read, (
+            "a run that has ended waits for nobody"
+        )
         assert read["status"] == status
 
 

@@ -6,14 +6,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import yaml
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.trials import TRIAL_PLUGIN
-from hostler.host.bundled import shipped_runners
+from hostler.domain.trials import MODEL_RUNNER, TRIAL_PLUGIN
+from hostler.host.bundled import shipped_channels, shipped_runners
 from hostler.host.config import ConfigFile
+from hostler.host.plugin_entries import add_shipped_runner
 from support.command_line import CommandLine
 from support.http_host import ADMIN_KEY, PUPPET_RUNNER, Served, serving
 
@@ -111,9 +113,13 @@ async def test_the_catalogue_has_what_comes_with_the_host(served: Served) -> Non
     found = (await served.client.get("/v1/catalogue")).json()
     assert {one["plugin"] for one in found["runners"]} == set(shipped_runners()) - {TRIAL_PLUGIN}
     assert all(one["label"] for one in found["runners"])
+    plugins = {one["channel"].rpartition("/")[0].removeprefix("plugin:") for one in found["channels"]}
+    assert plugins == set(shipped_channels())
+    assert all(one["label"] and one["config_schema"] is None for one in found["channels"])  # none has started
     assert [one["name"] for one in found["demo"]["agents"]] == ["guide", "echo"]
     async with served.as_key(await served.key("default", "plugins:read")) as reader:
-        assert (await reader.get("/v1/catalogue")).json()["demo"] is None
+        read = (await reader.get("/v1/catalogue")).json()
+        assert (read["demo"], read["channels"]) == (None, [])
     applied = await served.client.post("/v1/config", json=found["demo"])
     assert applied.status_code == 200, applied.text
     said = await served.say("hello", agent="echo")
@@ -123,8 +129,22 @@ async def test_the_catalogue_has_what_comes_with_the_host(served: Served) -> Non
 async def test_the_form_of_a_runner_that_comes_with_the_host_is_there_before_an_agent_uses_it(
     served: Served,
 ) -> None:
-    got = await served.client.get("/v1/runners/plugin%3Ahostler%2Flocal-agent%2Fdefault")
-    assert got.status_code == 200, got.text
-    assert "model" in [item["name"] for item in got.json()["config_schema"]]
-    for absent in ("plugin:hostler/none/default", "plugin:acme/none/default", "none"):
-        assert (await served.client.get(f"/v1/runners/{absent.replace('/', '%2F')}")).status_code == 404
+    """A reader is told what it states: nothing is started, or served from then on."""
+    supervisor = served.host.supervisor
+    before = {one.key for one in supervisor.status()}
+    stated = {}
+    async with served.as_key(await served.key("default", "plugins:read")) as reader:
+        for one in (await reader.get("/v1/catalogue")).json()["runners"]:
+            path = f"/v1/runners/{quote(one['runner'], safe='')}"
+            got = await reader.get(path)
+            assert got.status_code == 200, got.text
+            assert got.json()["config_schema"], path
+            stated[one["runner"]] = got.json()
+        for absent in ("plugin:hostler/none/default", "plugin:acme/none/default", "none", MODEL_RUNNER):
+            path = f"/v1/runners/{quote(absent, safe='')}"
+            assert (await reader.get(path)).status_code == 404, absent
+        assert {one.key for one in supervisor.status()} == before
+        for runner in ("plugin:hostler/local-agent/default", "plugin:hostler/coze/default"):
+            add_shipped_runner(supervisor, runner)  # as an agent that names it does
+            got = await reader.get(f"/v1/runners/{quote(runner, safe='')}")
+            assert got.json() == stated[runner], "what it states is what it offers once it has started"

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(60)]
 SCRIPT = """
 import { readFileSync } from "node:fs";
 const root = process.argv[2];
-globalThis.fetch = async (url) => ({ json: async () => JSON.parse(readFileSync(url, "utf8")) });
+globalThis.fetch = async (url) => ({ ok: true, json: async () => JSON.parse(readFileSync(url, "utf8")) });
 globalThis.localStorage = { getItem: () => null, setItem: () => {} };
 globalThis.document = { documentElement: {} };
 const { speak } = await import(root + "/lib/i18n.js");
@@ -54,6 +54,10 @@ OTHER: dict[str, list[Any]] = {
     "tool_approval": [{"shop.*": "never"}, {"shop.*": "required"}, {"shop.*": RULE}],
     "state_scopes": [[], ["conversation"], list(STATE_SCOPES)],
     "approvers": [["user:ada"]],
+    "allowed_actions": [["only.this"]],
+    "ask_in": [["ops/4711"], [{"channel": "ops", "chat_id": "4711", "thread_id": "7"}]],
+    "actions_without_approval": [["member.ban"]],
+    "action_actors": [{"member.*": ["person:town/4711"]}, {"member.*": []}],
 }
 """Other values of fields that are no truth value, number or list of names."""
 CHANGED = (

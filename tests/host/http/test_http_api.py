@@ -74,10 +74,15 @@ async def test_an_event_becomes_a_run(tmp_path: Path) -> None:
             },
         }
         assert again.json() == expected
-        assert (await served.client.get(f"/v1/runs/{run_id}")).json() == expected
+        assert (await served.client.get(f"/v1/runs/{run_id}")).json() == {
+            **expected,
+            "waiting": False,
+            "waits_for": None,
+            "waits": [],
+        }
         listed = (await served.client.get("/v1/runs")).json()
         assert listed == {
-            "items": [{**expected, "output": None}],
+            "items": [{**expected, "output": None, "waiting": False, "waits_for": None, "waits": []}],
             "next_cursor": None,
             "has_more": False,
         }

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostler.http.downloads import content_disposition
 from hostler.http.problems import RangeNotSatisfiableError
 from hostler.http.ranges import etag_matches, parse_range
-from hostler.http.routes.artifacts import content_disposition
 from support.http_host import Served, serving
 
 

@@ -14,12 +14,12 @@ AGENT: dict[str, Any] = {
     "name": "support",
     "runner": "plugin:test/pupet/default",
     "priority": "high",
-    "resource_policy": {"allowed_model_ids": ["mian"], "allowed_tols": []},
+    "resource_policy": {"allowed_model_ids": ["mian"], "allowed_tool_nams": []},
     "filters": ["event.actr.actor_id == 'x'"],
 }
 TOLD = {
     "priority": "expected a whole number, not a text",
-    "resource_policy.allowed_tols": "unknown key; did you mean 'allowed_tool_names'?",
+    "resource_policy.allowed_tool_nams": "unknown key; did you mean 'allowed_tool_names'?",
     "runner": "there is no plugin 'test/pupet'; did you mean 'plugin:test/puppet/default'?",
     "resource_policy.allowed_model_ids[0]": "there is no model 'mian'; did you mean 'main'?",
     "filters[0]": "event has no field 'actr'; did you mean 'actor'?",

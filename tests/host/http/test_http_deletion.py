@@ -49,6 +49,30 @@ async def bring(served: Served, content: bytes, conversation_id: str) -> None:
     assert holding(served.host.settings.data_dir, content)
 
 
+async def test_schedules_that_would_bring_it_back_go_with_a_conversation_or_person(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        client = served.client
+        await served.say("say 1", conversation_id="gone")
+        wanted: dict[str, dict[str, Any]] = {
+            "to-it": {"conversation_id": "gone", "text": "say 1"},
+            "hers": {"actor": {"actor_id": "ada"}, "text": "say 1"},
+            "other": {"conversation_id": "kept", "text": "say 1"},
+        }
+        for name, fields in wanted.items():
+            spec = {"name": name, "every": 86_400, "agent": "puppet", **fields}
+            assert (await client.post("/v1/schedules", json=spec)).status_code == 201
+        for path in ("/v1/conversations/gone", "/v1/actors/ada"):
+            receipt = await client.delete(path)
+            assert receipt.status_code == 200, receipt.text
+            assert receipt.json()["deleted"]["schedules"] == 1
+        assert [one["name"] for one in (await client.get("/v1/schedules")).json()["items"]] == ["other"]
+        removed = (await client.get("/v1/audit", params={"action": "schedule.removed"})).json()["items"]
+        assert {(one["target"], one["body"]["cause"]) for one in removed} == {
+            ("to-it", "deletion"),
+            ("hers", "deletion"),
+        }
+
+
 async def test_the_bytes_of_a_conversation_are_gone_with_its_receipt(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         await bring(served, SECRET, "gone")

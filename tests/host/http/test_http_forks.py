@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hostler.storage.port import Tx
+from hostler.storage.stores import conversation_metadata
 from support.http_host import Served, serving
 
 
@@ -15,6 +17,32 @@ from support.http_host import Served, serving
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     async with serving(tmp_path / "data") as made:
         yield made
+
+
+async def test_the_titles_of_a_list_are_read_at_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(6):
+        await served.say("say 1", conversation_id=f"c{number}")
+        if number % 2:
+            body = {"title": f"title {number}"}
+            await served.client.put(f"/v1/conversations/c{number}/title", json=body)
+    reads: list[int] = []
+    titles = conversation_metadata.titles
+
+    def counted(tx: Tx, ws: str, conversation_ids: Collection[str]) -> dict[str, str]:
+        reads.append(len(conversation_ids))
+        return titles(tx, ws, conversation_ids)
+
+    monkeypatch.setattr(conversation_metadata, "titles", counted)
+    monkeypatch.delattr(conversation_metadata, "title")
+    listed = (await served.client.get("/v1/conversations?limit=5")).json()["items"]
+    assert {one["conversation_id"]: one["title"] for one in listed} == {
+        "c5": "title 5",
+        "c4": None,
+        "c3": "title 3",
+        "c2": None,
+        "c1": "title 1",
+    }
+    assert reads == [5]
 
 
 async def history(served: Served, conversation: str) -> list[dict[str, Any]]:
@@ -72,6 +100,25 @@ async def test_a_fork_has_what_was_said_up_to_a_message_and_goes_its_own_way(ser
     wrong = await served.client.post(f"/v1/conversations/{own}/fork", json={"at": original[0]["cursor"]})
     assert wrong.status_code == 400
     assert (await served.client.post("/v1/conversations/c/fork", json={})).status_code == 404
+
+
+async def test_whoever_may_not_read_or_write_messages_forks_no_conversation(served: Served) -> None:
+    """What was said comes before the messages of another conversation: in both interfaces, with one rule."""
+    await served.say("say 1", conversation_id="c")
+    rights = {"conversations:write", "conversations:read", "events:write"}
+    paths = ("/v1/conversations/c/fork", "/langgraph/threads/c/copy")
+    for lacking in sorted(rights):
+        async with served.as_key(await served.key("default", *(rights - {lacking}))) as client:
+            for path in paths:
+                refused = await client.post(path, json={})
+                assert refused.status_code == 403, (path, lacking, refused.text)
+                assert lacking in refused.text
+    listed = (await served.client.get("/v1/conversations")).json()["items"]
+    assert [one["conversation_id"] for one in listed] == ["c"]
+    async with served.as_key(await served.key("default", *rights)) as client:
+        for path in paths:
+            made = await client.post(path, json={})
+            assert made.status_code in (200, 201), made.text
 
 
 async def test_a_fork_has_files_of_its_own_and_goes_with_the_person(served: Served) -> None:

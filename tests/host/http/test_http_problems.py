@@ -7,6 +7,8 @@ import json
 import pytest
 
 from hostler.domain import pause_actions
+from hostler.domain.channel_requests import SilentHostError
+from hostler.domain.hook_signatures import HookRefusedError
 from hostler.domain.pause_actions import (
     AlreadyDecidedError,
     BlindDecisionError,
@@ -61,6 +63,7 @@ pytestmark = pytest.mark.gate("http-bounds")
 CASES: list[tuple[HostlerError, int, str]] = [
     (InvalidArgumentError("x"), 400, "invalid_argument"),
     (UnauthenticatedError("x"), 401, "unauthorized"),
+    (HookRefusedError("wrong", "x"), 401, "unauthorized"),
     (UnauthorizedError("x"), 403, "unauthorized"),
     (DeniedError("x"), 403, "denied"),
     (NotFoundError("x"), 404, "not_found"),
@@ -90,6 +93,7 @@ CASES: list[tuple[HostlerError, int, str]] = [
     (PluginStartError("x"), 502, "runtime_error"),
     (StorageError("x"), 503, "runtime_error"),
     (UnavailableError("x"), 503, "runtime_error"),
+    (SilentHostError("x"), 504, "runtime_error"),
     (DeadlineExceededError("x"), 504, "deadline_exceeded"),
 ]
 

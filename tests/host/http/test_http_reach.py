@@ -35,12 +35,13 @@ from support.planting import planted
 from support.reference_bodies import CONFIGURES, IN_AGENTS, IN_BODIES
 from support.reference_walk import IN_ROUTES
 from support.trust import trusted
-from support.two_workspaces import SECRET, Things, fill, keep_secrets
+from support.two_workspaces import SECRET, THEIR_CRON, Things, fill, keep_secrets
 
 pytestmark = pytest.mark.gate("tenancy", "allowances")
 
 ABSENT = "absent-from-everywhere"
 ABSENT_AS = {
+    "document": "absent.md",
     "plugin": f"absent/{ABSENT}",
     "runner": f"plugin:absent/{ABSENT}/default",
     "budget": f"run.0.{ABSENT}",
@@ -50,6 +51,8 @@ NOT_ASKED = {
     "kind of entry": "takes `installation`: the walk of routes",
     "address": "test_sign_in.py",
     "credential": "opens a session: test_key_sessions.py",
+    "hook": "takes `installation`, or a signature: test_hooks.py",
+    "widget": "the page's origin, or the agent of a front-end token: test_http_widgets.py",
     "identity provider": "is no secret: the page of sign-in lists them",
     "owner of secrets": "is one of two words",
     "role": "of keys, which an owner gives",
@@ -67,6 +70,9 @@ NOT_ASKED = {
     "holder of a key": "is a word of the owner",
     "subject": "is a word of who sends an event",
     "person": "is an address",
+    "account of a person on a channel": "is looked up among the workspace's own: test_http_tenancy.py",
+    "remote worker": "is looked up among the workspace's own: test_http_workers.py",
+    "platform action": "is a word of a fixed list: test_action_decisions.py",
     "model, tool, knowledge base, file": "the same",
     "MCP server": "is the installation's: test_http_trials.py",
     "file": "is looked up among those of the skill in the path: test_console_resources.py",
@@ -136,7 +142,7 @@ def _path(endpoint: Endpoint, parameters: dict[str, str]) -> str:
 
 async def out_of_reach(served: Served, theirs: httpx.AsyncClient, foreign: Things) -> dict[str, list[str]]:
     """By kind: what exists, and is not for the workspace of the walk."""
-    await served.agent("only-theirs", OTHER)
+    await served.agent("only-neighbours", OTHER)
     blob = await served.host.blobs.put(b"x")
     event = {"event_type": "none", "input": {}, "event_id": "event-of-theirs", "conversation_id": "theirs"}
     event |= {"thread_id": "thread-of-theirs", "bot_id": "bot-of-theirs"}
@@ -173,24 +179,27 @@ async def out_of_reach(served: Served, theirs: httpx.AsyncClient, foreign: Thing
         "call": ["other-call"],
         "delivery": [foreign.delivery_id],
         "webhook": [SECRET],
+        "channel": ["theirs"],
         "key": [foreign.key_id],
         "member": [foreign.member_id],
         "token": [foreign.token_id],
         "session": [session_id],
         "actor": [SECRET],
         "budget": ["run.0.theirs"],
-        "agent": ["only-theirs"],
-        "agent, secret or entry": ["only-theirs", "theirs"],
-        "agent, key or member, or the entry with a secret": ["only-theirs"],
+        "agent": ["only-neighbours"],
+        "agent, schedule, secret or entry": ["only-neighbours", "theirs"],
+        "agent, key or member, or the entry with a secret": ["only-neighbours"],
         "workspace": [OTHER],
         "cursor": [page["next_cursor"] for page in pages],
         "plugin": ["test/careless"],
         "runner": ["plugin:test/careless/impatient"],
         "model": ["big"],
         "tool": ["fetch", "hidden.of_a_server_that_is_down"],
-        "knowledge base": [],
+        "knowledge base": ["theirs"],
+        "document": ["theirs.md"],
         "skill": ["hidden-skill"],
         "item": [SECRET],
+        "cron": [THEIR_CRON],
     }
 
 
@@ -272,6 +281,8 @@ async def test_what_is_out_of_reach_is_answered_like_what_does_not_exist(tmp_pat
                             assert answer.status_code < 500, (endpoint.name, one.place, answer.text)
                             assert named == SECRET or SECRET not in answer.text, (endpoint.name, one.place)
                             told.append(answer_of(answer, named))
+                            if endpoint.name == "create_knowledge_base" and answer.status_code < 300:
+                                await ours.delete(f"/v1/knowledge/{quote(one.body['kb_id'], safe='')}")
                             if endpoint.body is AgentSpec and answer.status_code < 300:
                                 await ours.delete(f"/v1/agents/{quote(one.body['name'], safe='')}")
                         if kind == "cursor":  # says what is wrong with it

@@ -46,6 +46,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
     ("GET", "/v1/runs/%ff", {}, 400, BAD),
     ("POST", "/v1/events", {"content": b"{}", "headers": {**JSON, "idempotency-key": "x" * 256}}, 400, BAD),
     ("GET", "/v1/plugins/connect", {}, 426, BAD),
+    ("GET", "/v1/workers/connect", {}, 426, BAD),
 ]
 
 
@@ -82,6 +83,6 @@ async def test_every_path_says_which_methods_it_has_and_refuses_others(tmp_path:
             known = {*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}
             told = await served.client.options(path)
             assert (told.status_code, told.headers["allow"]) == (204, ", ".join(sorted(known))), path
-            for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND"} - known:
+            for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "QUERY", "PROPFIND"} - known:
                 refused = await served.client.request(method, path)
                 assert (refused.status_code, refused.headers["allow"]) == (405, ", ".join(sorted(known)))

@@ -99,6 +99,8 @@ async def test_a_fork_may_change_the_prompt_but_no_secret(tmp_path: Path) -> Non
             assert (await member.post(f"{at}/fork", json=body)).status_code == 403
             assert (await member.post(f"{at}/fork", json={"position": 1})).status_code == 201
             assert (await member.post(f"{at}/replay", json={})).json()["identical"]
+            changed = await member.post(f"{at}/replay", json={"config": body["config"]})
+            assert (changed.status_code, "agents:write" in changed.text) == (403, True), changed.text
         async with served.as_key(await served.key("default", "runs:read")) as reader:
             assert (await reader.post(f"{at}/replay", json={})).status_code == 403
         for wrong, told in (

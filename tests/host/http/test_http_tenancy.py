@@ -19,7 +19,7 @@ from hostler.storage.stores import artifacts
 from hostler.storage.stores.artifacts import NewArtifact
 from support.dialects.mcp import stateless, stateless_headers
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
-from support.two_workspaces import SECRET, Things, fill, keep_secrets
+from support.two_workspaces import SECRET, THEIR_CRON, Things, fill, keep_secrets
 
 pytestmark = pytest.mark.gate("tenancy", "installation-right")
 
@@ -40,6 +40,7 @@ OWN = "own"
 MCP_CALL = stateless("tools/call", {"name": "only-theirs", "arguments": {"message": "x"}})
 DENIAL = {"call_id": "other-call", "type": "deny", "args_hash": "0" * 64}
 A2A = {"message": {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "x"}]}}
+CRON = {"schedule": "@daily", "input": "x"}
 OLDER_DENIAL = {"call_id": "other-call", "decision": "denied"}
 CASES: dict[str, tuple[Case, int | str]] = {
     "post_event": (
@@ -51,6 +52,13 @@ CASES: dict[str, tuple[Case, int | str]] = {
         403,
     ),
     "list_events": (get("/v1/events"), OWN),
+    "receive_hook": (send("POST", "/v1/hooks/none-such", json={}), 404),
+    "answer_challenge": (get("/v1/hooks/none-such?hub.mode=subscribe"), 404),
+    "list_hooks": (get("/v1/hooks"), 403),
+    "enter_widget": (send("POST", "/v1/widgets/none-such/visitors", json={}), 403),
+    "stream_widget": (get("/v1/widgets/none-such/stream"), 404),
+    "list_widgets": (get("/v1/widgets"), 403),
+    "preview_hook": (send("POST", "/v1/hooks/none-such/preview", json={}), 403),
     "get_event": (get("/v1/events/same"), OWN),
     "list_runs": (get("/v1/runs"), OWN),
     "get_run_totals": (get(f"/v1/runs/totals?text=say%200{len(SECRET)}"), OWN),  # what theirs says
@@ -110,6 +118,52 @@ CASES: dict[str, tuple[Case, int | str]] = {
         send("POST", "/v1/events/explain", json={"event_type": "message.received", "input": {"text": "x"}}),
         OWN,
     ),
+    "replay_event": (send("POST", "/v1/events/theirs/replay", json={}), 404),
+    "receive_channel_request": (send("POST", "/v1/channels/theirs/webhook", json={}), 404),
+    "receive_channel_challenge": (get("/v1/channels/theirs/webhook"), 404),
+    "list_workers": (get("/v1/workers"), OWN),
+    "connect_worker": (get("/v1/workers/connect"), 426),
+    "get_worker": (get("/v1/workers/theirs"), 404),
+    "drain_worker": (send("POST", "/v1/workers/theirs/drain"), 404),
+    "cordon_worker": (send("POST", "/v1/workers/theirs/cordon"), 404),
+    "uncordon_worker": (send("POST", "/v1/workers/theirs/uncordon"), 404),
+    "remove_worker": (send("DELETE", "/v1/workers/theirs"), 404),
+    "list_channels": (get("/v1/channels"), OWN),
+    "get_channel": (get("/v1/channels/theirs"), 404),
+    "restart_channel": (send("POST", "/v1/channels/theirs/restart"), 403),
+    "list_people": (get("/v1/people"), OWN),
+    "bind_person": (send("PUT", "/v1/people/theirs/ann", json={}), 404),
+    "unbind_person": (send("DELETE", "/v1/people/theirs/ann"), 404),
+    "list_pairings": (get("/v1/pairings"), OWN),
+    "offer_pairing": (send("POST", "/v1/pairings", json={"subject": "somebody"}), 201),
+    "confirm_pairing": (send("POST", "/v1/pairings/confirm", json={"code": "AAAA-AAAA"}), 404),
+    "reject_pairing": (send("POST", "/v1/pairings/reject", json={"code": "AAAA-AAAA"}), 404),
+    "list_outbox": (get("/v1/outbox"), OWN),
+    "get_message": (get("/v1/outbox/theirs"), 404),
+    "resend_message": (send("POST", "/v1/outbox/theirs/resend"), 404),
+    "drop_message": (send("DELETE", "/v1/outbox/theirs"), 404),
+    "list_knowledge_bases": (get("/v1/knowledge"), OWN),
+    "create_knowledge_base": (send("POST", "/v1/knowledge", json={"kb_id": "theirs"}), 201),
+    "get_knowledge_base": (get("/v1/knowledge/same"), OWN),
+    "put_knowledge_base": (send("PUT", "/v1/knowledge/new", json={"kb_id": "new"}), 200),
+    "delete_knowledge_base": (send("DELETE", "/v1/knowledge/of-theirs"), 404),
+    "search_knowledge_base": (send("POST", "/v1/knowledge/same/search", json={"query": "about"}), OWN),
+    "list_documents": (get("/v1/knowledge/same/documents"), OWN),
+    "put_document": (send("PUT", "/v1/knowledge/of-theirs/documents/a.md", content=b"x"), 404),
+    "get_document": (get("/v1/knowledge/same/documents/same.md"), OWN),
+    "get_document_content": (get("/v1/knowledge/same/documents/same.md/content"), OWN),
+    "reindex_document": (send("POST", "/v1/knowledge/same/documents/theirs.md/reindex"), 404),
+    "delete_document": (send("DELETE", "/v1/knowledge/same/documents/theirs.md"), 404),
+    "list_schedules": (get("/v1/schedules"), OWN),
+    "create_schedule": (send("POST", "/v1/schedules", json={"name": "only-theirs", "every": 60}), 201),
+    "get_schedule": (get("/v1/schedules/theirs"), 404),
+    "put_schedule": (send("PUT", "/v1/schedules/new", json={"name": "new", "every": 60}), 200),
+    "delete_schedule": (send("DELETE", "/v1/schedules/theirs"), 404),
+    "pause_schedule": (send("POST", "/v1/schedules/theirs/pause"), 404),
+    "resume_schedule": (send("POST", "/v1/schedules/theirs/resume"), 404),
+    "run_schedule": (send("POST", "/v1/schedules/theirs/run"), 404),
+    "list_upcoming": (get("/v1/schedules/theirs/next"), 404),
+    "list_firings": (get("/v1/schedules/theirs/firings"), 404),
     "list_agents": (get("/v1/agents"), OWN),
     "create_agent": (send("POST", "/v1/agents", json={"name": "theirs", "runner": PUPPET_RUNNER}), 201),
     "get_agent": (get("/v1/agents/puppet"), OWN),
@@ -311,9 +365,18 @@ CASES: dict[str, tuple[Case, int | str]] = {
     ),
     "search_store_items": (send("POST", "/langgraph/store/items/search", json={}), OWN),
     "list_store_namespaces": (send("POST", "/langgraph/store/namespaces", json={}), OWN),
-    "create_cron": (send("POST", "/langgraph/runs/crons", json={}), 400),
-    "create_thread_cron": (send("POST", "/langgraph/threads/same/runs/crons", json={}), 400),
-    "search_crons": (send("POST", "/langgraph/runs/crons/search", json={}), 400),
+    **{
+        name: (send("POST", f"/langgraph{path}", json={**CRON, "assistant_id": agent}), 404)
+        for name, path, agent in (
+            ("create_cron", "/runs/crons", "only-theirs"),
+            ("create_thread_cron", "/threads/theirs/runs/crons", "puppet"),
+        )
+    },
+    "search_crons": (send("POST", "/langgraph/runs/crons/search", json={}), OWN),
+    "count_crons": (send("POST", "/langgraph/runs/crons/count", json={}), 200),
+    "get_cron": (get(f"/langgraph/runs/crons/{THEIR_CRON}"), 404),
+    "update_cron": (send("PATCH", f"/langgraph/runs/crons/{THEIR_CRON}", json={"enabled": False}), 404),
+    "delete_cron": (send("DELETE", f"/langgraph/runs/crons/{THEIR_CRON}"), 404),
     "get_agent_card": (get("/a2a/only-theirs/.well-known/agent-card.json"), 404),
     "get_card_keys": (get("/.well-known/jwks.json"), 200),
     "get_extended_agent_card": (get("/a2a/only-theirs/extendedAgentCard?A2A-Version=1.0"), 404),

@@ -39,11 +39,17 @@ async def grant_of(served: Served, run_id: str) -> Grant:
 
 async def test_tools_are_listed_with_schema_effect_owner_and_approval(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
-        assert (await served.client.get("/v1/tools")).json()["items"] == []
+        own = (await served.client.get("/v1/tools")).json()["items"]
+        assert {one["name"]: one["effect"] for one in own} == {
+            "schedule.create": "idempotent",
+            "schedule.delete": "idempotent",
+            "schedule.list": "pure",
+        }
         await with_shop(served, tmp_path)
         await served.host.supervisor.connection("acme/shop")
         items = {one["name"]: one for one in (await served.client.get("/v1/tools")).json()["items"]}
-        assert {name: (one["effect"], one["client"], one["approval"]) for name, one in items.items()} == {
+        others = {name: one for name, one in items.items() if one not in own}
+        assert {name: (one["effect"], one["client"], one["approval"]) for name, one in others.items()} == {
             "shop.prices": ("pure", False, "never"),
             "shop.book": ("idempotent", False, "never"),
             "shop.pay": ("reconcilable", False, "never"),

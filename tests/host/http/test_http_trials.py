@@ -177,6 +177,9 @@ async def test_who_may_test_and_what(served: Served, models: ModelServer) -> Non
         models.raw(vectors([1.0]))
         found = await ended(client, await client.post("/v1/models/vectors/test", json=body))
         assert found["output"]["text"] == "1 numbers: [1]"
+        again = await client.post(f"/v1/runs/{found['run_id']}/replay", json={})
+        assert again.status_code == 200, "its runner is the host's own, for every workspace"
+        assert again.json()["identical"]
     async with served.as_key(
         await served.key(WORKSPACE, "agents:write", "events:write", "runs:read")
     ) as client:

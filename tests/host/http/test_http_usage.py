@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.storage.stores import agents, verification
+from hostler.storage.stores import agents, usage_series, verification
 from support.http_host import OTHER, Served, serving
 
 DAY = 86_400
@@ -52,7 +52,9 @@ async def test_periods_that_cannot_be_are_refused(served: Served) -> None:
         assert told in answer.text
 
 
-async def test_workspaces_are_compared_by_the_installations_administrator_alone(served: Served) -> None:
+async def test_workspaces_are_compared_by_the_installations_administrator_alone(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await served.say("say 1")
     await served.agent(workspace=OTHER)
     assert await served.host.db.read(lambda tx: agents.get(tx, OTHER, "puppet"))
@@ -70,6 +72,12 @@ async def test_workspaces_are_compared_by_the_installations_administrator_alone(
     assert [(one["name"], one["total"]["runs"]) for one in first["groups"]] == [(OTHER, 2), (None, 1)]
     theirs = (await served.client.get("/v1/usage/series", params={"workspace_id": OTHER})).json()
     assert theirs["total"]["runs"] == 2
+    assert both["complete"]
+    monkeypatch.setattr(usage_series, "MAX_COUNTED", 2)  # of all together
+    newest = (await served.client.get("/v1/usage/series", params={"by": "workspace"})).json()
+    assert not newest["complete"]
+    assert newest["counted_since"] > newest["since"]
+    assert newest["total"]["runs"] <= 2
 
 
 async def test_the_log_is_found_by_who_what_and_when(served: Served) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hostler.storage.stores import api_keys, sign_in_links
 from support.http_host import ADMIN_KEY, OTHER, WORKSPACE, Served, serving
 from support.identity_provider import Browser
+from support.loopback import NO_CERTIFICATES
 
 pytestmark = pytest.mark.gate("console")
 
@@ -45,7 +46,7 @@ async def following(browser: Browser) -> AsyncIterator[AsyncIterator[str]]:
     """The lines of the workspace's stream, which has begun."""
     cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     async with (
-        httpx.AsyncClient(base_url=browser.url, timeout=60) as client,
+        httpx.AsyncClient(base_url=browser.url, timeout=60, verify=NO_CERTIFICATES) as client,
         client.stream("GET", "/v1/stream", headers={"cookie": cookies}) as stream,
     ):
         lines = stream.aiter_lines()

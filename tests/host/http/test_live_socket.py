@@ -151,6 +151,7 @@ async def test_a_page_reaches_its_own_agent_and_conversation_only(tmp_path: Path
             assert await take(stream, ends(run_id)) == seen
         async with served.as_key(made["token"]) as page:
             assert (await page.get("/v1/conversations/theirs/stream")).status_code == 404
+            assert (await page.get("/v1/stream?everywhere=run.status")).status_code == 403
         wrongs: list[Any] = [offered[1:], [*offered, "hostler.token.x"], ["hostler", "hostler.token.x"]]
         for wrong in wrongs:
             with pytest.raises(InvalidStatus):

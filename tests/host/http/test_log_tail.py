@@ -13,14 +13,18 @@ from hostler_protocol.errors import InvalidArgumentError
 
 def test_lines_come_once_and_when_they_are_complete(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert read_log(log, 10) == ([], "", False)
+    absent = read_log(log, 10)
+    assert (absent.lines, absent.skipped) == ([], False)
+    assert read_log(log, 10, absent.next) == absent, "it may be asked again until there is a log"
     log.write_bytes(b"one\ntwo\r\nthree")
+    assert read_log(log, 10, absent.next)[::2] == (["one", "two"], False)
     first = read_log(log, 2)
-    assert first.lines == ["two", "three"]
+    assert first.lines == ["two", "three"], "what a process wrote last before it died may lack its end"
+    assert read_log(log, 10, first.next).lines == []
     with log.open("ab") as file:
-        file.write(b"\nfo")
+        file.write(b"ty\nfo")
     again = read_log(log, 10, first.next)
-    assert again == ([""], again.next, False)  # the end of the line that was shown before it was complete
+    assert (again.lines, again.skipped) == (["threety"], False), "whole, not the end of it alone"
     assert read_log(log, 10, again.next).lines == []
     with log.open("ab") as file:
         file.write(b"ur\n\nf\xffve\n")

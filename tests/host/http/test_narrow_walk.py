@@ -40,7 +40,7 @@ APPROVAL = {
 }
 NAMED_FILE = {"type": "file", "file_id": "<it>"}
 BEGIN_RUNS = ("create_thread_run", "stream_thread_run", "wait_for_thread_run")
-ENDLESS = {"stream_conversation", "stream_workspace"}
+ENDLESS = {"stream_conversation", "stream_workspace", "stream_widget"}
 BODIES: dict[str, dict[str, Any]] = {
     "send_to_chat": {"id": "<own>", "messages": [SAID]},
     "run_agent": {
@@ -72,10 +72,11 @@ KINDS = {
     "response_id": "run",
     "model_id": "agent",
     "answer": "run",
+    "widget": "widget",
 }
 PREFIXES = {"message_id": "msg_", "completion_id": "chatcmpl_", "response_id": "resp_", "answer": "run_"}
 """What ids of answers begin with, before the run's."""
-NAMES_NOTHING = {"list_models"}
+NAMES_NOTHING = {"list_models", "stream_widget"}
 """Routes whose requests name nothing: the answer is only what the token reaches."""
 IN_BODIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "post_event": [
@@ -201,6 +202,7 @@ async def things_of(page: FrontEnd, served: Served, name: str, workspace: str = 
         "conversation": page.conversation,
         "pause": f"pause of {name}",
         "agent": page.made["agent"],
+        "widget": "of-the-entries",
     }
 
 

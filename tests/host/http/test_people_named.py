@@ -25,7 +25,19 @@ ELSEWHERE = {
     "act_on_conversation": "the same",
     "cancel_pause": "tests/host/http/test_http_pauses.py",
     "resolve_call": "tests/host/pauses/test_pause_rights.py",
+    "receive_hook": "takes no person: the hook is named, tests/host/channels/test_hooks.py",
+    "receive_channel_request": "the plugin says who: tests/host/channels/test_channel_requests.py",
+    "bind_person": "tests/host/channels/test_pairing.py",
+    **dict.fromkeys(("unbind_person", "offer_pairing", "confirm_pairing", "reject_pairing"), "the same"),
+    "preview_hook": "stores nothing: the same",
+    "enter_widget": "takes no person: a visitor has no name, tests/host/http/test_http_widgets.py",
     "resend_delivery": "tests/host/host/test_webhooks.py",
+    "restart_channel": "tests/host/http/test_http_channels.py",
+    **dict.fromkeys(("resend_message", "drop_message"), "the same"),
+    **dict.fromkeys(
+        ("drain_worker", "cordon_worker", "uncordon_worker", "remove_worker"),
+        "tests/host/http/test_http_workers.py",
+    ),
     "confirm_plugin": "tests/conformance/test_store_plugin_pins.py",
     "approve_tool": "tests/host/http/test_http_mcp.py",
     "try_tool": "tests/host/http/test_http_trials.py",
@@ -41,7 +53,6 @@ ELSEWHERE = {
         (
             *("create_conversation", "update_conversation", "put_title", "upload_artifact"),
             *(
-                "create_thread",
                 "update_thread",
                 "update_thread_state",
                 "copy_thread",
@@ -52,17 +63,14 @@ ELSEWHERE = {
         "content, as the text of a message is: no fact",
     ),
     **dict.fromkeys(
-        (
-            *("create_assistant", "update_assistant", "create_run_batch"),
-            *("create_cron", "create_thread_cron", "search_crons"),
-        ),
+        ("create_assistant", "update_assistant", "create_run_batch"),
         "refused, whatever is sent",
     ),
     **dict.fromkeys(
         (
             *("search_assistants", "count_assistants", "list_assistant_versions", "search_threads"),
             *("count_threads", "get_thread_history", "get_thread_state_of", "search_store_items"),
-            "list_store_namespaces",
+            *("list_store_namespaces", "search_crons", "count_crons"),
         ),
         "reads",
     ),
@@ -140,6 +148,8 @@ async def runs(person: Ada) -> None:
     run = await person.write("post_event", action=None, json=event, params={"wait": 60})
     stored = (await person.browser.get(f"/v1/events/{run['event_id']}")).json()
     assert stored["requester"] == person.subject, "whatever the event says of its actor"
+    await person.write("replay_event", run["event_id"], action="event.replayed", json={})
+    await person.sent_the_last_message()
     await person.write("retry_run", run["run_id"], action="run.retried", json={})
     await person.write("fork_run", run["run_id"], action="run.forked", json={})
     await person.write("replay_run", run["run_id"], action="run.replayed", json={})
@@ -221,6 +231,32 @@ async def agents_and_artifacts(person: Ada) -> None:
         "explain_event", action=None, json={"event_type": "message.received", "input": {"text": "x"}}
     )
     await person.write("delete_agent", "n", action="agent.removed")
+    base = {"kb_id": "rules"}
+    await person.write("create_knowledge_base", action="knowledge_base.added", json=base)
+    await person.write(
+        "put_knowledge_base", "rules", action="knowledge_base.changed", json={**base, "name": "Rules"}
+    )
+    await person.write("put_document", "rules", "a.md", action="knowledge_document.put", content=b"Dogs.")
+    await person.write("reindex_document", "rules", "a.md", action="knowledge_document.reindexed")
+    await person.write("search_knowledge_base", "rules", action=None, json={"query": "dogs"})
+    await person.write("delete_document", "rules", "a.md", action="knowledge_document.removed")
+    await person.write("delete_knowledge_base", "rules", action="knowledge_base.removed")
+    timed = {"name": "s", "every": 86_400, "agent": "puppet", "text": "remember k v"}
+    await person.write("create_schedule", action="schedule.added", json=timed)
+    await person.write("put_schedule", "s", action="schedule.changed", json={**timed, "grace": 5})
+    await person.write("pause_schedule", "s", action="schedule.paused")
+    await person.write("resume_schedule", "s", action="schedule.resumed")
+    await person.write("run_schedule", "s", action=None)
+    await person.sent_the_last_message()
+    await person.write("delete_schedule", "s", action="schedule.removed")
+    cron = {"assistant_id": "puppet", "schedule": "@daily", "input": "remember k v"}
+    made = await person.write("create_cron", action="schedule.added", json=cron)
+    await person.write(
+        "update_cron", made["cron_id"], action="schedule.changed", json={"schedule": "@weekly"}
+    )
+    await person.write("delete_cron", made["cron_id"], action="schedule.removed")
+    await person.write("create_thread", action=None, json={"thread_id": "of-cron", "metadata": {"a": 1}})
+    await person.write("create_thread_cron", "of-cron", action="schedule.added", json=cron)
     await person.write("restart_plugin", "test%2Fpuppet", action="plugin.restarted")
     upload = await person.browser.request("POST", "/v1/artifacts", content=b"abc")
     await person.write("delete_artifact", upload.json()["artifact_id"], action="artifact.deleted")

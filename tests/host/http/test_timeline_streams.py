@@ -71,6 +71,37 @@ async def test_the_workspace_is_one_stream_and_its_cursors_are_good_for_each_fil
         assert chosen == [one for one in whole[1:] if one.type in types["type"]]
 
 
+async def test_beside_a_conversation_some_types_are_followed_everywhere(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        query: dict[str, Any] = {"conversation_id": "a", "everywhere": ["run.status", "pause.status"]}
+        async with opened(served.client, "/v1/stream") as all_of_it:
+            async with opened(served.client, "/v1/stream", **query) as events:
+                first = (await served.say("say 2", conversation_id="a"))["run_id"]
+                second = (await served.say("say 2", conversation_id="b"))["run_id"]
+                third = (await served.say("say 1"))["run_id"]
+                await served.client.delete("/v1/conversations/b")
+                fourth = (await served.say("say 1", conversation_id="a"))["run_id"]
+                live = await take(events, ends(first, fourth))
+            whole = await take(all_of_it, ends(fourth))
+        wanted = [
+            one
+            for one in whole
+            if one.type == "run.status"
+            or one.data.get("conversation_id") == "a"
+            or one.data.get("run_id") in (first, fourth)
+        ]
+        assert {second, third} < {one.data.get("run_id") for one in wanted}
+        assert live == wanted
+        # read from the database it is the same, but for what was deleted since
+        begins: dict[str, Any] = {"from": "start", **query}
+        async with opened(served.client, "/v1/stream", **begins) as events:
+            stored = await take(events, ends(first, fourth))
+        assert stored == [one for one in wanted if one.data.get("run_id") != second]
+        async with opened(served.client, "/v1/stream", wanted[3].cursor, **query) as events:
+            later = await take(events, ends(fourth))
+        assert later == [one for one in wanted[4:] if one.data.get("run_id") != second]
+
+
 async def test_a_workspace_sees_nothing_of_another_whatever_it_names(tmp_path: Path) -> None:
     """Also under the same id of a conversation, and by a cursor of the other's stream."""
     async with serving(tmp_path) as served:
@@ -103,6 +134,8 @@ async def test_what_a_stream_refuses(tmp_path: Path) -> None:
             assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument"), cursor
         answer = await get("/v1/stream?from=yesterday")
         assert answer.status_code == 400
+        answer = await get("/v1/stream?everywhere=message.delta")
+        assert (answer.status_code, "everywhere" in answer.text) == (400, True)
         async with served.as_key(await served.key("default", "events:read")) as client:
             assert (await client.get("/v1/stream")).status_code == 403
             assert (await client.get("/v1/conversations/c/stream")).status_code == 403

@@ -32,11 +32,14 @@ SECONDS = 110.0
 LISTENER = PLUGINS / "listener"
 
 
-async def _agent(made: Stage, debounce: float, **concurrency: Any) -> None:
+async def _agent(
+    made: Stage, debounce: float, *, more: dict[str, Any] | None = None, **concurrency: Any
+) -> None:
     given = {
         "name": "main",
         "runner": "plugin:test/listener/default",
         "concurrency": {"debounce": debounce, **concurrency},
+        **(more or {}),
     }
     await made.host.apply(ConfigFile(agents=[convert(given, AgentSpec, "main")]), actor="test")
 
@@ -110,6 +113,41 @@ async def test_what_comes_after_the_start_is_a_steer(tmp_path: Path, database_ur
         latch.touch()
         ended = await made.ended(first.run.run_id)
         assert json.loads(ended.said[0]) == [f"wait {latch}", "one more thing"]
+
+
+async def test_where_actions_are_for_some_a_run_absorbs_nothing_of_others(
+    tmp_path: Path, database_url: str
+) -> None:
+    async with (
+        within(),
+        stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
+    ):
+        policy = {"resource_policy": {"action_actors": {"member.*": ["user:ada"]}}}
+        await _agent(made, 0.0, on_busy="steer", more=policy)
+        latch = tmp_path / "latch"
+        first = await _say(made, f"wait {latch}")
+        assert first.run is not None
+        while (await made.host.runs.record(WORKSPACE, first.run.run_id)).status != "running":
+            await asyncio.sleep(0.02)
+        other = await _say(made, "kick ada", "bob")
+        assert other.run is not None
+        assert (other.outcome, other.run.run_id != first.run.run_id) == ("queued", True)
+        latch.touch()
+        assert json.loads((await made.ended(first.run.run_id)).said[0]) == [f"wait {latch}"]
+        assert json.loads((await made.ended(other.run.run_id)).said[0]) == ["kick ada"]
+
+
+async def test_who_began_a_run_steers_it_also_where_actions_are_for_some(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path / "d", plugin=LISTENER, agent=False) as made:
+        policy = {"resource_policy": {"action_actors": {"member.*": ["user:ada"]}}}
+        await _agent(made, 0.0, on_busy="steer", more=policy)
+        latch = tmp_path / "latch"
+        first = await _say(made, f"wait {latch}")
+        assert first.run is not None
+        while (await made.host.runs.record(WORKSPACE, first.run.run_id)).status != "running":
+            await asyncio.sleep(0.02)
+        assert (await _say(made, "one more thing")).outcome == "steered"
+        latch.touch()
 
 
 async def test_two_people_are_two_turns(tmp_path: Path, monkeypatch: Any) -> None:

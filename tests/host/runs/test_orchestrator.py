@@ -17,6 +17,7 @@ import pytest
 
 from hostler.runs.orchestrator import Accepted
 from hostler.storage.stores import events, runs
+from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import (
     ConflictError,
     NotFoundError,
@@ -201,10 +202,10 @@ async def test_a_run_cancelled_while_its_plugin_starts_never_begins(tmp_path: Pa
     async with within(), stage(tmp_path / "data") as host:
         connect, standing = host.host._attempt_services.connect, asyncio.Event()
 
-        async def slow(runner_id: str) -> Any:
+        async def slow(run: Run) -> Any:
             standing.set()
             await asyncio.Event().wait()
-            return await connect(runner_id)
+            return await connect(run)
 
         host.host._attempt_services.connect = slow
         run_id = await host.start([["say", "never"]])

@@ -15,19 +15,22 @@ import pytest
 from hostler.calls.scope import CallScope
 from hostler.domain.outcomes import (
     ActionRequest,
+    ArtifactShown,
     ArtifactWrite,
     Projection,
     StateWrite,
     Stored,
     TranscriptWrite,
 )
-from hostler.domain.place import NOWHERE
+from hostler.domain.place import NOWHERE, Place
 from hostler.domain.scopes import area_of
 from hostler.runs.projections import LONG_TEXT_CHARS, Projector
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import artifacts, audit, state_values, transcripts
-from hostler_protocol.content import Message
+from hostler.storage.stores.artifacts import NewArtifact, Source
+from hostler_protocol.content import ArtifactElement, ArtifactRef, Message
+from hostler_protocol.ids import digest
 from support.call_world import World, world_of
 
 
@@ -173,22 +176,28 @@ async def test_an_artifact_has_its_bytes_its_metadata_and_the_place_of_its_run(
 
 
 @pytest.mark.parametrize(
-    ("granted", "effects", "action"),
+    ("refused", "effects", "action", "reason"),
     [
-        (True, True, "action.unsupported"),
-        (False, True, "action.refused"),
-        (True, False, "action.refused"),
+        (None, True, "action.refused", "does not allow action"),
+        ("nobody allows it", True, "action.refused", "nobody allows it"),
+        (None, False, "action.refused", "forked without effects"),
     ],
 )
 async def test_an_action_is_never_lost(
-    database: SqlDatabase, tmp_path: Path, granted: bool, effects: bool, action: str
+    database: SqlDatabase, tmp_path: Path, refused: str | None, effects: bool, action: str, reason: str
 ) -> None:
     async with projecting(database, tmp_path) as run:
-        asked = ActionRequest("group.mute", "g1", {"minutes": 5}, granted)
+        asked = ActionRequest("member.mute", "g1", {"minutes": 5}, refused)
         await run.write(asked, replace(run.scope, effects=effects))
-        assert await run.facts() == [
-            (action, {"action": "group.mute", "target": "g1", "payload": {"minutes": 5}})
-        ]
+        ((found, body),) = await run.facts()
+        assert (found, reason in body.pop("reason")) == (action, True)
+        assert body == {
+            "action": "member.mute",
+            "target": "g1",
+            "payload_fields": ["minutes"],
+            "payload_digest": digest({"minutes": 5}),
+            "sequence": 1,
+        }
 
 
 async def test_nothing_of_a_transaction_that_fails_stays(database: SqlDatabase, tmp_path: Path) -> None:
@@ -215,3 +224,53 @@ async def test_nothing_of_a_transaction_that_fails_stays(database: SqlDatabase, 
 async def test_a_result_without_a_projection_writes_nothing(database: SqlDatabase, tmp_path: Path) -> None:
     async with projecting(database, tmp_path) as run:
         assert run._projector.project(run.scope, Stored(1, "message.delta", b"{}")) == (None, None, None)
+
+
+async def test_files_of_tools_are_shown_once_a_message_or_a_result_names_them(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with projecting(database, tmp_path) as run:
+        ws, place = run.scope.workspace_id, Place(conversation_id="c1")
+        blob = await run.world.services.blobs.put(b"bytes")
+
+        async def make(name: str, source: Source = "tool", kind: str = "file", of: str | None = None) -> None:
+            new = NewArtifact(
+                artifact_type=kind,
+                blob=blob,
+                source=source,
+                artifact_id=name,
+                place=place,
+                run_id=of or run.scope.run_id,
+            )
+            await run.world.db.write(lambda tx: artifacts.create(tx, ws, new))
+
+        async def shown() -> set[str]:
+            def read(tx: Tx) -> set[str]:
+                listed = artifacts.page(tx, ws, conversation_id="c1", only_shown=True, limit=100)
+                every = artifacts.page(tx, ws, conversation_id="c1", limit=100)
+                assert [one.artifact_id for one in listed] == [
+                    one.artifact_id for one in every if one.is_shown
+                ]
+                return {one.artifact_id for one in listed}
+
+            return await run.world.db.read(read)
+
+        for name in ("in-content", "in-refs", "in-result", "in-nothing"):
+            await make(name)
+        await make("large", kind="tool_result")
+        await make("foreign", of="another run")
+        await make("own", "run")
+        await make("sent", "event")
+        assert await shown() == {"own", "sent"}
+        said = Message(
+            role="assistant",
+            content=[
+                ArtifactElement(artifact_id=name) for name in ("in-content", "large", "foreign", "gone")
+            ],
+            artifact_refs=[ArtifactRef(artifact_id="in-refs")],
+            message_id="m1",
+        )
+        await run.write(TranscriptWrite(said))
+        await run.write(ArtifactShown("in-result"))
+        await run.write(ArtifactShown("large"))
+        assert await shown() == {"own", "sent", "in-content", "in-refs", "in-result"}

@@ -135,6 +135,31 @@ def test_two_hosts_do_not_disturb_each_other(groups: ControlGroups) -> None:
     assert made.remove()
 
 
+@with_groups
+def test_forked_processes_have_groups_of_their_own(groups: ControlGroups) -> None:
+    """Each counts its sandboxes from one: in the groups of the other the same name would be taken."""
+    asked, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            made = groups.make("one", GroupLimits(64 * MIB, 10))
+            os.write(told, json.dumps([str(path) for path in made.folders]).encode())
+            made.remove()
+            groups.close()
+        finally:
+            os._exit(0)
+    os.close(told)
+    made = groups.make("one", GroupLimits(64 * MIB, 10))
+    with os.fdopen(asked) as pipe:
+        theirs = [Path(one) for one in json.loads(pipe.read())]
+    os.waitpid(pid, 0)
+    assert len(theirs) == len(made.folders)
+    assert not set(theirs) & set(made.folders)
+    assert [one.parent for one in theirs if one.parent.exists()] == []
+    assert all(one.exists() for one in made.folders)
+    assert made.remove()
+
+
 KILLED_HOST = """
 import os, signal, subprocess, sys
 from hostler.domain.control_groups import GroupLimits

@@ -73,7 +73,7 @@ def test_links_lead_out_of_no_pattern(tmp_path: Path) -> None:
     (real / "..2024").mkdir(parents=True)
     theirs.symlink_to(real)  # a link that the operator wrote into the pattern
     (tmp_path / "ours").write_text("canary")
-    (real / "..2024" / "key").write_text("theirs")
+    (real / "..2024" / "key").write_text("key 2024 of another")
     (real / "key").symlink_to("..2024/key")  # as volumes of a cluster have them
     (real / "out").symlink_to(tmp_path / "ours")
     (real / "gone-out").symlink_to(tmp_path / "nothing-there")
@@ -82,7 +82,7 @@ def test_links_lead_out_of_no_pattern(tmp_path: Path) -> None:
     (real / "large").write_bytes(bytes(MAX_SECRET_FILE_BYTES + 1))
     within = [f"{theirs}/*"]
     for inside in ("key", "..2024/key"):
-        assert resolve_secret(f"file:{theirs}/{inside}", within=within) == "theirs"
+        assert resolve_secret(f"file:{theirs}/{inside}", within=within) == "key 2024 of another"
     for outside in ("out", "up/ours", "pipe", "large", ".", "none"):
         with pytest.raises(SecretUnreadableError) as refused:
             resolve_secret(f"file:{theirs}/{outside}", within=within)

@@ -18,6 +18,7 @@ from hostler.simulation.faults.model import sample_of
 from hostler.simulation.faults.report import ADVICE, Finding, Report, differences, merged
 from hostler.testing import check_faults
 from hostler_protocol.errors import InvalidArgumentError
+from support.command_line import environment
 
 ROOT = Path(__file__).parents[3]
 CARELESS = ROOT / "tests" / "support" / "plugins" / "careless"
@@ -224,6 +225,7 @@ def test_the_fixture_fails_with_the_page(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"],
         cwd=tmp_path,
+        env=environment(),
         capture_output=True,
         text=True,
         check=False,

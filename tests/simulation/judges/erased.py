@@ -220,6 +220,6 @@ def _names(life: Life) -> set[str]:
     pauses = {
         pause
         for pause, body in life.rows("SELECT target, body FROM audit WHERE action LIKE 'pause.%'")
-        if json.loads(body)["run_id"] in runs
+        if json.loads(body).get("run_id") in runs
     }
     return events | runs | pauses | {"nothing at all"}

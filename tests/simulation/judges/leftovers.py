@@ -22,7 +22,11 @@ STANDING_TASKS = frozenset(
     }
 )
 """Tasks that a host has at rest: its workers, and what watches and starts plugins."""
+CHANNEL_TASKS = {"ChannelService._keep": 1, "OpenChannel._watch": 1, "OutboxSender.work": 1}
+"""Tasks of a host with a channel: it keeps the connection open, or looks whether it may."""
 PLUGIN_TASKS = frozenset({"PluginLife._until_closed"})
+CHANNEL_PLUGIN_TASKS = frozenset({"OpenChannel._keep"})
+"""The task of the SDK that receives from a platform."""
 ROGUE = "/test/rogue/"
 """The plugin that keeps to no rule."""
 AT_ZERO = (
@@ -69,6 +73,8 @@ ROWS = {
 def judge(life: Life) -> list[str]:
     """All of it."""
     session = MCP_TASKS if any("mcp" in tool for tool in life.plan.tools) else {}
+    if life.plan.channels:
+        session = {**session, **CHANNEL_TASKS}
     found = [finding for host in life.standing for finding in [*_held(host, session), *_metrics(life, host)]]
     found += [f"{what} is left: {row[0]}" for what, query in ROWS.items() for row in life.rows(query)]
     if life.standing:
@@ -87,10 +93,11 @@ def _held(host: Standing, session: Mapping[str, int]) -> list[str]:
     held = {what: getattr(host, what) for what in ("active", "slots", "places", "tokens")}
     found += [f"{host.host} still holds {count} {what}" for what, count in held.items() if count]
     found += [f"{host.host} still keeps results of run {run} for readers" for run in host.channels]
+    allowed = PLUGIN_TASKS | (CHANNEL_PLUGIN_TASKS if CHANNEL_TASKS.keys() <= session.keys() else set())
     for plugin, tasks in host.plugins.items():
         if ROGUE in plugin:  # some of its runs never end
             continue
-        found += [f"{plugin} still has the task {name}" for name in sorted(tasks.keys() - PLUGIN_TASKS)]
+        found += [f"{plugin} still has the task {name}" for name in sorted(tasks.keys() - allowed)]
     return found
 
 

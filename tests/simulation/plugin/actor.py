@@ -21,6 +21,8 @@ The input's text is a JSON list of steps; the first item of a step says which:
     fail                  fail the run
     fail_retryably        fail the run, so that the same event may succeed another time
     hold CALLS            pause the run itself (of the runner `keeper`); CALLS: lists of kind and text
+    remind NAME SECONDS STEPS
+                          have steps taken in this conversation after so long
     model TEXT [SECONDS]  ask a model; after so long give up
     stream TEXT [SECONDS] the same, piece by piece
     together STEPS        take several steps at once
@@ -65,6 +67,7 @@ ANSWERED = frozenset(
         "stream",
         "shop",
         "desk",
+        "remind",
     }
 )
 GAVE_UP = {"error": "gave up"}
@@ -79,6 +82,7 @@ class Plain(Runner):
         "tools": ["detail", "call"],
         "runs": ["get", "list", "events", "cancel", "create"],
         "history": ["page"],
+        "schedules": ["create"],
     }
     config = [
         {"name": "tools", "type": "tool-multi-selector", "default": ["actor.*"]},
@@ -277,6 +281,10 @@ class Work:
             child = await self.ctx.runs.create("climber.helper", json.dumps([["overreach", False]]), wait=60)
             answers["below"] = child.status
         return answers
+
+    async def remind(self, name: str, seconds: float, steps: list[Any]) -> Any:
+        made = await self.ctx.schedules.create(json.dumps(steps), delay=seconds, name=name)
+        return {"reminds": made.name}
 
     def wrong(self, text: str) -> None:
         outside().note("wrong", text=f"run {self.ctx.run_id}: {text}")

@@ -47,6 +47,9 @@ KEEPER = Caller(TENANT, "keeper", "k4", roles=ADMIN, rights=ADMIN)
 LOOK_SECONDS = 0.5
 INQUIRY_SECONDS = 4.0
 """How long it takes at most to find out what became of a call in doubt."""
+ASKED_IN_CHAT = ".asks"
+"""Titles end so of what people in a chat are asked."""
+CHAT_SECONDS = 10.0
 SOON_SECONDS = 70.0
 """Calls that expire within so long may be left to the clock. Later they are decided after all."""
 PATIENCE_SECONDS = 150.0
@@ -266,10 +269,18 @@ class Person:
             return True
         if (pause.id, call.call_id, pause.revision) in self.said:
             return True
+        if call.title.endswith(ASKED_IN_CHAT) and self._leaves_to_chat(pause, call):
+            return True
         expires = call.expires_at
         soon = expires is not None and expires - pause.created_at < SOON_SECONDS
         early = self.life.world.loop.time() < PATIENCE_SECONDS
         return soon and early and self._does("late", call)
+
+    def _leaves_to_chat(self, pause: PauseView, call: CallView) -> bool:
+        """What a chat is asked is left to those who are there, for a while or not at all."""
+        now = self.life.world.loop.time()
+        began = self.inquiries.setdefault((pause.id, call.call_id, pause.revision), now)
+        return now - began < max(0.0, self._draw("chat", call) - 0.2) * CHAT_SECONDS
 
     def _action(self, call: CallView) -> PauseAction:
         """The same for the same call, whenever it is asked."""

@@ -17,6 +17,8 @@ from support.dialects.players import script
 from support.http_host import ADMIN_KEY
 
 AGENT = "player"
+NODE_CLIENT = ("@langchain/langgraph-sdk@1.15.0", "@langchain/core@1.4.0")
+"""The client for JavaScript, as `node_clients` installs it."""
 
 
 @contextlib.asynccontextmanager

@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 
 from support.cached_installs import alone, missing
+from support.loopback import NO_CERTIFICATES
 
 GRAPH = Path(__file__).with_name("langgraph_graph.py")
 PACKAGES = ("langgraph-cli[inmem]==0.4.40", "langgraph-api==0.16.7", "langgraph==1.2.24")
@@ -68,7 +69,7 @@ async def langgraph_dev(folder: Path) -> AsyncIterator[str]:
         )
         try:
             url = f"http://127.0.0.1:{port}"
-            async with asyncio.timeout(START_SECONDS), httpx.AsyncClient() as client:
+            async with asyncio.timeout(START_SECONDS), httpx.AsyncClient(verify=NO_CERTIFICATES) as client:
                 while True:
                     assert process.returncode is None, (folder / "log").read_text()[-2000:]
                     with contextlib.suppress(httpx.HTTPError):

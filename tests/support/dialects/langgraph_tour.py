@@ -11,6 +11,7 @@ from langgraph_sdk.errors import APIStatusError
 
 from support.databases import TEST_SECONDS
 from support.dialects.langgraph import AGENT, collect, interrupts_of, last_values, names, said, told
+from support.dialects.langgraph_tour_crons import crons
 
 MODES = ["values", "updates", "messages-tuple"]
 EVENTS = {"values": "values", "updates": "updates", "messages-tuple": "messages", "custom": "custom"}
@@ -359,4 +360,5 @@ async def tour(client: Any, folder: Path) -> dict[str, Any]:
     found |= await threads(client)
     found |= await ending(client)
     found |= await store(client)
+    found |= await crons(client, status_of)
     return found | await joins(client, folder)

@@ -33,6 +33,8 @@ class Plain(Fold):
         self.transcript: list[str] = []
         self.incomplete: list[str] = []
         self.ending: Ending | None = None
+        self.mark = b""
+        """What each event begins with."""
 
     def begin(self) -> list[bytes]:
         return [b"begin"]
@@ -51,7 +53,7 @@ class Plain(Fold):
                     self.texts[key] = text
             case MessageEnded(key=key, incomplete=incomplete):
                 (self.incomplete if incomplete else self.transcript).append(self.texts[key])
-        return [repr(event).encode()]
+        return [self.mark + repr(event).encode()]
 
     def end(self, ending: Ending, usage: Usage | None) -> list[bytes]:
         self.ending = ending

@@ -23,7 +23,7 @@ from hostler.cli.fault_page import DEFAULT_INPUT, plain_page
 from hostler.cli.targets import local_target, plugin_folder
 from hostler.domain.divergence import Divergence
 from hostler.domain.tapes import decode_tape, read_tape
-from hostler.host.bundled import shipped_runner
+from hostler.host.bundled import shipped_plugin
 from hostler.journal.replay_session import REPLAY_SECONDS, Replayed
 from hostler.journal.replayer import Cast, Changes, Replayer
 from hostler.plugins.source import Folder
@@ -140,7 +140,7 @@ def check_faults(
 def _cast(runner_id: str, target: str | None) -> Cast:
     if target is None:
         plugin_key, name = split_runner_id(runner_id)
-        folder = shipped_runner(plugin_key)
+        folder = shipped_plugin(plugin_key)
         if folder is None:
             raise NotFoundError(
                 f"the place of plugin {plugin_key} is not known here: name it with runner=..."

@@ -272,6 +272,7 @@ REASONS: dict[str, str] = {
     "expired": "No decision came in time; nothing was carried out.",
     "interrupts_pending": "A run of this thread waits for people: answer its interrupts first.",
     "key_reused": "This Idempotency-Key was used for other actions: use a new one.",
+    "limit": "There are as many as there may be; `details` says how many: remove some first.",
     "model_not_found": "No agent has the name that a request of OpenAI's interfaces gives as its model.",
     "no_price": "The run has a budget of cost, and the model has no price: give it one, of 0 if it is free.",
     "not_approver": "The caller may see the pause, but may not decide this call.",

@@ -25,6 +25,8 @@ __all__ = [
     "Response",
     "describe_oversized",
     "encode",
+    "encode_request",
+    "encode_response",
     "parse",
     "raw",
 ]
@@ -33,6 +35,7 @@ _NULL = msgspec.Raw(b"null")
 _NO_PARAMS = msgspec.Raw(b"{}")
 _INT64 = range(-(2**63), 2**63)
 _BLANKS = b" \t\r"
+_ENDS = _BLANKS + b"\n"
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -93,6 +96,7 @@ class _Wire(msgspec.Struct, omit_defaults=True):
 
 
 _decoder = msgspec.json.Decoder(_Wire)
+_UNSET = msgspec.UNSET
 _ESCAPE = (  # compiled on its first use: every plugin pays for what is done at import
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
     rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -117,7 +121,9 @@ def parse(line: bytes | bytearray | memoryview) -> Frame | Malformed:
         return Malformed(
             f"a request id is a string of at most {MAX_MESSAGE_ID_CHARS} characters or a 64-bit integer"
         )
-    return _answer_in(wire) if wire.method is msgspec.UNSET else _question_in(wire, wire.method)
+    # what is taken out of a line of bytes may refer to it; another buffer may be written again
+    lasting = type(line) is bytes
+    return _answer_in(wire, lasting) if wire.method is _UNSET else _question_in(wire, wire.method, lasting)
 
 
 def _decode(line: bytes | bytearray | memoryview) -> _Wire:
@@ -150,33 +156,37 @@ def _fits(id_: MessageId | msgspec.UnsetType | None) -> bool:
     return not isinstance(id_, int) or id_ in _INT64
 
 
-def _question_in(wire: _Wire, method: str) -> Request | Notification | Malformed:
-    if wire.result is not msgspec.UNSET or isinstance(wire.error, _Error):
+def _question_in(wire: _Wire, method: str, lasting: bool) -> Request | Notification | Malformed:
+    if wire.result is not _UNSET or isinstance(wire.error, _Error):
         return Malformed("a message has a method or a result, not both", _id(wire))
-    params = msgspec.Raw(bytes(wire.params)) if isinstance(wire.params, msgspec.Raw) else _NO_PARAMS
-    if wire.id is msgspec.UNSET:
+    params = wire.params
+    if params is _UNSET:
+        params = _NO_PARAMS
+    elif not lasting:
+        params = params.copy()
+    if wire.id is _UNSET:
         return Notification(method, params)
     if wire.id is None:
         return Malformed("a request's id is a string or a number")
     return Request(wire.id, method, params)
 
 
-def _answer_in(wire: _Wire) -> Response | ErrorResponse | Malformed:
+def _answer_in(wire: _Wire, lasting: bool) -> Response | ErrorResponse | Malformed:
     if isinstance(wire.error, _Error):
-        if wire.result is not msgspec.UNSET:
+        if wire.result is not _UNSET:
             return Malformed("a response has a result or an error, not both", _id(wire))
         raw_data = wire.error.data
         data = msgspec.Raw(bytes(raw_data)) if isinstance(raw_data, msgspec.Raw) else None
         return ErrorResponse(_id(wire), wire.error.code, wire.error.message, data)
     if isinstance(wire.result, msgspec.Raw):
-        if not isinstance(wire.id, int | str):
+        if not isinstance(wire.id, (int, str)):
             return Malformed("a response needs the id of its request")
-        return Response(wire.id, msgspec.Raw(bytes(wire.result)))
+        return Response(wire.id, wire.result if lasting else wire.result.copy())
     return Malformed("a message needs a method, a result or an error", _id(wire))
 
 
 def _id(wire: _Wire) -> MessageId | None:
-    return wire.id if isinstance(wire.id, int | str) else None
+    return wire.id if isinstance(wire.id, (int, str)) else None
 
 
 def encode(frame: Frame) -> bytes:
@@ -192,6 +202,16 @@ def encode(frame: Frame) -> bytes:
             detail = _Error(code, message) if data is None else _Error(code, message, data)
             wire = _Wire(jsonrpc="2.0", id=error_id, error=detail)
     return _encoder.encode(wire)
+
+
+def encode_request(id_: MessageId, method: str, params: msgspec.Raw) -> bytes:
+    """Encode a request, as `encode` does."""
+    return _encoder.encode(_Wire("2.0", id_, method, params))
+
+
+def encode_response(id_: MessageId, result: msgspec.Raw) -> bytes:
+    """Encode the answer to a request, as `encode` does."""
+    return _encoder.encode(_Wire("2.0", id_, _UNSET, _UNSET, result))
 
 
 def raw(value: Any) -> msgspec.Raw:
@@ -215,6 +235,16 @@ class LineSplitter:
     def buffered_bytes(self) -> int:
         """Bytes buffered of an unfinished line."""
         return len(self._buffer)
+
+    def whole_line(self, data: bytes) -> bytes | None:
+        """Return the line that `data` is, without its end, if it is exactly one; else None: `feed` it.
+
+        Nearly all messages but results come so.
+        """
+        size = len(data)
+        if self._buffer or self._scanner is not None or data.find(b"\n") != size - 1 or size > self.max_bytes:
+            return None
+        return data.strip(_ENDS) or None
 
     def feed(self, data: bytes) -> Iterator[bytes | Oversized]:
         """Take bytes, and yield each finished line without its end. Empty lines are skipped."""

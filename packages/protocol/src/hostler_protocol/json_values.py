@@ -74,6 +74,8 @@ def json_problem(value: Any, name: str = "value") -> str | None:
 def fields_problem(fields: Mapping[str, Any]) -> str | None:
     """Like `json_problem`, for several values by their names."""
     for name, value in fields.items():
+        if type(value) is str and value.isascii():
+            continue
         problem = json_problem(value, name)
         if problem is not None:
             return problem

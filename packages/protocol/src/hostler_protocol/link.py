@@ -11,7 +11,7 @@ of grants, deadlines or storage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hostler_protocol._base import DECODE_ERRORS
@@ -32,7 +32,6 @@ from hostler_protocol.errors import (
 )
 from hostler_protocol.frames import (
     ErrorResponse,
-    Frame,
     LineSplitter,
     Malformed,
     MessageId,
@@ -42,6 +41,8 @@ from hostler_protocol.frames import (
     Response,
     describe_oversized,
     encode,
+    encode_request,
+    encode_response,
     parse,
     raw,
 )
@@ -92,7 +93,7 @@ from hostler_protocol.refusals import (
 )
 from hostler_protocol.results import AgentRunResult
 from hostler_protocol.run_flows import RunFlows
-from hostler_protocol.states import AFTER_REFUSAL, AFTER_REPLY, AFTER_REQUEST, MAY_SEND, State
+from hostler_protocol.states import AFTER_REFUSAL, AFTER_REPLY, AFTER_REQUEST, CHANGES_STATE, MAY_SEND, State
 
 
 class LinkError(RuntimeError):
@@ -108,6 +109,7 @@ class Link:
 
     def __init__(self, side: Side, limits: Limits | None = None) -> None:
         self.side = side
+        self._is_plugin = side is Side.PLUGIN
         self.limits = limits or Limits()
         self.state = State.CONNECTED
         self.foreign_messages = 0
@@ -189,10 +191,11 @@ class Link:
         id_: MessageId = self._next_id + 1
         if self.side is Side.PLUGIN:
             id_ = f"c{id_}"
-        data = self._encode(Request(id_, method, payload))
+        data = self._ended(encode_request(id_, method, payload))
         self._next_id += 1
         sent = self._own.open[id_] = OwnRequest(method)
-        self.state = AFTER_REQUEST.get((self.state, method), self.state)
+        if method in CHANGES_STATE:
+            self.state = AFTER_REQUEST.get((self.state, method), self.state)
         if start is not None:
             sent.start = self._flows.begin(start.context.run_id, start.credit)
         elif method == "initialize":
@@ -210,7 +213,8 @@ class Link:
         self._check_may_send(method)
         payload = raw(params)
         frame = Notification(method, payload)
-        data = encode(frame) + b"\n" if method == "run/result" else self._encode(frame)
+        data = encode(frame)
+        data = data + b"\n" if method == "run/result" else self._ended(data)
         match method:
             case "run/credit":
                 grant = typed(RunCreditNote, params, payload)
@@ -245,10 +249,11 @@ class Link:
         if open_ is None:
             return b""
         try:
-            data = self._encode(Response(id_, payload))
+            data = self._ended(encode_response(id_, payload))
         except PayloadTooLargeError as error:
             return self._refusal(id_, open_, error)
-        self.state = AFTER_REPLY.get((self.state, open_.method), self.state)
+        if open_.method in CHANGES_STATE:
+            self.state = AFTER_REPLY.get((self.state, open_.method), self.state)
         return data
 
     def refuse(self, id_: MessageId, error: HostlerError) -> bytes:
@@ -261,7 +266,8 @@ class Link:
         self._own.give_up(id_)
 
     def _refusal(self, id_: MessageId, open_: PeerRequest, error: HostlerError) -> bytes:
-        self.state = AFTER_REFUSAL.get((self.state, open_.method), self.state)
+        if open_.method in CHANGES_STATE:
+            self.state = AFTER_REFUSAL.get((self.state, open_.method), self.state)
         if open_.method == "run/start" and open_.run_id is not None:
             self.end_run(open_.run_id)
         return encode_refusal(id_, error, self.limits.max_message_bytes)
@@ -272,8 +278,8 @@ class Link:
         text = f"{self.side.value} may not send {method} while {self.state.value}"
         raise LinkClosedError(text) if self.state is State.CLOSED else LinkError(text)
 
-    def _encode(self, frame: Frame) -> bytes:
-        data = encode(frame)
+    def _ended(self, data: bytes) -> bytes:
+        """Return an encoded message with its line end. PayloadTooLargeError over the negotiated size."""
         if len(data) > self.limits.max_message_bytes:
             raise PayloadTooLargeError(
                 f"the message has {len(data):,} bytes; at most {self.limits.max_message_bytes:,} are allowed"
@@ -282,10 +288,17 @@ class Link:
 
     # -- receiving --------------------------------------------------------------------------------
 
-    def receive(self, data: bytes) -> Iterator[Incoming]:
+    def receive(self, data: bytes) -> Iterable[Incoming]:
         """Take bytes of a stream transport, cut anywhere. Iterate to the end: that does the work."""
-        if self._is_closed():
-            return
+        if self.state is State.CLOSED:
+            return ()
+        line = self._lines.whole_line(data)
+        if line is None:
+            return self._receive_lines(data)
+        arrived = self._take_next_result(line)
+        return self._take(line) if arrived is None else (arrived,)
+
+    def _receive_lines(self, data: bytes) -> Iterator[Incoming]:
         for line in self._lines.feed(data):
             if (arrived := self._take_next_result(line)) is not None:
                 yield arrived
@@ -319,7 +332,7 @@ class Link:
         Anything else changes nothing and returns None: `_take` handles it. The state needs no check: a run is
         active only in states that allow results.
         """
-        if self.side is Side.PLUGIN or isinstance(line, Oversized):
+        if self._is_plugin or isinstance(line, Oversized):
             return None
         arrived = usual_result(line, self.limits.max_result_bytes)
         if arrived is None:
@@ -369,7 +382,8 @@ class Link:
             self.limits = params.limits
             self._lines.max_bytes = self.limits.max_message_bytes
         self._peers.add(request.id, PeerRequest(request.method, size, run_id))
-        self.state = AFTER_REQUEST.get((self.state, request.method), self.state)
+        if request.method in CHANGES_STATE:
+            self.state = AFTER_REQUEST.get((self.state, request.method), self.state)
         return (Called(request.id, request.method, params),)
 
     def _not_now(self, request: Request, size: int) -> tuple[int, HostlerError] | None:
@@ -464,7 +478,8 @@ class Link:
             return self.close(f"protocol version {result.protocol} was chosen of {self._offered}")
         if sent.start is not None:
             self._flows.started(sent.start)
-        self.state = AFTER_REPLY.get((self.state, sent.method), self.state)
+        if sent.method in CHANGES_STATE:
+            self.state = AFTER_REPLY.get((self.state, sent.method), self.state)
         return (Replied(response.id, sent.method, result),)
 
     def _take_error(self, response: ErrorResponse) -> Sequence[Incoming]:
@@ -476,7 +491,8 @@ class Link:
         return (Warned(brief(f"an error for no open request was dropped: {response.message}")),)
 
     def _refused(self, id_: MessageId, sent: OwnRequest, error: HostlerError) -> Sequence[Incoming]:
-        self.state = AFTER_REFUSAL.get((self.state, sent.method), self.state)
+        if sent.method in CHANGES_STATE:
+            self.state = AFTER_REFUSAL.get((self.state, sent.method), self.state)
         if sent.start is not None:
             self._flows.refused(sent.start)
         return (Refused(id_, sent.method, error),)

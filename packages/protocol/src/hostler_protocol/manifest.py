@@ -80,6 +80,7 @@ class Permissions(Strict):
     files: list[Literal["config", "knowledge"]] = []
     runs: list[Literal["get", "list", "events", "cancel", "create", "append", "finalize"]] = []
     actions: list[str] = []
+    schedules: list[Literal["create", "list", "delete"]] = []
 
 
 class FormItem(Strict):

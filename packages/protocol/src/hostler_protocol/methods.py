@@ -13,6 +13,30 @@ import msgspec
 
 from hostler_protocol._base import Lenient
 from hostler_protocol.calls import CALLS
+from hostler_protocol.channels import (
+    ChannelActed,
+    ChannelActParams,
+    ChannelCloseParams,
+    ChannelEditParams,
+    ChannelFindParams,
+    ChannelFound,
+    ChannelList,
+    ChannelOpenParams,
+    ChannelRequestParams,
+    ChannelResponse,
+    ChannelSendParams,
+    ChannelSent,
+    IngestCheckParams,
+    IngestCheckReply,
+    IngestEventParams,
+    IngestEventReply,
+    IngestFileParams,
+    IngestFileReply,
+    IngestHealthNote,
+    IngestReadParams,
+    IngestReadReply,
+    IngestStateParams,
+)
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.ids import PluginIdentity
 from hostler_protocol.limits import INITIAL_RESULT_CREDIT, MAX_INTEGER, Count, Limits
@@ -68,13 +92,15 @@ class InitializeReply(Lenient):
     """The version that the plugin chose from the range, and its identity.
 
     `tools`: whether it offers tools. The host sends `tools/list` only if it does. `ahead`: whether it takes
-    answers ahead of their calls. The host sends `run/ahead` only if it does.
+    answers ahead of their calls. The host sends `run/ahead` only if it does. `channels`: whether it offers
+    channels. The host sends `channels/list` and `channel/*` only if it does.
     """
 
     protocol: Count
     plugin: PluginIdentity
     tools: bool = False
     ahead: bool = False
+    channels: bool = False
 
 
 class NoParams(Lenient):
@@ -183,11 +209,25 @@ _LINK_METHODS = (
     Method("tool/call", Side.HOST, ToolInvokeParams, ToolOutcome),
     Method("tool/lookup", Side.HOST, ToolLookupParams, ToolFound),
     Method("tool/cancel", Side.HOST, ToolCancelNote),
+    Method("channels/list", Side.HOST, NoParams, ChannelList),
+    Method("channel/open", Side.HOST, ChannelOpenParams, NoParams),
+    Method("channel/close", Side.HOST, ChannelCloseParams, NoParams),
+    Method("channel/send", Side.HOST, ChannelSendParams, ChannelSent),
+    Method("channel/find", Side.HOST, ChannelFindParams, ChannelFound),
+    Method("channel/edit", Side.HOST, ChannelEditParams, NoParams),
+    Method("channel/act", Side.HOST, ChannelActParams, ChannelActed),
+    Method("channel/request", Side.HOST, ChannelRequestParams, ChannelResponse),
     Method("ping", Side.HOST, NoParams, NoParams),
     Method("shutdown", Side.HOST, NoParams, NoParams),
     Method("run/result", Side.PLUGIN, AgentRunResult),
     Method("run/end", Side.PLUGIN, RunEndNote),
     Method("host/cancel", Side.PLUGIN, CallCancelNote),
+    Method("ingest/event", Side.PLUGIN, IngestEventParams, IngestEventReply),
+    Method("ingest/check", Side.PLUGIN, IngestCheckParams, IngestCheckReply),
+    Method("ingest/state", Side.PLUGIN, IngestStateParams, NoParams),
+    Method("ingest/file", Side.PLUGIN, IngestFileParams, IngestFileReply),
+    Method("ingest/read", Side.PLUGIN, IngestReadParams, IngestReadReply),
+    Method("ingest/health", Side.PLUGIN, IngestHealthNote),
 )
 
 METHODS: dict[str, Method] = {method.name: method for method in _LINK_METHODS} | {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 
 import msgspec
 
@@ -21,8 +20,7 @@ from hostler_protocol.methods import StreamNote
 from hostler_protocol.run_flows import RunFlow
 
 
-@dataclass(slots=True)
-class OwnRequest:
+class OwnRequest(msgspec.Struct):
     """A request that we made. `start` is the run that a `run/start` starts."""
 
     method: str
@@ -32,8 +30,7 @@ class OwnRequest:
     """Pieces of a streaming answer received so far."""
 
 
-@dataclass(slots=True)
-class PeerRequest:
+class PeerRequest(msgspec.Struct):
     """A request of the peer; `size` of its parameters in bytes."""
 
     method: str

@@ -15,6 +15,7 @@ import msgspec
 
 from hostler_protocol import errors, limits
 from hostler_protocol.calls import CALLS
+from hostler_protocol.channels import ChannelManifest
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.manifest import AgentRunnerManifest
 from hostler_protocol.methods import METHODS, Method
@@ -24,6 +25,7 @@ from hostler_protocol.results import HOST_ONLY_RESULTS, RESULT_TYPES, TERMINAL_R
 _REF = "#/$defs/{name}"
 UNDECODED: dict[tuple[str, str], Any] = {
     ("RunnerList", "runners"): {"type": "array", "items": {"$ref": "#/$defs/AgentRunnerManifest"}},
+    ("ChannelList", "channels"): {"type": "array", "items": {"$ref": "#/$defs/ChannelManifest"}},
     ("RunAppendParams", "result"): {"$ref": "#/$defs/AgentRunResult"},
     ("StreamNote", "chunk"): {"$ref": "#/$defs/ModelChunk"},
     ("AgentRunResult", "data"): {
@@ -46,7 +48,7 @@ def wire_types() -> list[Any]:
         if call.chunk is not None:
             types[call.chunk] = None
     types |= dict.fromkeys(RESULT_TYPES.values())
-    types |= dict.fromkeys((AgentRunnerManifest, EventEnvelope, Continuation, errors.Fault))
+    types |= dict.fromkeys((AgentRunnerManifest, ChannelManifest, EventEnvelope, Continuation, errors.Fault))
     return list(types)
 
 

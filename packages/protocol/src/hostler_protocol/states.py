@@ -23,8 +23,30 @@ class State(Enum):
 _HOST_RUNNING = frozenset(
     {"run/ahead", "run/cancel", "run/credit", "run/park", "host/stream", "tool/cancel", "ping"}
 )
-_PLUGIN_RUNNING = frozenset({"run/result", "run/end", "host/cancel", *(f"host/{name}" for name in CALLS)})
-_HOST_READY = frozenset({"runners/list", "tools/list", "run/start", "tool/call", "tool/lookup", "shutdown"})
+_INGEST = frozenset(
+    {"ingest/event", "ingest/check", "ingest/state", "ingest/file", "ingest/read", "ingest/health"}
+)
+_PLUGIN_RUNNING = _INGEST | {"run/result", "run/end", "host/cancel", *(f"host/{name}" for name in CALLS)}
+_CHANNEL = frozenset(
+    {
+        "channels/list",
+        "channel/open",
+        "channel/send",
+        "channel/find",
+        "channel/edit",
+        "channel/act",
+        "channel/request",
+    }
+)
+_HOST_READY = _CHANNEL | {
+    "runners/list",
+    "tools/list",
+    "run/start",
+    "tool/call",
+    "tool/lookup",
+    "channel/close",
+    "shutdown",
+}
 _NOTHING: frozenset[str] = frozenset()
 
 MAY_SEND: dict[tuple[Side, State], frozenset[str]] = {
@@ -50,3 +72,5 @@ AFTER_REPLY: dict[tuple[State, str], State] = {(State.INITIALIZING, "initialize"
 """The next state, once a request was answered with a result."""
 AFTER_REFUSAL: dict[tuple[State, str], State] = {(State.INITIALIZING, "initialize"): State.CONNECTED}
 """The next state, once a request was answered with an error."""
+CHANGES_STATE = frozenset(method for _, method in (*AFTER_REQUEST, *AFTER_REPLY, *AFTER_REFUSAL))
+"""The methods that the three tables name: any other leaves the state as it is."""

@@ -1,4 +1,4 @@
-"""The plugin's side of a connection: starts runs and tool calls for the host, and sends their messages.
+"""The plugin's side of a connection: runs, tool calls and channels for the host, and their messages.
 
 It knows the link, not the transport: bytes come in through `received` and go out through a `Transport`.
 """
@@ -46,6 +46,7 @@ from hostler_sdk.plugin import Plugin
 from hostler_sdk.tool_calls import ServedToolCalls
 
 if TYPE_CHECKING:
+    from hostler_sdk.channels.served import ServedChannels
     from hostler_sdk.model_door.door import ModelDoor
 
 TURNS_TOGETHER = 32
@@ -85,6 +86,7 @@ class HostConnection:
         self._link = Link(Side.PLUGIN)
         self.calls = CallTable(self._link, self.write, self.write_now, self.write_later, self.turn)
         self._tools = ServedToolCalls(plugin.tools, self._link, self.write, self._leave_when_drained)
+        self._channels = self._served_channels()
         self._runs: dict[str, RunExecution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._shutdown_id: MessageId | None = None
@@ -128,10 +130,17 @@ class HostConnection:
 
     def write_now(self, data: bytes) -> None:
         """Send an urgent message: the first of a loop turn is sent at once, not at the end of the turn."""
-        self.write(data)
-        if not self._wrote_now:
-            self._wrote_now = True
+        if self._wrote_now:
+            self.write(data)
+            return
+        self._wrote_now = True
+        self._out.append(data)
+        try:
             self.flush()
+        finally:  # only now: the host is at work already
+            if not self._in_turn:
+                self._in_turn = True
+                self._loop.call_soon(self._end_turn)
 
     def write_later(self, data: bytes) -> None:
         """Send a message that nobody waits for, in order with all others."""
@@ -189,12 +198,12 @@ class HostConnection:
     def _take(self, events: Iterable[Incoming]) -> None:
         for event in events:
             match event:
-                case Replied(id=id_, result=result):
-                    self.calls.replied(id_, result)
+                case Replied(id=id_, method=method, result=result):
+                    self._asker(method).replied(id_, result)
                 case StreamArrived(id=id_, chunk=chunk):
                     self.calls.piece(id_, chunk)
-                case Refused(id=id_, error=error):
-                    self.calls.refused(id_, error)
+                case Refused(id=id_, method=method, error=error):
+                    self._asker(method).refused(id_, error)
                 case Noted(params=params):
                     self._take_note(params)
                 case Called():
@@ -228,17 +237,44 @@ class HostConnection:
                 case _ if request.method == "runners/list":
                     manifests = [raw(offered.manifest) for offered in self.plugin.runners.values()]
                     self.write(self._link.reply(request.id, RunnerList(runners=manifests)))
+                case _ if request.method.startswith("channel"):
+                    self._take_channel_request(request)
                 case _ if request.method == "shutdown":
                     self._shutdown_id = request.id
+                    if self._channels is not None:
+                        self._channels.drain()
                     self._leave_when_drained()
                 case _:  # ping
                     self.write(self._link.reply(request.id, NoParams()))
         except HostlerError as error:
             self.write(self._link.refuse(request.id, error))
 
+    def _served_channels(self) -> ServedChannels | None:
+        if not self.plugin.channels:
+            return None
+        from hostler_sdk.channels.served import ServedChannels  # noqa: PLC0415 - few plugins use it
+
+        return ServedChannels(self.plugin.channels, self._link, self.write, self._leave_when_drained)
+
+    def _asker(self, method: str) -> CallTable | ServedChannels:
+        """Return who made a request."""
+        return self._channels if self._channels is not None and method.startswith("ingest/") else self.calls
+
+    def _take_channel_request(self, request: Called) -> None:
+        if self._channels is None:
+            raise NotFoundError("this plugin offers no channel")
+        if request.method == "channels/list":
+            self.write(self._link.reply(request.id, self._channels.listed()))
+        else:
+            self._keep(self._channels.take(request))
+
     def _offer(self) -> InitializeReply:
         return InitializeReply(
-            protocol=PROTOCOL_VERSION, plugin=self.plugin.identity, tools=bool(self._tools), ahead=True
+            protocol=PROTOCOL_VERSION,
+            plugin=self.plugin.identity,
+            tools=bool(self._tools),
+            ahead=True,
+            channels=self._channels is not None,
         )
 
     def _start(self, params: RunStartParams) -> None:
@@ -307,7 +343,7 @@ class HostConnection:
     # -- the end ---------------------------------------------------------------------------------
 
     def _leave_when_drained(self) -> None:
-        at_work = self._runs or len(self._tools)
+        at_work = self._runs or len(self._tools) or (self._channels is not None and self._channels.at_work)
         if self._shutdown_id is not None and not at_work and not self.closed.is_set():
             self.write(self._link.reply(self._shutdown_id, NoParams()))
             self._end("")
@@ -320,6 +356,8 @@ class HostConnection:
             execution.fence()
         self._runs.clear()
         self._tools.close()
+        if self._channels is not None:
+            self._channels.close()
         self.calls.lost()
         if self._door is not None:
             self._door.close()

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.pausing import Decision, FormField, InteractionAction
 from hostler_sdk.host_api import (
+    Actions,
     Artifacts,
     Events,
     History,
@@ -16,6 +17,7 @@ from hostler_sdk.host_api import (
     Models,
     OpenDoor,
     Runs,
+    Schedules,
     States,
     Steering,
     Storage,
@@ -49,7 +51,7 @@ class RunContext:
     run: `run_id`, `attempt` (from 1), `config` (values of the runner's form), `resources` (models, tools and
     so on that it may use), `state` (snapshot), `deadline`, `cancelled`, `continuation` (after `paused`). The
     host: `models`, `tools`, `knowledge`, `history`, `events`, `steering`, `artifacts`, `states`, `storage`,
-    `runs`, `ask`, `log`, and `call` for any other call.
+    `runs`, `actions`, `schedules`, `ask`, `log`, and `call` for any other call.
     """
 
     def __init__(
@@ -85,6 +87,8 @@ class RunContext:
         self.states = States(host)
         self.storage = Storage(host)
         self.runs = Runs(host)
+        self.actions = Actions(host)
+        self.schedules = Schedules(host)
         self._host = host
         self._results = results
 

@@ -18,13 +18,14 @@ from typing import Any
 import msgspec
 
 from hostler_protocol.ids import PluginIdentity
-from hostler_sdk.plugin import OfferedRunner, Plugin
+from hostler_sdk.plugin import OfferedChannel, OfferedRunner, Plugin
 from hostler_sdk.runner import ManifestError, Runner, Statements, manifest_of
 from hostler_sdk.tools import Tool
 
 MANIFEST_NAME = "hostler.yaml"
 MANIFEST_VARIABLE = "HOSTLER_PLUGIN_MANIFEST"
 ENTRY_POINT_GROUP = "hostler.runners"
+CHANNEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
 
 
 class PluginLoadError(Exception):
@@ -41,12 +42,20 @@ class PluginStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     description: str | dict[str, str] | None = None
 
 
+class ChannelStatement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An entry of `channels:` in hostler.yaml."""
+
+    name: str
+    entry: str
+
+
 class PluginFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """hostler.yaml: the plugin's identity, its runners and tools, and its requirements."""
+    """hostler.yaml: the plugin's identity, its runners, tools and channels, and its requirements."""
 
     plugin: PluginStatement
     runners: list[Statements] = []
     tools: list[str] = []
+    channels: list[ChannelStatement] = []
     requires: list[str] = []
     network: list[str] = []
     command: list[str] = []
@@ -82,7 +91,7 @@ def load_folder(folder: Path, environment: Mapping[str, str] = os.environ) -> Pl
         raise PluginLoadError(f"there is no plugin folder {folder}")
     plugin_file = _find_plugin_file(folder, environment)
     sys.path.insert(0, str(folder))
-    if not plugin_file.runners and not plugin_file.tools:
+    if not plugin_file.runners and not plugin_file.tools and not plugin_file.channels:
         raise PluginLoadError(
             f'{MANIFEST_NAME} offers nothing: add runners: [{{name: default, entry: "module:Class"}}]'
         )
@@ -95,7 +104,35 @@ def load_folder(folder: Path, environment: Mapping[str, str] = os.environ) -> Pl
         module, attribute = _split_entry(stated.entry)
         kind = _runner_class(_import(module, folder), attribute, stated.entry)
         runners[stated.name] = _offer(kind, plugin_file.identity, stated)
-    return Plugin(plugin_file.identity, runners, _tools(plugin_file, folder))
+    return Plugin(plugin_file.identity, runners, _tools(plugin_file, folder), _channels(plugin_file, folder))
+
+
+def _channels(plugin_file: PluginFile, folder: Path) -> dict[str, OfferedChannel]:
+    channels: dict[str, OfferedChannel] = {}
+    for stated in plugin_file.channels:
+        if not CHANNEL_NAME.fullmatch(stated.name):
+            raise PluginLoadError(
+                f"channels: {stated.name!r} is not a channel's name: a letter, then letters, digits, '-', '_'"
+            )
+        if stated.name in channels:
+            raise PluginLoadError(f"channels: two are named {stated.name}; give each its own name")
+        module, attribute = _split_entry(stated.entry)
+        channels[stated.name] = _channel(_import(module, folder), attribute, stated)
+    return channels
+
+
+def _channel(module: ModuleType, attribute: str, stated: ChannelStatement) -> OfferedChannel:
+    from hostler_sdk.channels.channel import Channel, channel_manifest  # noqa: PLC0415 - few plugins use it
+
+    found = getattr(module, attribute, None)
+    if not (isinstance(found, type) and issubclass(found, Channel) and found is not Channel):
+        raise PluginLoadError(
+            f"channels: {stated.entry} is not a class derived from hostler_sdk.channels.Channel"
+        )
+    try:
+        return OfferedChannel(channel_manifest(found, stated.name), found)
+    except (ManifestError, TypeError, AttributeError) as error:
+        raise PluginLoadError(f"{attribute}: {error}") from error
 
 
 def _tools(plugin_file: PluginFile, folder: Path) -> dict[str, Tool]:

@@ -80,27 +80,37 @@ def manifest_of(
 ) -> AgentRunnerManifest:
     """Build a runner's manifest. Raises ManifestError if an attribute is invalid."""
     stated = stated or Statements()
-    doc = inspect.cleandoc(runner.__dict__.get("__doc__") or "")
-    first, _, rest = doc.partition("\n")
-    label = _first(stated.label, runner.label, first.strip().removesuffix("."), runner.__name__)
-    description = _first(stated.description, runner.description, rest.strip(), first.strip())
+    label, description = describe(
+        runner, stated.label or runner.label, stated.description or runner.description
+    )
     capabilities = stated.capabilities if stated.capabilities is not None else runner.capabilities
     permissions = stated.permissions if stated.permissions is not None else runner.permissions
     config = stated.config if stated.config is not None else runner.config
     manifest = AgentRunnerManifest(
         id=identity.runner_id(stated.name),
         name=stated.name,
-        label=_locales(label),
-        description=_locales(description) if description else None,
+        label=label,
+        description=description,
         capabilities=_capabilities(capabilities),
         permissions=_converted({key: list(value) for key, value in permissions.items()}, Permissions),
-        config_schema=_form(config),
+        config_schema=form_of(config),
         metadata=stated.metadata or {},
     )
     problem = fields_problem(msgspec.structs.asdict(manifest))
     if problem is not None:
         raise ManifestError(f"{runner.__name__}: {problem}")
     return manifest
+
+
+def describe(
+    kind: type, label: Text | None, description: Text | None
+) -> tuple[dict[str, str], dict[str, str] | None]:
+    """Return label and description by locale: those given, else from the docstring of the class."""
+    doc = inspect.cleandoc(kind.__dict__.get("__doc__") or "")
+    first, _, rest = doc.partition("\n")
+    text = _first(description, rest.strip(), first.strip())
+    name = _first(label, first.strip().removesuffix("."), kind.__name__)
+    return _locales(name), _locales(text) if text else None
 
 
 def _first(*texts: Text | None) -> Text:
@@ -121,7 +131,8 @@ def _capabilities(stated: Collection[str] | Mapping[str, bool]) -> Capabilities:
     return checked
 
 
-def _form(items: Sequence[Mapping[str, Any] | FormItem]) -> list[FormItem]:
+def form_of(items: Sequence[Mapping[str, Any] | FormItem]) -> list[FormItem]:
+    """Return the items of a form. Raises ManifestError if one is invalid or two have one name."""
     form: list[FormItem] = []
     for item in items:
         checked: FormItem = item if isinstance(item, FormItem) else _converted(dict(item), FormItem)

@@ -15,18 +15,19 @@ from a2a.utils.signing import InvalidSignaturesError, create_signature_verifier
 from support.dialects.a2a import a2a_client, message, told
 from support.dialects.players import player, playing
 from support.http_host import Served
+from support.loopback import NO_CERTIFICATES
 
 PUBLIC = "https://agents.example.com"
 SKILLS = [{"id": "lamps", "name": "Lamps", "description": "Knows 灯.", "tags": ["light"]}]
 
 
 async def card_of(host: Served, agent: str = "player", **headers: str) -> AgentCard:
-    async with httpx.AsyncClient(headers=headers) as http:
+    async with httpx.AsyncClient(headers=headers, verify=NO_CERTIFICATES) as http:
         return await A2ACardResolver(http, f"{host.url}/a2a/{agent}").get_agent_card()
 
 
 async def verify(host: Served, card: AgentCard) -> None:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(verify=NO_CERTIFICATES) as http:
         keys = (await http.get(f"{host.url}/.well-known/jwks.json")).json()["keys"]
 
     def key_of(key_id: str | None, place: str | None) -> Any:
@@ -47,7 +48,7 @@ async def test_a_card_says_where_its_agent_is_to_anybody(host: Served) -> None:
         async with a2a_client(host.url, agent="%E7%81%AF%20%26%20co", binding=binding) as client:
             assert (await told(client, message("hello"))).texts == ["you said: hello"]
     await player(host, "hidden", enabled=False)
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(verify=NO_CERTIFICATES) as http:
         for name in ("hidden", "nobody", "%00"):
             answer = await http.get(f"{host.url}/a2a/{name}/.well-known/agent-card.json")
             assert answer.status_code in (400, 404), name

@@ -17,6 +17,7 @@ from hostler.http.a2a.dialect import MEANINGS
 from support.dialects.a2a import TOOLS, a2a_client, context, message, told
 from support.dialects.players import playing
 from support.http_host import ADMIN_KEY, Served
+from support.loopback import NO_CERTIFICATES
 
 VERSION = {"A2A-Version": "1.0"}
 SENT = {"messageId": "m", "parts": [{"text": "x"}]}
@@ -72,6 +73,8 @@ RPC: list[tuple[Any, int]] = [
     ({"jsonrpc": "1.0", "id": 1, "method": "GetTask"}, -32600),
     ({"jsonrpc": "2.0", "method": "GetTask"}, -32600),
     ({"jsonrpc": "2.0", "id": {}, "method": "GetTask"}, -32600),
+    ({"jsonrpc": "2.0", "id": "i" * 401, "method": "GetTask"}, -32600),
+    ({"jsonrpc": "2.0", "id": 2**63, "method": "GetTask"}, -32600),
     ({"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": SENT}}, -32601),
     ({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {}}, -32602),
     ({"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": []}, -32602),
@@ -154,7 +157,10 @@ async def test_a_front_end_token_is_refused(host: Served) -> None:
 async def test_any_body_is_answered_in_the_shape_of_its_binding(tmp_path_factory: Any) -> None:
     async with playing(tmp_path_factory.mktemp("host")) as host:
         async with httpx.AsyncClient(
-            base_url=host.url, headers={"authorization": f"Bearer {ADMIN_KEY}", **VERSION}, timeout=60
+            base_url=host.url,
+            headers={"authorization": f"Bearer {ADMIN_KEY}", **VERSION},
+            timeout=60,
+            verify=NO_CERTIFICATES,
         ) as client:
             await _fuzz(client)
         async with a2a_client(host.url) as client_of_a2a:

@@ -35,6 +35,7 @@ from support.dialects.a2a import Told, a2a_client, got, message, told
 from support.dialects.cutting import cutting
 from support.dialects.players import player, script
 from support.http_host import Served
+from support.loopback import NO_CERTIFICATES
 from support.trust import trusted
 
 LISTENER = Path(__file__).parents[3] / "support/plugins/listener"
@@ -130,10 +131,11 @@ async def test_files_come_in_and_go_out(host: Served, binding: str) -> None:
             Part(raw=b"\x00\xffbytes", filename="a.bin", media_type="application/x-own"),
             Part(raw=b"GIF89a", media_type="image/gif"),
             Part(url="https://example.com/b.pdf", filename="b.pdf", media_type="application/pdf"),
+            Part(url="https://example.com/v1/artifacts/a/content", filename="another host's"),
         ]
         seen = await told(client, message(script(["seen"]), *given))
         taken = json.loads(seen.texts[0])["input"]["contents"][1:]
-        assert [one["type"] for one in taken] == ["file_base64", "image_base64", "file_url"]
+        assert [one["type"] for one in taken] == ["file_base64", "image_base64", "file_url", "file_url"]
         assert base64.b64decode(taken[0]["file_base64"]) == b"\x00\xffbytes"
         assert (taken[1]["mime_type"], taken[2]["file_url"]) == ("image/gif", "https://example.com/b.pdf")
         out = await told(client, message(script(["file", "inside", "out.txt"], ["loose", "alone", "b.txt"])))
@@ -293,7 +295,7 @@ async def test_what_is_not_there_is_not_found(host: Served, binding: str) -> Non
     async with a2a_client(host.url, agent="other", binding=binding) as client:
         with pytest.raises(TaskNotFoundError):
             await client.get_task(GetTaskRequest(id=found.task_id))
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(verify=NO_CERTIFICATES) as http:
         with pytest.raises(Exception, match="404"):
             await A2ACardResolver(http, f"{host.url}/a2a/nobody").get_agent_card()
 

@@ -14,6 +14,7 @@ from support.databases import TEST_SECONDS
 from support.dialects.ag_ui import AgUiClient, ag_ui_client, texts_of, tool, user
 from support.dialects.players import player, playing, script
 from support.http_host import ADMIN_KEY, Served
+from support.loopback import NO_CERTIFICATES
 
 WEATHER = {
     "name": "weather",
@@ -152,7 +153,9 @@ async def test_what_decides_nothing_is_an_error_event_and_the_run_waits(served: 
             ([{**yes, "interruptId": "no-such"}, answer], "not_found"),
             ([{**yes, "interruptId": "call_x_y.z"}], "not_found"),
         ]
-        async with httpx.AsyncClient(headers={"authorization": f"Bearer {ADMIN_KEY}"}) as wire:
+        async with httpx.AsyncClient(
+            headers={"authorization": f"Bearer {ADMIN_KEY}"}, verify=NO_CERTIFICATES
+        ) as wire:
             for entries, code in cases:
                 body = {"threadId": "thread-1", "runId": "r", "messages": [], "resume": entries}
                 sent = await wire.post(f"{served.url}/ag-ui/player", json=body)

@@ -91,7 +91,8 @@ def test_files_are_read_by_where_they_are() -> None:
             {"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,iVBORw=="},
             {"type": "file", "mediaType": "text/plain", "url": "data:text/plain,a%20b", "filename": "n.txt"},
             {"type": "file", "mediaType": "application/pdf", "url": "https://x.test/a.pdf"},
-        )
+        ),
+        (),
     )
     assert said.input.contents == [
         TextElement(text="see"),
@@ -101,10 +102,23 @@ def test_files_are_read_by_where_they_are() -> None:
     ]
 
 
+async def test_a_file_of_another_host_is_not_looked_for_here(tmp_path: Path) -> None:
+    async with playing(tmp_path / "data") as served:
+        for number, (place, status) in enumerate(
+            [("", 404), (served.url, 404), ("https://other.test", 200), (f"{served.url}1", 200)]
+        ):
+            file = {"type": "file", "mediaType": "text/plain", "url": f"{place}/v1/artifacts/none/content"}
+            message = {"id": "m", "role": "user", "parts": [{"type": "text", "text": '[["seen"]]'}, file]}
+            body = {"id": f"chat{number}", "messages": [message]}
+            answer = await served.client.post("/ai-sdk/player", json=body)
+            assert answer.status_code == status, (place, answer.text)
+            assert (f"{place}/v1/artifacts/none" in answer.text) == (status == 200)
+
+
 def test_the_id_of_an_event_is_that_of_the_message_and_its_content() -> None:
-    one = last_said(chat({"type": "text", "text": "a"})).event_id
-    assert one == last_said(chat({"type": "text", "text": "a"}, trigger="regenerate-message")).event_id
-    assert one != last_said(chat({"type": "text", "text": "b"})).event_id
+    one = last_said(chat({"type": "text", "text": "a"}), ()).event_id
+    assert one == last_said(chat({"type": "text", "text": "a"}, trigger="regenerate-message"), ()).event_id
+    assert one != last_said(chat({"type": "text", "text": "b"}), ()).event_id
 
 
 def test_what_is_wrong_is_named_by_its_place() -> None:
@@ -114,7 +128,7 @@ def test_what_is_wrong_is_named_by_its_place() -> None:
         (chat(role="assistant"), "messages[0]: role"),
     ]:
         with pytest.raises(HostlerError, match=re.escape(place)):
-            last_said(wrong)
+            last_said(wrong, ())
 
 
 def test_only_decisions_of_ours_are_read() -> None:

@@ -8,6 +8,7 @@ from hostler.domain.run_events import ContentAdded, FileMade
 from hostler.http.dialects.files import (
     UNKNOWN_TYPE,
     ShownFile,
+    artifact_at,
     checked_base64,
     content_of,
     read_data_url,
@@ -44,6 +45,45 @@ SHOWN: list[tuple[ContentElement, ShownFile]] = [
 @pytest.mark.parametrize(("element", "shown"), SHOWN)
 def test_where_a_file_is(element: ContentElement, shown: ShownFile) -> None:
     assert shown_file(ContentAdded(1, element)) == shown
+
+
+OWN = ("https://host.test", "http://127.0.0.1:8700")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/v1/artifacts/a%2Fb/content",
+        "https://host.test/v1/artifacts/a%2Fb/content",
+        "http://HOST.test:80/v1/artifacts/a%2Fb/content",
+        "HTTPS://host.test:443/v1/artifacts/a%2Fb/content",
+        "http://127.0.0.1:8700/v1/artifacts/a%2Fb/content",
+    ],
+)
+def test_an_artifact_is_named_by_a_path_or_below_an_own_address(url: str) -> None:
+    assert artifact_at(url, OWN) == "a/b"
+    assert artifact_at(url, ("", "")) == ("a/b" if url.startswith("/") else None)
+
+
+def test_an_address_may_have_a_path() -> None:
+    below = ("https://host.test/hostler",)
+    assert artifact_at("https://host.test/hostler/v1/artifacts/a/content", below) == "a"
+    assert artifact_at("https://host.test/v1/artifacts/a/content", below) is None
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("https://other.test", "https://host.test:8443", "http://127.0.0.1", "https://host.test@other.test"),
+        *("https://host.test.other.test", "//host.test", "//other.test", "ftp://host.test", "host.test", "x"),
+        *("https://other.test/https://host.test", "https://", "https://[", "\\other.test", "javascript:"),
+        "https://other.test/?u=https://host.test",
+    ],
+)
+def test_what_is_elsewhere_is_no_artifact_of_this_host(place: str) -> None:
+    assert artifact_at(f"{place}/v1/artifacts/a/content", OWN) is None
+    assert artifact_at(f"{place}/v1/artifacts/a/content", ("", "")) is None
+    assert artifact_at("https://host.test/v1/artifacts/a/content?x=1", OWN) is None
 
 
 def test_a_file_that_a_run_made_is_the_one_that_its_message_names() -> None:

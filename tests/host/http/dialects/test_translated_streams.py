@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from hostler.http.dialects.fold import Answer, Folding, fold_all
+from hostler.http.dialects.placeholders import REQUEST_ID, filling_of
 from hostler.http.event_stream import EventStream, Translation
 from hostler.http.streams import Streams
 from hostler.journal.feed import Feed, Seen, StoredResult
@@ -58,12 +59,14 @@ class Run:
 
     def read(self, connection: Connection, **options: Any) -> asyncio.Task[int]:
         skip = options.pop("skip", 0)
+        filling = options.pop("filling", ())
 
         def folding() -> Folding:
             self.folds.append(Plain())
+            self.folds[-1].mark = REQUEST_ID.mark if filling else b""
             return Folding(self.folds[-1], Answer("r"), skip=skip)
 
-        translation = Translation(("plain", skip), folding, _no_usage)
+        translation = Translation("plain", folding, _no_usage, filling)
         stream = EventStream(
             self.streams.serve,
             "r",
@@ -113,6 +116,35 @@ async def test_readers_at_the_same_place_share_one_fold() -> None:
     assert b"end" in readers[0].body
     grown = [len(fold.texts[1]) - before for fold, before in zip(run.folds, taken, strict=True)]
     assert sorted(grown) == [0, 0, 0, 0, 1]
+
+
+async def test_readers_with_ids_of_their_own_share_one_fold_wherever_they_come_from() -> None:
+    run = Run()
+    ids = [b"1", b'"\xc3\xb8"', b'"long" ' * 50, b"4", b"5"]
+    readers = [Connection() for _ in ids]
+    skips = [0, 1, 2, 3, 0]
+    for skip, reader, id_ in zip(skips, readers, ids, strict=True):
+        run.read(reader, skip=skip, filling=filling_of({REQUEST_ID: id_}))
+    run.publish(delta("a"))
+    await until(lambda: sum(len(fold.texts.get(1, "")) for fold in run.folds) == len(ids))
+    run.publish(delta("b"))
+    await until(lambda: all(b"'b'" in reader.body for reader in readers))
+    await until(lambda: run.streams.members == [len(ids)])
+    slow = readers[2]
+    slow.full = True
+    taken = sum(len(fold.texts[1]) for fold in run.folds)
+    run.publish(delta("c"))
+    await until(lambda: all(b"'c'" in reader.body for reader in readers))
+    assert sum(len(fold.texts[1]) for fold in run.folds) == taken + 1
+    slow.full = False
+    slow.room.set()  # it folds again what it has, and goes on
+    run.publish(delta("d"), said("abcd"), RunCompleted())
+    await run.ended()
+    alone = Plain()
+    alone.mark = REQUEST_ID.mark
+    pieces = list(fold_all(alone, Answer("r"), run.results, None))
+    for skip, reader, id_ in zip(skips, readers, ids, strict=True):
+        assert bytes(reader.body) == b"".join(pieces[skip:]).replace(REQUEST_ID.mark, id_)
 
 
 async def test_a_slow_reader_leaves_and_misses_nothing() -> None:

@@ -25,10 +25,11 @@ BLOCK = st.fixed_dictionaries(
 MESSAGE = st.fixed_dictionaries(
     {}, optional={"type": _KINDS, "role": _KINDS, "content": JSON | st.lists(BLOCK, max_size=3), "id": JSON}
 )
+INPUT = JSON | st.fixed_dictionaries({"messages": JSON | st.lists(MESSAGE, max_size=3)})
 BODY = st.fixed_dictionaries(
     {"assistant_id": st.just(AGENT) | JSON},
     optional={
-        "input": JSON | st.fixed_dictionaries({"messages": JSON | st.lists(MESSAGE, max_size=3)}),
+        "input": INPUT,
         "command": JSON | st.fixed_dictionaries({"resume": JSON}),
         "config": JSON,
         "context": JSON,
@@ -38,6 +39,22 @@ BODY = st.fixed_dictionaries(
         "if_not_exists": JSON,
         "on_disconnect": JSON,
         "checkpoint": JSON,
+    },
+)
+
+CRON = st.fixed_dictionaries(
+    {
+        "schedule": st.sampled_from(["* * * * *", "* * * * * 7", "@daily"])
+        | st.text("0*/L,-? ", max_size=12),
+        "input": st.just("x") | INPUT,
+    },
+    optional={
+        "assistant_id": JSON,
+        "timezone": st.sampled_from(["UTC", "../etc/passwd", "Asia/Tokyo\x00", ""]) | JSON,
+        "end_time": st.datetimes().map(str) | JSON,
+        "config": JSON | st.fixed_dictionaries({"configurable": JSON}),
+        **dict.fromkeys(("enabled", "context", "metadata", "stream_mode", "webhook", "durability"), JSON),
+        **dict.fromkeys(("on_run_completed", "multitask_strategy", "interrupt_after"), JSON),
     },
 )
 
@@ -64,6 +81,33 @@ async def test_fuzzed_bodies(served: Served) -> None:
         for path in ("/threads/t/runs", "/threads/t/runs/wait"):
             answer = await served.client.post(f"/langgraph{path}", json=body)
             check(answer)
+
+
+async def test_fuzzed_crons(served: Served) -> None:
+    bodies: list[Any] = []
+
+    @settings(max_examples=80, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(CRON)
+    def collect(body: Any) -> None:
+        bodies.append(body)
+
+    collect()
+    good = {"assistant_id": AGENT, "schedule": "@daily", "input": "x"}
+    made = (await served.client.post("/langgraph/runs/crons", json=good)).json()
+    statuses = set()
+    for body in bodies:
+        for method, path, sent in (
+            ("POST", "/runs/crons", {"assistant_id": AGENT, **body}),
+            ("PATCH", f"/runs/crons/{made['cron_id']}", body),
+            ("POST", "/runs/crons/search", body),
+        ):
+            answer = await served.client.request(method, f"/langgraph{path}", json=sent)
+            check(answer)
+            statuses.add((method, path, answer.status_code < 400))
+    assert {(method, is_fine) for method, _, is_fine in statuses} >= {("POST", True), ("PATCH", True)}
+    shown = await served.client.post("/langgraph/runs/crons/search", json={"limit": 500})
+    assert shown.status_code == 200
+    assert (await served.client.get("/v1/schedules?limit=500")).status_code == 200
 
 
 BAD: list[tuple[str, str, bytes]] = [
@@ -106,6 +150,30 @@ BAD: list[tuple[str, str, bytes]] = [
     ("POST", "/threads/t/runs/x/cancel?action=x", b""),
     ("DELETE", "/threads/t/runs/x", b""),
     ("POST", "/runs/batch", b"{}"),
+    ("POST", "/runs/crons", b"{}"),
+    (
+        "POST",
+        "/threads/t/runs/crons",
+        b'{"assistant_id": "player", "schedule": "@daily", "input": "a\\u0000"}',
+    ),
+    ("POST", "/threads/a%00/runs/crons", b'{"assistant_id": "player", "schedule": "@daily", "input": "a"}'),
+    ("POST", "/runs/crons", b'{"assistant_id": "a\\u0000", "schedule": "@daily", "input": "a"}'),
+    ("POST", "/runs/crons", b'{"assistant_id": "player", "schedule": 1, "input": "a"}'),
+    (
+        "POST",
+        "/runs/crons",
+        b'{"assistant_id": "player", "schedule": "@daily", "input": "a", "context": '
+        + b'{"a":' * 200
+        + b"1"
+        + b"}" * 201,
+    ),
+    ("POST", "/runs/crons/search", b'{"sort_by": "payload"}'),
+    ("POST", "/runs/crons/search", b'{"select": ["secrets"]}'),
+    ("POST", "/runs/crons/count", b'{"metadata": []}'),
+    ("GET", "/runs/crons/%00", b""),
+    ("PATCH", "/runs/crons/01900000-0000-7000-8000-000000000001", b'{"enabled": false}'),
+    ("PATCH", "/runs/crons/x", b'{"enabled": null}'),
+    ("DELETE", "/runs/crons/cron-x", b""),
     ("GET", "/nope", b""),
     ("PUT", "/threads", b"{}"),
     ("POST", "/threads/t/history", b'{"before": {"configurable": 1}}'),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.dialects.langgraph import AGENT, langgraph, said, texts_of
+from support.dialects.langgraph import AGENT, NODE_CLIENT, langgraph, said, texts_of
 from support.dialects.players import script
 from support.http_host import ADMIN_KEY, Served
 from support.node_clients import node_clients
@@ -21,7 +21,6 @@ PAGE = Path(__file__).parents[4] / "docs" / "clients" / "langgraph.md"
 BLOCK = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SCRIPT = re.compile(r"^```js\n// (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 REACT = Path(__file__).parents[3] / "support" / "dialects" / "langgraph_react.mjs"
-SDK = ("@langchain/langgraph-sdk@1.15.0", "@langchain/core@1.4.0")
 DRIVER = Path(__file__).parents[3] / "support" / "dialects" / "langgraph_client.mjs"
 ORDER: list[Any] = ["tool", "player.order", {"thing": "茶"}, "o"]
 
@@ -36,7 +35,7 @@ def run(code: str) -> str:
 
 async def test_the_blocks_of_the_page(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = dict(BLOCK.findall(PAGE.read_text("utf-8")))
-    assert set(blocks) == {"tour.py", "resume.py", "threads.py", "remember.py"}
+    assert set(blocks) == {"tour.py", "resume.py", "threads.py", "remember.py", "crons.py"}
     monkeypatch.setenv("HOSTLER_URL", served.url)
     monkeypatch.setenv("HOSTLER_KEY", ADMIN_KEY)
     printed = await asyncio.to_thread(run, blocks["tour.py"])
@@ -48,17 +47,18 @@ async def test_the_blocks_of_the_page(served: Served, monkeypatch: pytest.Monkey
         done = await approving["approve"](client, "t", AGENT)
         assert "ordered 1 茶" in texts_of(done)[-1]
         made: dict[str, Any] = {}
-        for name in ("threads.py", "remember.py"):
+        for name in ("threads.py", "remember.py", "crons.py"):
             exec(compile(blocks[name], str(PAGE), "exec"), made)
         await client.threads.update("t", metadata={"user": "ada"})
         said_on = await made["continue_elsewhere"](client, AGENT, "ada")
         assert said_on[-3:] == ["This is a copy.", "And now?", "you said: And now?"]
+        assert await made["each_morning"](client, "t", AGENT) == ["30 7 * * mon"]
         await client.store.put_item(["users", "ada"], key="k", value={"topic": "secret"})
         assert await made["remember"](client, "ada", {"topic": "tea"}) == [{"topic": "tea"}]
 
 
 async def test_the_client_for_javascript(served: Served, tmp_path: Path) -> None:
-    node = node_clients(*SDK)
+    node = node_clients(*NODE_CLIENT)
     steps = script(["delta", "你好 👩‍👩‍👧", "m"], ["say", "你好 👩‍👩‍👧", "m"], ORDER, ["say", "Bye."])
     told = await asyncio.to_thread(node.run, DRIVER, tmp_path, served.url, ADMIN_KEY, steps)
     assert told["assistants"] == [AGENT]
@@ -74,7 +74,7 @@ async def test_the_client_for_javascript(served: Served, tmp_path: Path) -> None
 
 
 async def test_the_chat_of_the_page_in_react(served: Served, tmp_path: Path) -> None:
-    node = node_clients(*SDK, "react@19.3.1", "react-dom@19.3.1", "happy-dom@21.0.4")
+    node = node_clients(*NODE_CLIENT, "react@19.3.1", "react-dom@19.3.1", "happy-dom@21.0.4")
     chat = dict(SCRIPT.findall(PAGE.read_text("utf-8")))
     (tmp_path / "chat.mjs").write_text(chat["chat.mjs"])
     gate = str(tmp_path / "gate")

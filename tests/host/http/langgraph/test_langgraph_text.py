@@ -23,6 +23,7 @@ from support.dialects.langgraph import (
 )
 from support.dialects.players import player
 from support.http_host import WORKSPACE, Served
+from support.loopback import NO_CERTIFICATES
 
 ALL_MODES: Any = ["values", "updates", "messages-tuple", "custom", "events"]
 
@@ -267,8 +268,8 @@ async def test_keys_rights_and_other_workspaces(served: Served) -> None:
         assert await client.threads.search() == []
     ok = await served.client.get("/langgraph/ok")
     assert ok.json() == {"ok": True}
-    assert (await served.client.get("/langgraph/info")).json()["flags"]["crons"] is False
-    async with httpx.AsyncClient() as anyone:
+    assert (await served.client.get("/langgraph/info")).json()["flags"]["crons"] is True
+    async with httpx.AsyncClient(verify=NO_CERTIFICATES) as anyone:
         answer = await anyone.get(f"{served.url}/langgraph/threads/t")
         assert answer.status_code == 401
         assert set(answer.json()) == {"detail", "code"}

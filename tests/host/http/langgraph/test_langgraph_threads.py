@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,9 @@ from langgraph_sdk.errors import (
 )
 
 from hostler.domain.caller_history import MAX_MESSAGES
+from hostler.http.langgraph.conditions import MAX_CONDITIONS
+from hostler.storage.port import Tx
+from hostler.storage.stores import pauses
 from support.dialects.langgraph import AGENT, collect, langgraph, plain, said, texts_of
 from support.every_row import everything
 from support.http_host import WORKSPACE, Served
@@ -52,9 +56,6 @@ async def test_threads(served: Served) -> None:
         for refusal in (
             client.threads.create(ttl=60),
             client.threads.search(values={"messages": []}, extract={"a": "values.messages[0]"}),
-            client.crons.create(AGENT, schedule="* * * * *"),
-            client.crons.create_for_thread("other", AGENT, schedule="* * * * *"),
-            client.crons.search(),
             client.runs.create("other", AGENT, input=plain("x"), webhook="http://a"),
             client.runs.create("other", AGENT, input=plain("x"), interrupt_before=["agent"]),
             client.runs.create("other", AGENT, input=plain("x"), checkpoint_id="c"),
@@ -270,3 +271,57 @@ async def test_a_persons_messages_go_from_copies_as_well(served: Served) -> None
         state = await client.threads.get_state(copy["thread_id"])
         assert contents(state["values"]) == ["canary of bob", "you said: canary of bob"]
         assert (await client.store.get_item(["people", "adam"], key="k"))["value"] == {"note": "of adam"}
+
+
+async def test_what_a_search_compares_is_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with langgraph(served.url) as client:
+        await client.threads.create(thread_id="t", metadata={"tags": list(range(200)), "user": "ada"})
+        most = {"tags": list(range(MAX_CONDITIONS - 1))}  # the member `tags` is a part itself
+        found = await client.threads.search(metadata=most)
+        assert [one["thread_id"] for one in found] == ["t"]
+        more = {"tags": list(range(MAX_CONDITIONS))}
+        deep: Any = {}
+        for _ in range(MAX_CONDITIONS + 1):
+            deep = {"a": deep}
+        for condition in (more, deep, {f"k{n}": n for n in range(MAX_CONDITIONS + 1)}):
+            for refused in (
+                client.threads.search(metadata=condition),
+                client.threads.count(metadata=condition),
+                client.threads.get_history("t", metadata=condition),
+                client.assistants.search(metadata=condition),
+            ):
+                with pytest.raises(BadRequestError, match="more than 100 parts"):
+                    await refused
+            with pytest.raises(BadRequestError, match="more than 100 parts"):
+                await client.store.search_items(["a"], filter=condition)
+        # long lists in many threads: 99 tags that are each looked for in 200
+        monkeypatch.setattr("hostler.http.langgraph.conditions.MAX_COMPARED", 10_000)
+        assert await client.threads.count(metadata={"tags": list(range(50))}) == 1
+        await client.threads.create(thread_id="u", metadata={"tags": list(range(200))})
+        with pytest.raises(BadRequestError, match="10,000 values would have to be compared"):
+            await client.threads.search(metadata={"tags": list(range(150, 200))})
+
+
+async def test_the_status_of_many_threads_is_one_query(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    waiting_runs = pauses.waiting_runs
+
+    def counted(tx: Tx, ws: str, run_ids: Collection[str]) -> frozenset[str]:
+        asked.append(len(run_ids))
+        return waiting_runs(tx, ws, run_ids)
+
+    async with langgraph(served.url) as client:
+        for number in range(4):
+            await client.runs.wait(f"w{number}", AGENT, input=said(["ask", "?"]))
+        await client.runs.wait("idle", AGENT, input=plain("a"))
+        monkeypatch.setattr(pauses, "waiting_runs", counted)
+        found = await client.threads.search(limit=100)
+        assert {one["thread_id"]: one["status"] for one in found} == {
+            **{f"w{number}": "interrupted" for number in range(4)},
+            "idle": "idle",
+        }
+        assert asked == [4]
+        assert len(await client.threads.search(status="interrupted", limit=2)) == 2
+        assert asked == [4, 4]

@@ -37,6 +37,8 @@ BODIES: list[tuple[Any, int, int]] = [
     ({"jsonrpc": "2.0", "id": None, "method": "ping"}, 400, -32600),
     ({"jsonrpc": "2.0", "id": 1.5, "method": "ping"}, 400, -32600),
     ({"jsonrpc": "2.0", "id": "i" * 200, "method": "ping"}, 400, -32600),
+    ({"jsonrpc": "2.0", "id": "🙂" * 100, "method": "ping"}, 400, -32600),
+    ({"jsonrpc": "2.0", "id": 2**63, "method": "ping"}, 400, -32600),
     ({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}, 400, -32600),
     ({"jsonrpc": "2.0", "id": 1, "method": "nothing/here"}, 200, -32601),
     ({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": 5}}, 200, -32602),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -229,3 +230,31 @@ async def test_a_form_answered_over_a_wire_without_streams(served: Served) -> No
         second = await client.ask_stateless("tools/call", repeated, elicitation={})
         assert texts_of(result_in(second)) == [ORDERED]
         assert messages_in(second)[0]["result"]["resultType"] == "complete"
+
+
+async def test_an_answer_that_decides_nothing_is_refused_and_the_call_sent_again_asks_again(
+    served: Served,
+) -> None:
+    async with wire(served.url, ADMIN_KEY) as client:
+        await client.begin(elicits=True)
+        params = {"name": "player", "arguments": {"message": script(ORDER)}}
+        call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}
+        asked = []
+        for given in ({"approved": "yes"}, {}, {"approved": True}):
+            async with client.http.stream("POST", "/mcp", json=call, headers=client.headers()) as stream:
+                lines = stream.aiter_lines()
+                async for line in lines:
+                    if "elicitation/create" in line:
+                        break
+                asked.append(json.loads(line.removeprefix("data: ")))
+                reply = {"action": "accept", "content": given}
+                answer = await client.post({"jsonrpc": "2.0", "id": asked[-1]["id"], "result": reply})
+                if given == {"approved": True}:
+                    assert answer.status_code == 202, answer.text
+                    rest = [line async for line in lines if line.startswith("data: {")]
+                    assert texts_of(json.loads(rest[-1].removeprefix("data: "))["result"]) == [ORDERED]
+                else:
+                    assert answer.status_code == 422, answer.text
+                    assert '{"approved": true}' in answer.json()["error"]["message"]
+        assert asked[0] == asked[1] == asked[2]
+        assert len((await served.client.get("/v1/runs")).json()["items"]) == 1

@@ -100,7 +100,8 @@ async def test_bytes_one_at_a_time(served: Served) -> None:
 async def test_long_after_its_end_a_call_is_still_answered(served: Served) -> None:
     async with wire(served.url, ADMIN_KEY) as client:
         await client.begin()
-        answer = await client.post(call(STEPS))
+        longest = call(STEPS, "ø" * 127, progressToken="ø" * 127)  # the ids of its events are, too
+        answer = await client.post(longest)
         first = answer.text.partition("\n")[0].removeprefix("id: ")
         await client.begin()  # the session is another one by now
         again = await client.http.get("/mcp", headers=client.headers(last_event_id=first))

@@ -20,10 +20,22 @@ async def test_agents_are_listed_as_models(served: Served) -> None:
         assert {(model.object, model.owned_by) for model in models} == {("model", "hostler")}
         assert all(model.created > 1_700_000_000 for model in models)
         assert await client.models.retrieve("模型/a b") == models[1]
-        for unknown in ("idle", "gpt-5", "x\x00"):
-            with pytest.raises(openai.APIStatusError) as missing:
+        for unknown in ("idle", "gpt-5"):
+            with pytest.raises(openai.NotFoundError) as missing:
                 await client.models.retrieve(unknown)
-            assert missing.value.status_code in (400, 404)
+            assert (missing.value.code, missing.value.param) == ("model_not_found", "model")
+        with pytest.raises(openai.APIStatusError) as refused:
+            await client.models.retrieve("x\x00")
+        assert (refused.value.status_code, refused.value.type) == (400, "invalid_request_error")
+    answer = await served.client.get("/v1/models/gpt-5")
+    problem = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["x-should-retry"] == "false"
+    assert (problem["code"], problem["detail"]) == ("not_found", problem["error"]["message"])
+    async with client_of(served.url, "hostler_" + "x" * 43) as stranger:
+        with pytest.raises(openai.AuthenticationError) as unknown_key:
+            await stranger.models.list()
+        assert unknown_key.value.code == "invalid_api_key"
 
 
 async def test_the_list_is_still_that_of_models(served: Served) -> None:

@@ -18,6 +18,7 @@ from support.dialects.openai_chat import Told, client_of, followed, told, transc
 from support.dialects.players import PLAYER, POLICY, RUNNER, playing, script
 from support.http_host import ADMIN_KEY, Served
 from support.http_runs import ended, pause_of
+from support.loopback import NO_CERTIFICATES
 from support.server_process import KEY, HostProcess, config_file, serving
 
 WORDS = ["你好", "，世界", " 👩‍👩‍👧‍👦", " e\u0301", "\n", "naïve ", "𝒳", "."]
@@ -195,7 +196,7 @@ async def test_a_long_silence_does_not_disturb_the_client_and_usage_comes_last(
     go = tmp_path / "go"
     asked = script(["wait", str(go)], ["usage", 12, 5, "counted"])
     async with client_of(host.url) as client:
-        async with httpx.AsyncClient(base_url=host.url, timeout=60) as raw:
+        async with httpx.AsyncClient(base_url=host.url, timeout=60, verify=NO_CERTIFICATES) as raw:
             body: Any = {"model": "player", "messages": [user(asked)], "stream": True}
             body["stream_options"] = {"include_usage": True}
             headers = {"authorization": f"Bearer {ADMIN_KEY}", "idempotency-key": "k"}

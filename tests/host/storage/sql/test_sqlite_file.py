@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -238,3 +241,32 @@ def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert modes == dict.fromkeys(("facts.db", "facts.db-wal", "facts.db-shm"), 0o600)
+
+
+async def test_the_log_is_gone_once_it_is_closed_also_if_readers_are_slow_to_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two connections that close at once neither is the last: the log stayed, and old text in the file."""
+    closed: list[str] = []
+    close = sqlite.SqliteSession.close
+
+    def slow(session: sqlite.SqliteSession) -> None:
+        name = threading.current_thread().name
+        if "reader" in name:
+            time.sleep(0.05)
+        close(session)
+        closed.append(name)
+
+    monkeypatch.setattr(sqlite.SqliteSession, "close", slow)
+    database = open_database(tmp_path / "facts.db")
+    await database.write(lambda tx: tx.run(CREATE))
+    await database.write(insert(1))
+    await asyncio.gather(*(database.read(lambda tx: tx.all(IDS)) for _ in range(20)))
+    await database.read(lambda tx: tx.all(IDS), brief=True)
+    late = database.write(insert(2))
+    await asyncio.gather(late, database.close())
+    assert closed[-1] == "hostler-writer", closed
+    assert len(closed) > 1, "readers were there, too"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == ["facts.db"]
+    with contextlib.closing(sqlite3.connect(tmp_path / "facts.db")) as file:
+        assert file.execute("SELECT count(*) FROM t").fetchone() == (2,)

@@ -41,6 +41,21 @@ def test_a_second_version_is_for_postgresql_alone() -> None:
     assert queries.one.names == ("a",)
 
 
+def test_a_part_stands_for_what_statements_have_in_common() -> None:
+    part = "-- part: some\n-- why\nIN [texts :ids]\n"
+    queries = parse(f"{part}-- name: a\nSELECT :x [part some]\n-- name: b\nSELECT 2 [part some]", "t")
+    assert [query.name for query in queries] == ["t.a", "t.b"]
+    assert queries.a.sqlite == "SELECT ? IN (SELECT value FROM json_each(?))"
+    assert queries.a.names == ("x", "ids")
+    assert queries.b.postgres.startswith("SELECT 2 IN (SELECT value FROM jsonb_array_elements_text(")
+    for wrong, words in (
+        ("-- name: a\nSELECT [part gone]", "t.sql: there is no part 'gone'"),
+        ("-- part: p\n1\n-- part: p\n2", "two parts are named 'p'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            parse(wrong, "t")
+
+
 def test_a_name_stands_for_one_statement() -> None:
     with pytest.raises(ValueError, match="two statements are named 'one'"):
         parse("-- name: one\nSELECT 1\n-- name: one\nSELECT 2", "t")

@@ -206,6 +206,9 @@ class Attack:
                 ("host/storage.get", {"area": "workspace", "key": "k"}),
                 ("host/storage.set", {"area": "workspace", "key": "k", "content_base64": "aGk="}),
                 ("host/steering.pull", {}),
+                ("host/schedule.create", {"text": "again", "every": 300}),
+                ("host/schedule.list", {}),
+                ("host/schedule.delete", {"name": "tea"}),
             ]
         )
         allowed = {"unauthorized", "invalid_argument"} if "run." in method else {"unauthorized"}

@@ -7,6 +7,7 @@ ends when the socket is closed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from hostler_sdk import RunContext, Runner, delta, message
 
@@ -19,10 +20,10 @@ class Flood(Runner):
     async def run(self, ctx: RunContext):
         reader, writer = await asyncio.open_unix_connection(ctx.input.text)
         emitted = 0
-        while line := await reader.readline():
-            for _ in range(int(line)):
-                emitted += 1
-                yield delta(f"{emitted} ")
-            writer.write(b"ok\n")
-        writer.close()
+        with contextlib.closing(writer):  # also when the run is stopped: then the test sees its end
+            while line := await reader.readline():
+                for _ in range(int(line)):
+                    emitted += 1
+                    yield delta(f"{emitted} ")
+                writer.write(b"ok\n")
         yield message(f"{emitted}")

@@ -10,6 +10,7 @@ The input's text is a JSON list of steps, or text that it repeats. The first ite
     file TEXT NAME            a file that the run made, and a message that it belongs to
     loose TEXT NAME           a file that belongs to no message
     tool NAME ARGUMENTS ID    call a tool, with reports of its start and end; a message says what came of it
+    quiet NAME ARGUMENTS ID   call a tool and say nothing of it
     together STEPS            take several steps at once
     ask TITLE                 put a question to people; a message says what they answered
     seen                      a message with what the run was given: its input, and its event's data
@@ -62,6 +63,12 @@ async def book(path: str) -> str:
     with Path(path).open("a") as file:
         file.write("booked\n")
     return "booked"
+
+
+@tool(effect="pure")
+async def report(title: str, size: int) -> str:
+    """Writes a report of so many characters, which ends with its title."""
+    return "x" * size + title
 
 
 @tool
@@ -140,6 +147,9 @@ class Play:
             return
         await self.ctx.emit(tool_completed(call_id, name, result=result))
         await self.ctx.emit(message(f"{name}: {json.dumps(result, ensure_ascii=False)}"))
+
+    async def quiet(self, name: str, arguments: dict[str, Any], call_id: str) -> None:
+        await self.ctx.tools.call(name, arguments, call_id)
 
     async def ask(self, title: str) -> None:
         decision = await self.ctx.ask(title, FIELDS, description="It is cold.")

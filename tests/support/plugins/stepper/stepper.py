@@ -45,6 +45,7 @@ ALL = {
     "runs": ["get", "list", "events", "cancel", "create"],
     "actions": ["message.delete"],
     "tools": ["detail", "call"],
+    "schedules": ["create", "list", "delete"],
 }
 FORM = [
     {"name": "model", "type": "model-fallback-selector"},

@@ -143,7 +143,7 @@ async def _artifact(scope: CallScope, artifact_id: str) -> StoredArtifact:
 
 async def find_in_reach(scope: CallScope, artifact_id: str) -> StoredArtifact | None:
     """The artifact, if there is one of this id that the run may see."""
-    return await scope.services.db.read(lambda tx: _find_in_reach(tx, scope, artifact_id))
+    return await scope.services.db.read(lambda tx: find_in_reach_of(tx, scope, artifact_id))
 
 
 async def check_references(scope: CallScope, given: Input) -> None:
@@ -154,7 +154,7 @@ async def check_references(scope: CallScope, given: Input) -> None:
 
     def first_unreachable(tx: Tx) -> NotFoundError | None:
         for place, artifact_id in references:
-            if _find_in_reach(tx, scope, artifact_id) is None:
+            if find_in_reach_of(tx, scope, artifact_id) is None:
                 return unreachable(place, artifact_id)
         return None
 
@@ -162,7 +162,8 @@ async def check_references(scope: CallScope, given: Input) -> None:
         raise error
 
 
-def _find_in_reach(tx: Tx, scope: CallScope, artifact_id: str) -> StoredArtifact | None:
+def find_in_reach_of(tx: Tx, scope: CallScope, artifact_id: str) -> StoredArtifact | None:
+    """The artifact, if there is one of this id that the run may see, in a transaction."""
     found = artifacts.find(tx, scope.workspace_id, artifact_id)
     if found is None:
         return None

@@ -25,8 +25,10 @@ from hostler.calls.interactions import ask
 from hostler.calls.needs import note_error, note_reply, within_reservation
 from hostler.calls.recorded_answers import answer_again, answer_inherited, repeat
 from hostler.calls.scope import CallScope, Charged, Effect
+from hostler.calls.tool_arguments import TOOL_METHODS, tool_of
 from hostler.calls.tool_calls import ToolCalls
 from hostler.domain.call_checks import CallCheck
+from hostler.domain.platform_actions import PLATFORM_ACTIONS
 from hostler.domain.recording import CallName, RecordedCall, external_call_number, is_effect
 from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.call_records import (
@@ -45,6 +47,7 @@ from hostler.secrets.known_values import redact_error
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import NewEntry
+from hostler.tools.platform import action_pin
 from hostler_protocol.calls import CALLS, Call, CallParams
 from hostler_protocol.calls.digest import digest_of
 from hostler_protocol.errors import HostlerError, PluginProtocolError, UnauthorizedError
@@ -277,6 +280,9 @@ class CallExecutor:
         if call.method == "tool.call":
             pin = self._scope.grant.tool_pins.get(getattr(call.params, "tool_name", ""))
             record.effect = None if pin is None else pin.effect
+        elif call.method == "action.request":
+            action = PLATFORM_ACTIONS.get(getattr(call.params, "action", ""))
+            record.effect = None if action is None else action_pin(action.name).effect
         return record
 
     def _give_up(self, record: CallRecord, *, asked: bool) -> None:
@@ -392,7 +398,7 @@ class CallExecutor:
             return await ask(self._scope, record, self._held, self._log)
         # a run sees what it wrote itself
         await (self._journal.settled() if row.method in SEES_RUNS else self._journal.seen())
-        if row.method == "tool.call":
+        if row.method in TOOL_METHODS:
             return await self._call_tool(call, record, intent)
         if row.chunk is not None:
             return await self._stream(call, row.chunk, record)
@@ -455,7 +461,7 @@ class CallExecutor:
         return reply
 
     async def _call_tool(self, call: CallInProgress, record: CallRecord, intent: Intent | None) -> Any:
-        external, tool_name = call.external, record.params.tool_name
+        external, tool_name = call.external, tool_of(record)
         if external is not None and not external.may_wait and self.tools.asks_people(tool_name):
             record.check = "approval"
             why = "needs a person or a client, and this run may be parked meanwhile: its runner can make"

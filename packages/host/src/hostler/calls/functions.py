@@ -11,6 +11,7 @@ from hostler.calls import (
     knowledge,
     models,
     runs,
+    schedules,
     state,
     steering,
     storage,
@@ -50,6 +51,9 @@ CALL_FUNCTIONS: dict[str, CallFunction] = {
     "run.create": runs.create,
     "run.append": runs.append,
     "run.finalize": runs.finalize,
+    "schedule.create": schedules.create,
+    "schedule.list": schedules.list_,
+    "schedule.delete": schedules.delete,
     "host.info": host.info,
 }
 """Host API method (without `host/`) -> its function. Together with the two below: all of `CALLS`."""
@@ -60,6 +64,6 @@ STREAM_FUNCTIONS: dict[str, StreamFunction] = {"model.stream": models.stream}
 SEES_RUNS = frozenset({*(method for method in CALL_FUNCTIONS if method.startswith("run.")), "tool.call"})
 """Calls that may look at the status and the journal of their own run."""
 
-LEDGER_CALLS = frozenset({"tool.call", "interaction.request"})
+LEDGER_CALLS = frozenset({"tool.call", "action.request", "interaction.request"})
 """Calls that may wait for people, or reach what no transaction of ours does: executor.py and tool_calls.py
 carry them out."""

@@ -19,7 +19,7 @@ from hostler.domain.arguments import check_arguments
 from hostler.domain.call_checks import CallCheck
 from hostler.domain.child_runs import agent_refusal
 from hostler.domain.clock import wall_clock
-from hostler.domain.grants import Grant
+from hostler.domain.grants import SCHEDULE_CALLS, Grant
 from hostler.domain.token_bucket import TokenBucket
 from hostler.journal.call_log import CallRecord
 from hostler_protocol.calls import (
@@ -230,6 +230,7 @@ def check_granted(grant: Grant, call: Call, params: CallParams) -> None:
 _REASONS = {
     "steering.pull": "the runner's manifest does not state the capability 'steering'",
     "interaction.request": "this host cannot put questions to people",
+    "action.request": "the runner's manifest asks for no platform actions",
     "run.append": "it is for remote workers",
     "run.finalize": "it is for remote workers",
 }
@@ -240,6 +241,8 @@ def _why_not(call: Call, grant: Grant) -> str:
         return next(iter(grant.state_closed.values()), "the agent's state policy does not open state")
     if call.method.startswith("storage."):
         return "neither plugin nor workspace storage is granted"
+    if call.method in SCHEDULE_CALLS and grant.schedules_refused is not None:
+        return grant.schedules_refused
     kind, operation = call.permission or ("files", "config or knowledge")
     return _REASONS.get(call.method, f"the runner's manifest does not ask for permission {kind}: {operation}")
 

@@ -1,7 +1,11 @@
-"""`history.*`: the transcript of the run's conversation and thread, up to its own triggering event."""
+"""`history.*`: the transcript of the run's conversation and thread, up to its own triggering event.
+
+With it goes that of the private chats of its person's other accounts, where its grant has them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hostler.calls.cursors import Cursors, ScopedCursors
@@ -12,18 +16,31 @@ from hostler.domain.same_fields import with_fields_of
 from hostler.storage.stores import search as found
 from hostler.storage.stores import transcripts
 from hostler.storage.stores.filters import ANY, AnyOr
-from hostler.storage.stores.transcripts import StoredItem, TranscriptPage
+from hostler.storage.stores.transcripts import Span, StoredItem, TranscriptPage
 from hostler_protocol.calls import HistoryPageParams, HistorySearchParams
 from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryScope:
-    """The history that a call reads: a conversation, its thread, and the sequence that it ends before."""
+    """The history that a call reads: a conversation, its thread, and the sequence that it ends before.
+
+    `spans`: all that belongs to it, with the private chats of the person's other accounts.
+    """
 
     conversation_id: str | None
     thread_id: AnyOr
     before_seq: int | None
+    spans: Sequence[Span]
+
+
+def history_spans(grant: Grant) -> list[Span]:
+    """Return the history that is a run's own: its conversation and thread, and other chats of its grant."""
+    if grant.conversation_id is None:
+        return []
+    chats = [] if grant.across is None else grant.across.chats
+    others = [Span(one.conversation_id, bot_id=one.bot_id, after_seq=one.after_seq) for one in chats]
+    return [Span(grant.conversation_id, grant.thread_id, grant.bot_id), *others]
 
 
 def history_cursors(cursors: Cursors, grant: Grant) -> ScopedCursors:
@@ -44,12 +61,10 @@ async def page(scope: CallScope, params: HistoryPageParams) -> Page[TranscriptIt
     if params.after_cursor is not None:
         after = cursors.read_sequence(params.after_cursor, "after_cursor")
     stored = await scope.services.db.read(
-        lambda tx: transcripts.page(
+        lambda tx: transcripts.page_across(
             tx,
             scope.workspace_id,
-            conversation_id=history.conversation_id,
-            thread_id=history.thread_id,
-            bot_id=scope.grant.bot_id,
+            history.spans,
             before_seq=before,
             after_seq=after,
             limit=capped(params.limit),
@@ -67,13 +82,11 @@ async def search(scope: CallScope, params: HistorySearchParams) -> HistorySearch
         return HistorySearchResult(items=[], query=params.query, total_count=0)
     after, before = (None, None) if filters is None else (filters.after, filters.before)
     hits = await scope.services.db.read(
-        lambda tx: found.search(
+        lambda tx: found.search_across(
             tx,
             scope.workspace_id,
             params.query,
-            conversation_id=history.conversation_id,
-            thread_id=history.thread_id,
-            bot_id=scope.grant.bot_id,
+            history.spans,
             role=None if filters is None else filters.role,
             after=None if after is None else int(after * 1000),
             before=None if before is None else int(before * 1000),
@@ -115,11 +128,12 @@ def transcript_page(
 
 
 def _history(scope: CallScope, conversation_id: str | None) -> HistoryScope:
-    """The run's own conversation and thread, or all threads of another, which the gate has let through."""
+    """The run's own history, or all threads of another, which the gate has let through."""
     grant = scope.grant
     if conversation_id is None or conversation_id == grant.conversation_id:
-        return HistoryScope(grant.conversation_id, grant.thread_id, scope.history_before)
-    return HistoryScope(conversation_id, ANY, None)
+        before = scope.history_before
+        return HistoryScope(grant.conversation_id, grant.thread_id, before, history_spans(grant))
+    return HistoryScope(conversation_id, ANY, None, [Span(conversation_id, bot_id=grant.bot_id)])
 
 
 def _cursors(cursors: Cursors, grant: Grant, conversation_id: str | None, thread_id: AnyOr) -> ScopedCursors:

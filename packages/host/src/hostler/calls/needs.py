@@ -55,7 +55,7 @@ class Needs:
         UnauthorizedError: a model without a price, under a budget of money. InvalidArgumentError: arguments
         that would change what a model's call may use.
         """
-        if call.method == "tool.call":
+        if call.method in {"tool.call", "action.request"}:
             return Need(TOOL_CALL)
         limits = [account.limits for account in self.budget.accounts]
         costs = any(one.cost is not None for one in limits)

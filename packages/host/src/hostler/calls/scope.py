@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
 from hostler.calls.cursors import Cursors
+from hostler.domain.action_decisions import ChannelActions
 from hostler.domain.allowances import Allowance
 from hostler.domain.events import Event
 from hostler.domain.grants import Grant
@@ -22,6 +23,7 @@ from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.registered_files import RegisteredFiles
 from hostler.tools.knowledge.port import KnowledgeService
 from hostler.tools.port import ToolService
+from hostler.tools.schedules import RunSchedules
 from hostler_protocol.calls import HostInfo, RunCreateParams
 from hostler_protocol.content import ModelMessage, Usage
 from hostler_protocol.errors import DeadlineExceededError, HostlerError
@@ -32,8 +34,9 @@ from hostler_protocol.runs import RunRecord
 class Effect:
     """The change that a call makes, in the transaction that writes its journal entry.
 
-    `work` returns the reply, or, as a value, the refusal: then it wrote nothing. It may be run twice, so it
-    has no side effect outside `tx`. `then` runs after the commit and turns the reply into what is answered.
+    `work` returns the reply, or, as a value, the refusal: then it wrote nothing but audit facts. It may be
+    run twice, so it has no side effect outside `tx`. `then` runs after the commit and turns the reply into
+    what is answered.
     """
 
     work: Callable[[Tx], Any]
@@ -91,6 +94,14 @@ class ModelService(Protocol):
         ...
 
 
+class ActionChannels(Protocol):
+    """Knows what the channels of workspaces can do: `tools.platform.PlatformTools` is one."""
+
+    def channels(self, workspace_id: str) -> Mapping[str, ChannelActions]:
+        """Return what the channels of a workspace can do, by name."""
+        ...
+
+
 class RunControl(Protocol):
     """Operations on runs that need the orchestrator. The caller has checked that the runs are in reach."""
 
@@ -118,7 +129,7 @@ class RunControl(Protocol):
 class Services:
     """The services that calls use; the same for all runs of a host.
 
-    `tools`, `knowledge` and `registered` (files in place) are None on a host that has none:
+    `tools`, `knowledge`, `registered` (files in place) and `schedules` are None on a host that has none:
     grants are empty then, and nothing arrives. `clock` gives UTC epoch seconds. `allowance_of` returns what a
     workspace may use and keep stored, as of now.
     """
@@ -131,8 +142,10 @@ class Services:
     info: HostInfo
     clock: Callable[[], float]
     tools: ToolService | None = None
+    actions: ActionChannels | None = None
     knowledge: KnowledgeService | None = None
     registered: RegisteredFiles | None = None
+    schedules: RunSchedules | None = None
     allowance_of: Callable[[str], Allowance] = lambda workspace_id: Allowance(workspace_id, None, own=True)
 
 

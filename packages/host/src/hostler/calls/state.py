@@ -7,6 +7,7 @@ from typing import cast
 from hostler.calls.cursors import ScopedCursors
 from hostler.calls.pages import capped
 from hostler.calls.scope import CallScope, Effect
+from hostler.domain.accounts import person_of
 from hostler.domain.keys import state_key_of, state_value_of
 from hostler.domain.quotas import QuotaExceeded
 from hostler.domain.scopes import area_of
@@ -42,7 +43,13 @@ async def get(scope: CallScope, params: StateGetParams) -> StateGetReply:
 async def set_(scope: CallScope, params: StateSetParams) -> Effect:
     """`state.set`, with `if_version` only from that version."""
     scope_key = scope.grant.state_keys[params.scope]
-    area = area_of(cast(StateScope, params.scope), scope_key, scope.grant.agent_id, scope.event.envelope)
+    area = area_of(
+        cast(StateScope, params.scope),
+        scope_key,
+        scope.grant.agent_id,
+        scope.event.envelope,
+        person_of(scope.grant.across),
+    )
     key, value = state_key_of(params.key), state_value_of(params.value)
 
     def work(tx: Tx) -> StateSetReply | HostlerError:

@@ -20,7 +20,7 @@ from hostler.domain.place import Place
 from hostler.domain.quotas import Amounts
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts, blobs, quotas
-from hostler.storage.stores.artifacts import NewArtifact
+from hostler.storage.stores.artifacts import TOOL_RESULT, NewArtifact
 from hostler.storage.stores.blob_files import CHUNK_BYTES
 from hostler.storage.stores.blobs import Blob
 from hostler.storage.stores.quota_puts import put_within_quota
@@ -78,7 +78,7 @@ class CallArtifacts:
         content = result.encode() if is_text else encoded
         mime_type = "text/plain; charset=utf-8" if is_text else "application/json"
         name = f"{self.tool_name}.{'txt' if is_text else 'json'}"
-        kept = await self._keep(_chunks(content), name, mime_type, "tool_result")
+        kept = await self._keep(_chunks(content), name, mime_type, TOOL_RESULT)
         return msgspec.to_builtins(
             KeptResult(
                 artifact_id=kept.artifact_id,

@@ -16,62 +16,35 @@ from typing import Any
 
 import msgspec
 
+from hostler.calls.actions import decide_action, decide_arguments, record_action
 from hostler.calls.scope import CallScope
+from hostler.calls.tool_arguments import PlatformCall, platform_call
 from hostler.calls.tool_artifacts import CallArtifacts
+from hostler.calls.tool_call import ToolCall
+from hostler.calls.tool_tries import ToolTries
+from hostler.domain.action_decisions import ActionDecision
 from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.place import Place
+from hostler.domain.platform_actions import PLATFORM_ACTIONS
 from hostler.domain.recording import CallName
 from hostler.domain.tool_pins import ToolPin
 from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.call_records import Intent, JournalledError, effect_key_of
 from hostler.journal.run_log import RunLog
 from hostler.pauses.held_calls import HeldCalls
-from hostler.pauses.question import AskAgainError, Question, QuestionKind, Verdict, refusal_of
-from hostler.secrets.known_values import redact_error
+from hostler.pauses.question import AskAgainError, QuestionKind, Verdict, refusal_of
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import NewEntry
-from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
+from hostler.tools.errors import ToolFailedError
+from hostler.tools.platform import action_pin
 from hostler.tools.port import Found, ToolInvocation, ToolService
-from hostler_protocol.calls import ToolCallParams, ToolCallReply
+from hostler_protocol.calls import ActionReply, ToolCallReply
 from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError
-
-MAX_TRIES = 3
-"""How often a tool that may be asked again is asked, or looked up, before its outcome counts as unknown."""
-FIRST_RETRY_SECONDS = 0.2
-_REPEATABLE = frozenset({"pure", "idempotent"})
 
 log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One call. `arguments` are those that the tool gets."""
-
-    record: CallRecord
-    pin: ToolPin
-    arguments: dict[str, Any]
-    resolution: int = 0
-    verdict: Verdict | None = None
-    artifacts: CallArtifacts | None = None
-    """The artifacts that the tool made in this request."""
-
-    @property
-    def name(self) -> CallName:
-        return self.record.name
-
-    @property
-    def params(self) -> ToolCallParams:
-        params: ToolCallParams = self.record.params
-        return params
-
-    @property
-    def tool(self) -> str:
-        return self.params.tool_name
-
-    @property
-    def is_pure(self) -> bool:
-        return self.pin.effect == "pure"
+ToolReply = ToolCallReply | ActionReply
+"""The reply of `tool.call`, or of `action.request`."""
 
 
 @dataclass(eq=False)
@@ -92,22 +65,29 @@ class ToolCalls:
     _busy: int = 0
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def call(self, record: CallRecord, intent: Intent | None) -> ToolCallReply:
+    async def call(self, record: CallRecord, intent: Intent | None) -> ToolReply:
         """Carry one call out. `intent`: what an earlier attempt journalled before it was lost.
 
         JournalledError: a refusal that is in the journal already. Any other HostlerError: the tool was not
         called, and the caller journals that.
         """
-        name, params = record.name, record.params
-        pin = self.scope.grant.tool_pins.get(params.tool_name)
-        if pin is None:
-            record.check = "grant"
-            raise NotFoundError(f"tool {params.tool_name!r} is gone since this run began")
-        call = _Call(record, pin, params.parameters)
+        name, action = record.name, platform_call(record)
+        if action is None:
+            call = ToolCall(record, self._granted_pin(record), record.params.parameters)
+        elif action.name not in PLATFORM_ACTIONS:
+            return await self._turned_down(record, action, await self._decide(record, action))
+        else:
+            call = ToolCall(record, action_pin(action.name), {}, action)
         if intent is not None:
             return await self._to_its_end(name, self._go_on(call, intent))
-        await self._check_arguments(call)
-        if pin.client:
+        if action is not None:
+            decision = await self._decide(record, action)
+            if decision.verdict in {"refused", "unsupported"}:
+                return await self._turned_down(record, action, decision)
+            call = replace(call, arguments=decision.arguments)
+        else:
+            await self._check_arguments(call)
+        if call.pin.client:
             return await self._by_client(call)
         rule = self.scope.grant.tool_approvals.get(call.tool)
         if rule is None:
@@ -145,7 +125,7 @@ class ToolCalls:
         for task in list(self._tasks):
             task.cancel()
 
-    async def _to_its_end(self, name: CallName, work: Coroutine[Any, Any, ToolCallReply]) -> ToolCallReply:
+    async def _to_its_end(self, name: CallName, work: Coroutine[Any, Any, ToolReply]) -> ToolReply:
         """Finish the work even if the runner gives up, so that the outcome becomes known."""
         self.begun.add(name)
         task = asyncio.create_task(work)
@@ -167,27 +147,79 @@ class ToolCalls:
             self._busy -= 1
             self._idle.set()
 
-    async def _check_arguments(self, call: _Call) -> None:
+    async def _check_arguments(self, call: ToolCall) -> None:
         call.record.check = "arguments"
         await self._service(call).check(self.scope.workspace_id, call.tool, call.arguments)
         call.record.check = None
 
+    def _granted_pin(self, record: CallRecord) -> ToolPin:
+        pin = self.scope.grant.tool_pins.get(record.params.tool_name)
+        if pin is None:
+            record.check = "grant"
+            raise NotFoundError(f"tool {record.params.tool_name!r} is gone since this run began")
+        return pin
+
+    async def _decide(
+        self, record: CallRecord, action: PlatformCall, arguments: dict[str, Any] | None = None
+    ) -> ActionDecision:
+        """Decide on a platform action; `arguments`: as people have edited them."""
+        record.check = "grant"
+        scope, asked = self.scope, action.params
+
+        def read(tx: Tx) -> ActionDecision:
+            if arguments is None and asked is not None:
+                return decide_action(tx, scope, action.name, asked.target, asked.payload)
+            given = record.params.parameters if arguments is None else arguments
+            return decide_arguments(tx, scope, action.name, given)
+
+        decision = await scope.services.db.read(read)
+        record.check = None
+        return decision
+
+    async def _turned_down(
+        self, record: CallRecord, action: PlatformCall, decision: ActionDecision
+    ) -> ToolReply:
+        """Record that an action is refused, or unsupported, and answer so."""
+        refused = decision.verdict == "refused"
+        asked = action.params
+        given = decision.arguments or ({} if asked is not None else record.params.parameters)
+
+        def settle(tx: Tx) -> None:
+            record_action(tx, self.scope, decision.verdict, asked or (action.name, given), decision.reason)
+
+        error = (
+            UnauthorizedError(f"{action.name} was not carried out: {decision.reason}") if refused else None
+        )
+        if refused:
+            record.check = "grant"
+        reply = action.reply("unsupported", reason=decision.reason)
+        await self.log.write_durable(record, None if refused else reply, error, settle)
+        if error is not None:
+            raise JournalledError(error)
+        return reply
+
     # -- people -----------------------------------------------------------------------------------
 
-    async def _by_client(self, call: _Call) -> ToolCallReply:
+    async def _by_client(self, call: ToolCall) -> ToolReply:
         verdict = await self._ask("client_tool", call)
         error = ToolFailedError.of(HostlerError(_sentence(verdict.result))) if verdict.is_error else None
         return await self._settle(replace(call, verdict=verdict), verdict.result, error)
 
-    async def _approved(self, call: _Call, rule: ToolApprovalPolicy) -> _Call:
+    async def _approved(self, call: ToolCall, rule: ToolApprovalPolicy) -> ToolCall:
         """Return the call as people approved it."""
         verdict = await self._ask("approval", call, rule=rule)
-        call = _decided(call, verdict)
+        call = call.decided(verdict)
         if verdict.arguments is None or verdict.arguments == call.arguments:
             return call
         edited = replace(call, arguments=verdict.arguments)
         try:
-            await self._check_arguments(edited)
+            if call.action is None:
+                await self._check_arguments(edited)
+            else:
+                decision = await self._decide(call.record, call.action, edited.arguments)
+                if decision.verdict in {"refused", "unsupported"}:
+                    raise UnauthorizedError(f"{call.action.name} was not carried out: {decision.reason}")
+                edited = replace(edited, arguments=decision.arguments)
         except HostlerError as error:
             await self._settle(edited, None, error)
         return edited
@@ -195,7 +227,7 @@ class ToolCalls:
     async def _ask(
         self,
         kind: QuestionKind,
-        call: _Call,
+        call: ToolCall,
         *,
         rule: ToolApprovalPolicy | None = None,
         reason: str | None = None,
@@ -207,7 +239,7 @@ class ToolCalls:
             text = "needs a person or a client, and this host cannot ask anybody"
             raise UnauthorizedError(f"tool {call.tool!r} {text}")
         rule = rule or self.scope.grant.tool_approvals.get(call.tool)
-        question = replace(_question(kind, call), rule=rule, begun_under=begun_under, reason=reason)
+        question = replace(call.question(kind), rule=rule, begun_under=begun_under, reason=reason)
         verdict = await self.held.ask(question)
         refused = refusal_of(verdict, f"the call of {call.tool}")
         if refused is None:
@@ -219,38 +251,38 @@ class ToolCalls:
 
     # -- the ledger -------------------------------------------------------------------------------
 
-    async def _go_on(self, call: _Call, intent: Intent) -> ToolCallReply:
+    async def _go_on(self, call: ToolCall, intent: Intent) -> ToolReply:
         """Continue a call of an earlier attempt that was lost before it knew the outcome."""
         arguments = call.arguments if intent.arguments is None else intent.arguments
         call = replace(call, arguments=arguments, resolution=intent.resolution)
         lost = "the attempt that called it was lost before it knew the outcome"
-        again = call.pin.effect in _REPEATABLE or call.pin.effect == "reconcilable"
+        again = call.may_be_repeated or call.pin.effect == "reconcilable"
         if call.pin.effect == "reconcilable" and await self._is_doubted(call):  # before the tool's own word
             with self._working():
                 return await self._doubt(call, lost)
         if again and intent.pause_id is not None:  # decided then: this finds what goes with the outcome
-            call = _decided(call, await self._ask("approval", call, begun_under=self._key(call)))
+            call = call.decided(await self._ask("approval", call, begun_under=self._key(call)))
         with self._working():
             if not again:
                 return await self._doubt(call, lost)
             if call.pin.effect == "reconcilable":
-                found = await self._look_up(call)
+                found = await self._tries().look_up(call)
                 if isinstance(found, Found):
                     return await self._settle(call, found.result, None)
                 if isinstance(found, HostlerError):
                     return await self._doubt(call, found.message)
             return await self._perform(call)
 
-    async def _is_doubted(self, call: _Call) -> bool:
-        return self.held is not None and await self.held.is_doubted(_question("in_doubt", call))
+    async def _is_doubted(self, call: ToolCall) -> bool:
+        return self.held is not None and await self.held.is_doubted(call.question("in_doubt"))
 
-    async def _carry_out(self, call: _Call) -> ToolCallReply:
+    async def _carry_out(self, call: ToolCall) -> ToolReply:
         with self._working():
             if not call.is_pure or call.verdict is not None:
                 await self._intend(call)
             return await self._perform(call)
 
-    async def _intend(self, call: _Call) -> None:
+    async def _intend(self, call: ToolCall) -> None:
         """Make it durable that the tool is about to be asked. AskAgainError: it may not be any more."""
         name, verdict = call.name, call.verdict
         intent = Intent(
@@ -258,11 +290,11 @@ class ToolCalls:
             digest=name.digest,
             nth=name.nth,
             call_id=name.call_id,
-            params=call.params,
+            params=call.record.params,
             tool_name=call.tool,
             effect=call.pin.effect,
             effect_key=self._key(call),
-            arguments=None if call.arguments is call.params.parameters else call.arguments,
+            arguments=None if call.arguments is call.proposed else call.arguments,
             resolution=call.resolution,
             pause_id=None if verdict is None else verdict.pause_id,
             approved_by=None if verdict is None else verdict.decided_by,
@@ -282,48 +314,14 @@ class ToolCalls:
             self._intents -= 1
             raise refused
 
-    async def _perform(self, call: _Call) -> ToolCallReply:
-        """Ask the tool, its intent being durable; again, looked up or in doubt where no answer comes."""
-        pause = FIRST_RETRY_SECONDS
-        for last in (n == MAX_TRIES for n in range(1, MAX_TRIES + 1)):
-            call = replace(call, artifacts=self._artifacts(call))
-            try:
-                result = await self._service(call).call(self._invocation(call))
-            except OutcomeUnknownError as error:
-                unknown = redact_error(error)
-            except HostlerError as error:
-                return await self._settle(call, None, redact_error(error))
-            else:
-                return await self._settle(call, result, None)
-            if call.pin.effect == "reconcilable":
-                found = await self._look_up(call)
-                if isinstance(found, Found):
-                    return await self._settle(call, found.result, None)
-                if isinstance(found, HostlerError):
-                    break
-            elif call.pin.effect not in _REPEATABLE:
-                break
-            if not last:
-                await asyncio.sleep(pause)
-                pause *= 2
-        if call.pin.effect in _REPEATABLE:
-            return await self._settle(call, None, unknown)
-        return await self._doubt(call, unknown.message)
+    async def _perform(self, call: ToolCall) -> ToolReply:
+        """Ask the tool, its intent being durable."""
+        answer = await self._tries().ask(call)
+        if answer.doubt is not None:
+            return await self._doubt(answer.call, answer.doubt)
+        return await self._settle(answer.call, answer.result, answer.error)
 
-    async def _look_up(self, call: _Call) -> Found | HostlerError | None:
-        """Return the tool's record of the call, None if it has none, or the error if the look-up failed."""
-        pause = FIRST_RETRY_SECONDS
-        for last in (n == MAX_TRIES for n in range(1, MAX_TRIES + 1)):
-            try:
-                return await self._service(call).lookup(self._invocation(call))
-            except HostlerError as error:
-                if last:
-                    return error
-            await asyncio.sleep(pause)
-            pause *= 2
-        return None
-
-    async def _doubt(self, call: _Call, reason: str) -> ToolCallReply:
+    async def _doubt(self, call: ToolCall, reason: str) -> ToolReply:
         """Ask a person for an outcome that the host does not know."""
         while True:
             self._busy -= 1  # while people are asked nothing is under way
@@ -345,7 +343,7 @@ class ToolCalls:
                 continue
             return await self._perform(said)
 
-    async def _settle(self, call: _Call, result: Any, error: HostlerError | None) -> ToolCallReply:
+    async def _settle(self, call: ToolCall, result: Any, error: HostlerError | None) -> ToolReply:
         """Write the outcome down; from then on it is never computed again. A large result is an artifact."""
         made = call.artifacts or self._artifacts(call)
         call.record.is_late = call.record.is_written
@@ -363,7 +361,9 @@ class ToolCalls:
                 verdict.settle(tx, error or refused)
             return refused
 
-        reply = ToolCallReply(result=result)
+        reply: ToolReply = ToolCallReply(result=result)
+        if call.action is not None:
+            reply = call.action.reply("done", result)
         if not call.is_pure or verdict is not None or makes:
             refused = await self.log.write_durable(call.record, None if error else reply, error, settle)
             error = error or refused
@@ -378,13 +378,16 @@ class ToolCalls:
 
     # -- the tool ---------------------------------------------------------------------------------
 
-    def _key(self, call: _Call) -> str:
+    def _tries(self) -> ToolTries:
+        return ToolTries(self._service, self._invocation, self._artifacts)
+
+    def _key(self, call: ToolCall) -> str:
         return effect_key_of(self.scope.run_id, call.name.call_id, call.arguments, call.resolution)
 
-    def _artifacts(self, call: _Call) -> CallArtifacts:
+    def _artifacts(self, call: ToolCall) -> CallArtifacts:
         return CallArtifacts(self.scope, call.tool, call.name.call_id)
 
-    def _invocation(self, call: _Call) -> ToolInvocation:
+    def _invocation(self, call: ToolCall) -> ToolInvocation:
         grant = self.scope.grant
         return ToolInvocation(
             tool_name=call.tool,
@@ -402,28 +405,11 @@ class ToolCalls:
             artifacts=call.artifacts,
         )
 
-    def _service(self, call: _Call) -> ToolService:
+    def _service(self, call: ToolCall) -> ToolService:
         tools = self.scope.services.tools
         if tools is None:
             raise NotFoundError(f"tool {call.tool!r} is gone since this run began")
         return tools
-
-
-def _decided(call: _Call, verdict: Verdict) -> _Call:
-    """The call with what was decided of it; a tool that was approved anew is called as it is now."""
-    return replace(call, verdict=verdict, pin=verdict.pin or call.pin)
-
-
-def _question(kind: QuestionKind, call: _Call) -> Question:
-    return Question(
-        kind=kind,
-        name=call.name,
-        parameters=call.arguments,
-        tool_name=call.tool,
-        pin=call.pin,
-        model_call_id=call.params.tool_call_id,
-        resolution=call.resolution,
-    )
 
 
 def _sentence(result: Any) -> str:

@@ -19,6 +19,7 @@ from hostler.cli.transport import (
     HttpRequest,
     NotConnectedError,
     ServerTransport,
+    ignore_sent,
     needs_library,
 )
 from hostler_protocol.errors import (
@@ -125,8 +126,28 @@ class Api:
     async def upload(self, path: str, content: bytes, media_type: str, **query: Any) -> Any:
         """Send a POST request with bytes as its body, and return the decoded answer."""
         headers = {**self._headers, "content-type": media_type}
-        reply = await self._reply("POST", _target(path, query), headers, content, LARGE_SECONDS)
+        reply = await self._reply(HttpRequest("POST", _target(path, query), headers, content, LARGE_SECONDS))
         return self._decoded(reply)
+
+    async def put_content(
+        self,
+        path: str,
+        content: bytes,
+        media_type: str,
+        *,
+        on_sent: Callable[[int], None] = ignore_sent,
+        **query: Any,
+    ) -> Any:
+        """Send a PUT request with bytes as its body, and return the decoded answer. See `HttpRequest`."""
+        headers = {**self._headers, "content-type": media_type}
+        reply = await self._reply(
+            HttpRequest("PUT", _target(path, query), headers, content, LARGE_SECONDS, on_sent)
+        )
+        return self._decoded(reply)
+
+    async def deliver(self, target: str, headers: Mapping[str, str], content: bytes) -> HttpReply:
+        """Send a POST request with these headers alone, without the key, and return the answer as it is."""
+        return await self._send(HttpRequest("POST", target, headers, content, REQUEST_SECONDS))
 
     async def content(self, path: str) -> bytes:
         """Send a GET request and return the body of the answer."""
@@ -245,18 +266,20 @@ class Api:
         headers, content = self._headers, b""
         if body is not None:
             headers, content = {**headers, "content-type": "application/json"}, msgspec.json.encode(body)
-        return await self._reply(method, _target(path, query), headers, content, seconds or REQUEST_SECONDS)
+        target, wait = _target(path, query), seconds or REQUEST_SECONDS
+        return await self._reply(HttpRequest(method, target, headers, content, wait))
 
-    async def _reply(
-        self, method: str, target: str, headers: Mapping[str, str], content: bytes, seconds: float
-    ) -> HttpReply:
-        try:
-            reply = await self._wire.send(HttpRequest(method, target, headers, content, seconds))
-        except (NotConnectedError, BrokenError) as error:
-            raise self._unreachable(error) from error
+    async def _reply(self, request: HttpRequest) -> HttpReply:
+        reply = await self._send(request)
         if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
             return reply
         raise self._refusal(reply)
+
+    async def _send(self, request: HttpRequest) -> HttpReply:
+        try:
+            return await self._wire.send(request)
+        except (NotConnectedError, BrokenError) as error:
+            raise self._unreachable(error) from error
 
     def _unreachable(self, error: NotConnectedError | BrokenError) -> UnavailableError:
         if isinstance(error, NotConnectedError):

@@ -51,6 +51,12 @@ COMMANDS: Mapping[str, CliCommand] = {
         OPERATE,
         "Start the host: it takes events over HTTP, runs agents and streams results.",
     ),
+    "worker": CliCommand(
+        "worker",
+        "worker",
+        OPERATE,
+        "Run plugins of a host on this machine, for the agents that ask for its labels.",
+    ),
     "apply": CliCommand(
         "configuration",
         "apply",
@@ -114,7 +120,21 @@ COMMANDS: Mapping[str, CliCommand] = {
         LOOK,
         "Agents: add, list, show, versions, change, remove. `hostler apply` adds many at once.",
     ),
-    "events": CliCommand("events", "app", LOOK, "Events: explain which agent takes one."),
+    "events": CliCommand(
+        "events", "app", LOOK, "Events: list, show, send again, and explain which agent takes one."
+    ),
+    "hooks": CliCommand(
+        "hooks", "app", LOOK, "Hooks for other services: add, list, show, test, send, change, remove."
+    ),
+    "schedules": CliCommand(
+        "schedules",
+        "app",
+        LOOK,
+        "Schedules: add, list, show, next, history, change, pause, resume, run, remove.",
+    ),
+    "widgets": CliCommand(
+        "widgets", "app", LOOK, "Widgets, chats for web pages: add, list, show, change, remove."
+    ),
     "runners": CliCommand(
         "runners",
         "runners",
@@ -124,11 +144,32 @@ COMMANDS: Mapping[str, CliCommand] = {
     "plugins": CliCommand(
         "plugins", "app", LOOK, "Plugins: add, list, show, confirm, change, remove, logs, restart."
     ),
+    "workers": CliCommand(
+        "workers",
+        "app",
+        LOOK,
+        "Remote workers: list, show, drain, cordon, uncordon, remove. `hostler worker` starts one.",
+    ),
+    "channels": CliCommand("channels", "app", LOOK, "Channels: add, list, show, change, remove, restart."),
+    "people": CliCommand(
+        "people",
+        "app",
+        LOOK,
+        "People of channels: list, waiting, confirm, reject, code, link, unlink.",
+    ),
+    "outbox": CliCommand("outbox", "app", LOOK, "Messages sent through channels: list, show, resend, drop."),
     "tools": CliCommand(
         "tools",
         "app",
         LOOK,
         "Tools: list, show, test, approve; their entries: entries, add, change, remove; servers, reconnect.",
+    ),
+    "knowledge": CliCommand(
+        "knowledge",
+        "app",
+        LOOK,
+        "Knowledge bases: add, list, show, set, remove; their documents: upload, documents, read, reindex, "
+        "delete; search.",
     ),
     "skills": CliCommand("skills", "app", LOOK, "Skills: add, list, show, confirm, remove."),
     "models": CliCommand("models", "app", LOOK, "Models: add, list, show, test, change, remove."),

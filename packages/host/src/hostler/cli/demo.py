@@ -51,8 +51,8 @@ def demo(
     """Start a server with example agents and chat with them; without a terminal, play a short conversation.
 
     The conversation streams a reply, remembers something, makes an artifact,
-    and has its server killed in the middle of an answer. Exit status 0 only
-    if all of that works.
+    takes a signed webhook once, and has its server killed in the middle of an
+    answer. Exit status 0 only if all of that works.
     """
     from hostler.host.demo_agents import TALKER
 
@@ -86,14 +86,15 @@ def write_config(folder: Path, *, model: bool) -> Path:
     """Write the demo's configuration file and return its path. HostlerError if a part is not installed."""
     import yaml
 
-    from hostler.host.demo_agents import demo_config
+    from hostler.host.demo_agents import WIDGET, demo_config
 
     if model:
         from hostler.models.demo import demo_weights
 
         demo_weights()
     path = folder / "demo.yaml"
-    path.write_text(yaml.safe_dump(demo_config(model=model), sort_keys=False), "utf-8")
+    config = demo_config(model=model) | {"widgets": [WIDGET]}
+    path.write_text(yaml.safe_dump(config, sort_keys=False), "utf-8")
     return path
 
 

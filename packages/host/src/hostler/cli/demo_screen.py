@@ -24,6 +24,8 @@ def greet(
 
     `link` leads to the console, signed in. `opened`: a browser shows it already.
     """
+    from hostler.host.demo_agents import WIDGET
+
     console = out()
     console.print()
     console.print(
@@ -36,6 +38,8 @@ def greet(
         ("server", Text(url, "bold")),
         ("", Text(f"{url}/docs", "dim")),
         ("agents", Text(", ".join(agents), "green")),
+        ("widget", Text(f"{url}/widget/{WIDGET['name']}", "bold")),
+        ("", Text("a page of a site, with a chat in its corner", "dim")),
         ("data", Text(str(folder))),
     )
     for name, value in rows:

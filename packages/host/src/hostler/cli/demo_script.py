@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 
 import msgspec
@@ -19,8 +20,15 @@ from hostler.cli.output import FAILED
 from hostler.cli.routes import route
 from hostler.cli.talk import Talk
 from hostler.cli.terminal import out
+from hostler.cli.transport import HttpReply
+from hostler.domain.config_changes import sparse
+from hostler.domain.hook_answers import HookReply
+from hostler.domain.hook_samples import SignedRequest, sample_of, signed
+from hostler.domain.hooks import Hook, HookMapping
+from hostler.host.demo_agents import WIDGET
 from hostler.journal.feed import StoredResult
 from hostler_protocol.content import text_of
+from hostler_protocol.ids import new_id
 from hostler_protocol.results import (
     ArtifactCreated,
     AttemptStarted,
@@ -35,6 +43,9 @@ STEP_SECONDS = 120.0
 KILL_AFTER_RESULTS = 30
 COUNT_TO = 120
 GUIDE = "guide"
+JSON = "application/json"
+FIRINGS = 2
+LOOK_SECONDS = 0.1
 
 
 class NotSeenError(Exception):
@@ -68,7 +79,15 @@ async def play(folder: Path, config: Path, port: int, agents: Sequence[str]) -> 
         greet(server.address.url, folder, agents)
         stage.step("A server")
         stage.passed(f"ready after {time.perf_counter() - began:.1f} s, process {server.pid}")
-        steps = [script.streams, script.remembers, script.makes_an_artifact, script.survives_a_kill]
+        steps = [
+            script.streams,
+            script.remembers,
+            script.makes_an_artifact,
+            script.takes_a_webhook,
+            script.welcomes_a_visitor,
+            script.keeps_to_a_schedule,
+            script.survives_a_kill,
+        ]
         for step in steps:
             async with asyncio.timeout(STEP_SECONDS):
                 await step()
@@ -138,6 +157,107 @@ class Script:
         content = await self._api.text(route("artifacts", reply.artifact_id or "", "content"))
         _expect(content == "buy bread\n", f"expected its content to be 'buy bread', saw {content!r}")
         self._stage.passed(f"note.txt read back over HTTP: {content.strip()!r}, {len(content)} bytes")
+
+    async def takes_a_webhook(self) -> None:
+        """Check that another service's signed request starts one run, however often it is sent."""
+        self._stage.step("A webhook, signed as GitHub signs")
+        secret = self._folder / "hook-secret"
+        secret.touch(mode=0o600)
+        secret.write_text(token_urlsafe())
+        hook = Hook(
+            name="github",
+            verify="github",
+            secrets=[f"file:{secret}"],
+            agent="echo",
+            map=HookMapping(text="body.issue.title", conversation_id="body.repository.full_name"),
+        )
+        await self._api.put(route("config", "hooks", hook.name), sparse(hook))
+        request = self._signed(hook, secret.read_text())
+        outcomes = []
+        for _ in range(2):
+            reply = await self._api.deliver(hook.path, request.headers, request.body)
+            _expect(reply.status == 202, f"expected 202, saw {reply.status}: {reply.body!r}")
+            outcomes.append(msgspec.json.decode(reply.body, type=HookReply))
+        _expect(
+            [one.outcome for one in outcomes] == ["accepted", "duplicate"],
+            f"expected it to be taken once, saw {[one.outcome for one in outcomes]}",
+        )
+        forged = await self._api.deliver(hook.path, self._signed(hook, "a guess").headers, request.body)
+        _expect(forged.status == 401, f"expected 401 for a wrong signature, saw {forged.status}")
+        event = await self._api.get(route("events", outcomes[0].event_id))
+        answer = await self._answer_of(event["run_id"])
+        _expect(answer == "A sample!", f"expected echo to say 'A sample!', saw {answer!r}")
+        self._stage.passed(
+            f"one run of echo, which says {answer!r}; sent again: {outcomes[1].outcome}; wrong signature: 401"
+        )
+
+    async def _answer_of(self, run_id: str) -> str:
+        """Wait until a run has ended, and return its last message."""
+        answer = ""
+        async for result in self._api.results(run_id):
+            if result.type == "message.completed":
+                raw = msgspec.json.decode(result.json, type=_DataOnly).data
+                decoded = decode_data(result.type, raw)
+                answer = text_of(decoded.message.content) if isinstance(decoded, MessageCompleted) else ""
+        return answer
+
+    async def welcomes_a_visitor(self) -> None:
+        """Check that a visitor of a page has a conversation without a key, also after a reload."""
+        self._stage.step("A visitor of a web page, in the widget")
+        origin = self._server.address.url
+        first = await self._visit(origin)
+        message = {"event_type": "message.received", "input": {"text": "my name is Grace"}}
+        headers = {"origin": origin, "authorization": f"Bearer {first['token']}", "content-type": JSON}
+        sent = await self._api.deliver("/v1/events", headers, msgspec.json.encode(message))
+        _expect(sent.status == 202, f"expected 202, saw {sent.status}: {sent.body!r}")
+        answer = await self._answer_of(msgspec.json.decode(sent.body)["run"]["run_id"])
+        _expect("Grace" in answer, f"expected to be called Grace, saw {answer!r}")
+        again = await self._visit(origin, first["visitor"])
+        _expect(
+            again["conversation_id"] == first["conversation_id"],
+            "the visitor came back to another conversation",
+        )
+        elsewhere = await self._enter("https://elsewhere.example", None)
+        _expect(
+            elsewhere.status == 403, f"expected 403 for a page that is not listed, saw {elsewhere.status}"
+        )
+        self._stage.passed(
+            f"without a key, guide says {answer!r}; after a reload: the same conversation; another site: 403"
+        )
+
+    async def _visit(self, origin: str, visitor: str | None = None) -> dict[str, Any]:
+        reply = await self._enter(origin, visitor)
+        _expect(reply.status == 201, f"expected 201, saw {reply.status}: {reply.body!r}")
+        return msgspec.json.decode(reply.body, type=dict[str, Any])
+
+    async def _enter(self, origin: str, visitor: str | None) -> HttpReply:
+        body = msgspec.json.encode({"visitor": visitor})
+        headers = {"origin": origin, "content-type": JSON}
+        return await self._api.deliver(route("widgets", WIDGET["name"], "visitors"), headers, body)
+
+    @staticmethod
+    def _signed(hook: Hook, secret: str) -> SignedRequest:
+        message_id = new_id()
+        body, headers = sample_of(hook, message_id)
+        return signed(hook, secret, hook.path, headers, body, now=time.time(), message_id=message_id)
+
+    async def keeps_to_a_schedule(self) -> None:
+        """Check that a schedule fires, each planned time once."""
+        self._stage.step("A schedule, each second")
+        place = ("schedules", "demo-tick")
+        entry = {"name": "demo-tick", "every": 1, "agent": "echo", "text": "tick"}
+        await self._api.put(route(*place), entry)
+        fired: list[dict[str, Any]] = []
+        while len(fired) < FIRINGS:
+            await asyncio.sleep(LOOK_SECONDS)
+            fired = await self._api.items(route(*place, "firings"), limit=FIRINGS)
+        await self._api.delete(route(*place))
+        planned = sorted(firing["planned_at"] for firing in fired)
+        runs = {firing["run_id"] for firing in fired} - {None}
+        _expect(len(runs) == FIRINGS, f"expected a run for each of {FIRINGS} firings, saw {len(runs)}")
+        _expect(len(set(planned)) == FIRINGS, "a planned time has fired twice")
+        late = max(firing["late"] for firing in fired)
+        self._stage.passed(f"{FIRINGS} runs for {FIRINGS} planned times, at most {late * 1000:.0f} ms late")
 
     async def survives_a_kill(self) -> None:
         """Kill the server while it streams, and check that nothing is lost."""

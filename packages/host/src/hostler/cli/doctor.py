@@ -35,6 +35,8 @@ MARKS: dict[Verdict, tuple[str, str]] = {
     "note": ("•", "yellow"),
     "wrong": ("✗", "bold red"),
 }
+STORED = {"remote worker", "channel", "outbox", "schedule", "reminder"}
+"""What a running server says of connections, messages and firings that it has stored."""
 PLUGIN_SECONDS = 60.0
 WIDTH = 24
 
@@ -168,8 +170,22 @@ async def _probe_server(
         for plugin in (await api.get("/v1/plugins"))["items"]:
             if not plugin["reason"]:
                 yield Finding("plugin", "ok", f"{plugin['plugin']} is {plugin['state']}")
-        for finding in await _problems(api):
+        for finding in await _connections(api):
             yield finding
+        for finding in await _problems(api):
+            if finding.what not in STORED:
+                yield finding
+
+
+async def _connections(api: Api) -> list[Finding]:
+    """Return what the server finds of remote workers, channels and schedules; nothing for a key that may not
+    ask for all findings.
+    """
+    try:
+        found = (await api.get("/v1/doctor"))["items"]
+    except UnauthorizedError:
+        return []
+    return [Finding(**one) for one in found if one["what"] in STORED]
 
 
 async def _problems(api: Api) -> list[Finding]:

@@ -11,7 +11,14 @@ from urllib.parse import quote, urlsplit
 
 import h11
 
-from hostler.cli.transport import BrokenError, HttpReply, HttpRequest, NotConnectedError, Streamed
+from hostler.cli.transport import (
+    PIECE_BYTES,
+    BrokenError,
+    HttpReply,
+    HttpRequest,
+    NotConnectedError,
+    Streamed,
+)
 
 MAX_HEAD_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
@@ -62,11 +69,16 @@ class HttpTransport:
         answer = _Answer(reader)
         try:
             try:
-                writer.write(answer.request_bytes(request, self._base, self._name))
-                await writer.drain()
+                writer.write(answer.head_bytes(request, self._base, self._name))
+                await _send_body(writer, request)
             except OSError as error:
-                raise BrokenError(str(error) or "the server closed the connection") from error
-            await answer.read_head()
+                # a body that is too large is refused before all of it is read
+                with contextlib.suppress(BrokenError):
+                    await answer.read_head()
+                if answer.status == 0:
+                    raise BrokenError(str(error) or "the server closed the connection") from error
+            else:
+                await answer.read_head()
             yield answer
         finally:
             writer.close()
@@ -83,14 +95,16 @@ class _Answer:
         self.status = 0
         self.reason = ""
 
-    def request_bytes(self, request: HttpRequest, base: str, host: str) -> bytes:
-        """Return the bytes of a request."""
+    def head_bytes(self, request: HttpRequest, base: str, host: str) -> bytes:
+        """Return the bytes in front of the body of a request, which follows as it is."""
         headers = {"host": host, **request.headers, "connection": "close"}
         headers["content-length"] = str(len(request.body))
         head = h11.Request(method=request.method, target=base + request.target, headers=[*headers.items()])
-        body = h11.Data(data=request.body)
         send = self._connection.send
-        return b"".join(send(event) or b"" for event in (head, body, h11.EndOfMessage()))
+        found = send(head) or b""
+        for event in (h11.Data(data=request.body), h11.EndOfMessage()):
+            send(event)
+        return found
 
     async def read_head(self) -> None:
         """Read the head of the final answer. BrokenError."""
@@ -115,6 +129,17 @@ class _Answer:
         except OSError as error:
             raise BrokenError(str(error) or "the server closed the connection") from error
         return event
+
+
+async def _send_body(writer: asyncio.StreamWriter, request: HttpRequest) -> None:
+    """Write the body piece by piece, as fast as the server takes it. OSError."""
+    whole = memoryview(request.body)
+    for begin in range(0, len(whole), PIECE_BYTES):
+        piece = whole[begin : begin + PIECE_BYTES]
+        writer.write(piece)
+        await writer.drain()
+        request.on_sent(begin + len(piece))
+    await writer.drain()
 
 
 async def _lines(pieces: AsyncIterator[bytes], silence: float) -> AsyncIterator[bytes]:

@@ -125,11 +125,13 @@ class _Exchange:
         """Set when the answer is no longer read."""
         self.over = asyncio.Event()
         self._body: bytes | None = request.body
+        self._on_sent = request.on_sent
 
     async def receive(self) -> dict[str, Any]:
         """Return the next ASGI message to the application: the body, then the disconnect."""
         if self._body is not None:
             body, self._body = self._body, None
+            self._on_sent(len(body))
             return {"type": "http.request", "body": body, "more_body": False}
         await self.gone.wait()
         return {"type": "http.disconnect"}

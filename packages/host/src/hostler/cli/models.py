@@ -6,14 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hostler.cli.entries import (
-    FieldsArgument,
-    add_entry,
-    change_entry,
-    parse_fields,
-    remove_entry,
-    show_entry,
-)
+from hostler.cli.entry_commands import add_entry_commands
 from hostler.cli.options import JsonOption
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
@@ -38,13 +31,17 @@ add_list_command(
     help="List the configured models.",
     none="no models yet: `hostler models add ID` adds one, `hostler apply FILE` many",
 )
-
-
-@app.command("show")
-@server_command
-def show_model(server: Server, model: ModelArgument, as_json: JsonOption = False) -> None:
-    """Show one model as in a configuration file."""
-    show_entry(server, "models", model, as_json=as_json)
+add_entry_commands(
+    app,
+    "models",
+    metavar="MODEL",
+    named="The model's id.",
+    key="id",
+    show="Show one model as in a configuration file.",
+    add="Add a model to the configuration, like `add main base_url=http://... api_key=env:NAME`.",
+    change="Change a model. Active runs use the change from their next call.",
+    remove="Remove a model from the configuration. Runs that call it get `not_found`.",
+)
 
 
 @app.command("test")
@@ -65,28 +62,3 @@ def try_model(
     try_out(
         server, route("models", model, "test"), {"input": text, "documents": documents or []}, as_json=as_json
     )
-
-
-@app.command("add")
-@server_command
-def add_model(
-    server: Server, model: ModelArgument, fields: FieldsArgument = None, as_json: JsonOption = False
-) -> None:
-    """Add a model to the configuration, like `add main base_url=http://... api_key=env:NAME`."""
-    add_entry(server, "models", {"id": model, **parse_fields(fields)}, as_json=as_json)
-
-
-@app.command("change")
-@server_command
-def change_model(
-    server: Server, model: ModelArgument, fields: FieldsArgument = None, as_json: JsonOption = False
-) -> None:
-    """Change a model. Active runs use the change from their next call."""
-    change_entry(server, "models", model, parse_fields(fields), as_json=as_json)
-
-
-@app.command("remove")
-@server_command
-def remove_model(server: Server, model: ModelArgument, as_json: JsonOption = False) -> None:
-    """Remove a model from the configuration. Runs that call it get `not_found`."""
-    remove_entry(server, "models", model, as_json=as_json)

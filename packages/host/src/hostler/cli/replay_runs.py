@@ -23,7 +23,7 @@ from hostler.cli.server_address import reach
 from hostler.cli.targets import local_target
 from hostler.cli.terminal import err
 from hostler.domain.tapes import Tape, decode_tape, read_tape
-from hostler.host.bundled import shipped_runner
+from hostler.host.bundled import shipped_plugin
 from hostler.journal.replay_session import Replayed
 from hostler.journal.replayer import Cast, Changes, Replayer
 from hostler.plugins.source import Folder, Level, identity_of
@@ -269,7 +269,7 @@ async def _source(lookup: _Lookup, plugin_key: str) -> Folder:
     if (folder := lookup.plugins.get(plugin_key)) is not None:
         await _check_confirmed(lookup, plugin_key)
         return folder
-    if (shipped := shipped_runner(plugin_key)) is not None:
+    if (shipped := shipped_plugin(plugin_key)) is not None:
         return Folder(shipped)
     raise NotFoundError(
         f"the folder of plugin {plugin_key} is unknown: name it with --runner, like --runner ./folder or "

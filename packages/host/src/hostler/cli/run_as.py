@@ -9,6 +9,7 @@ import msgspec
 
 from hostler.cli.client import Api
 from hostler.cli.routes import route
+from hostler.domain.run_view import RunView
 from hostler.domain.suggestions import did_you_mean
 from hostler.http.dialect_table import FOLDS, ShownRun, frames_as
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -28,7 +29,7 @@ def show_as(server: Server, run_id: str, dialect: str) -> None:
         )
 
     async def ask(api: Api) -> list[bytes]:
-        run = msgspec.convert(await api.get(route("runs", run_id)), RunRecord)
+        run = msgspec.convert(await api.get(route("runs", run_id)), RunView)
         results = []
         if run.sequence:
             async for result in api.results(run_id):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,15 +35,7 @@ TextOption = Annotated[
 ]
 
 
-def _query(**given: Any) -> dict[str, Any]:
-    since = given.pop("since")
-    from_time = None if since is None else time.time() - seconds_of(since)
-    return {**{name: value or None for name, value in given.items()}, "since": from_time}
-
-
-@server_command
-def list_runs(
-    server: Server,
+def _query(
     status: StatusOption = None,
     agent: AgentOption = None,
     conversation: ConversationOption = None,
@@ -48,6 +43,48 @@ def list_runs(
     min_cost: CostOption = None,
     tool: ToolOption = None,
     text: TextOption = None,
+) -> dict[str, Any]:
+    """Return the parameters of a list of runs: those of the options that were given."""
+    return {
+        "status": status or None,
+        "agent": agent or None,
+        "conversation_id": conversation or None,
+        "since": None if since is None else time.time() - seconds_of(since),
+        "min_cost": min_cost,  # 0: those whose cost is known
+        "tool": tool or None,
+        "text": text or None,
+    }
+
+
+def _status(run: dict[str, Any]) -> str:
+    """Return the status of a run, or what it waits for."""
+    if run["waiting"]:
+        return "waits for people"
+    return f"waits for {run['waits_for']}" if run["waits_for"] else str(run["status"])
+
+
+def _filtered(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command that takes a `query`: add the options of `_query`, which makes it of them."""
+    filters = inspect.signature(_query, eval_str=True).parameters
+
+    @functools.wraps(command)
+    def called(server: Server, **given: Any) -> None:
+        query = _query(**{name: given.pop(name) for name in filters})
+        command(server, query, **given)
+
+    own = inspect.signature(command, eval_str=True)
+    kept = list(own.parameters.values())
+    place = list(own.parameters).index("query")
+    named = [*kept[:place], *filters.values(), *kept[place + 1 :]]
+    called.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]
+    return called
+
+
+@server_command
+@_filtered
+def list_runs(
+    server: Server,
+    query: dict[str, Any],
     dead: Annotated[
         bool, typer.Option("--dead", help="Only those that the host gave up on and that were not retried.")
     ] = False,
@@ -55,16 +92,7 @@ def list_runs(
     as_json: JsonOption = False,
 ) -> None:
     """List runs, newest first."""
-    query = _query(
-        status=status,
-        agent=agent,
-        conversation_id=conversation,
-        since=since,
-        min_cost=min_cost,
-        tool=tool,
-        text=text,
-        dead=dead,
-    )
+    query = {**query, "dead": dead or None}
     found = server.items("/v1/runs", limit=limit, **query)
     chosen = any(value is not None for value in query.values())
     write_items(
@@ -72,7 +100,7 @@ def list_runs(
         {
             "run": "run_id",
             "agent": "agent",
-            "status": "status",
+            "status": _status,
             "code": "status_code",
             "created": lambda run: moment(run["created_at"]),
             "took": took,
@@ -84,27 +112,9 @@ def list_runs(
 
 
 @server_command
-def totals(
-    server: Server,
-    status: StatusOption = None,
-    agent: AgentOption = None,
-    conversation: ConversationOption = None,
-    since: SinceOption = None,
-    min_cost: CostOption = None,
-    tool: ToolOption = None,
-    text: TextOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@_filtered
+def totals(server: Server, query: dict[str, Any], as_json: JsonOption = False) -> None:
     """Sum up runs: how many, by status, their tokens, cost and time."""
-    query = _query(
-        status=status,
-        agent=agent,
-        conversation_id=conversation,
-        since=since,
-        min_cost=min_cost,
-        tool=tool,
-        text=text,
-    )
 
     async def ask(api: Api) -> dict[str, Any]:
         whole: dict[str, Any] = {"runs": 0, "by_status": Counter(), "timed": 0, "seconds": 0.0}

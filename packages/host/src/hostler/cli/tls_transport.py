@@ -7,7 +7,14 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from hostler.cli.transport import BrokenError, HttpReply, HttpRequest, NotConnectedError, Streamed
+from hostler.cli.transport import (
+    PIECE_BYTES,
+    BrokenError,
+    HttpReply,
+    HttpRequest,
+    NotConnectedError,
+    Streamed,
+)
 
 
 class TlsTransport:
@@ -41,13 +48,22 @@ class TlsTransport:
         await self._client.aclose()
 
     def _built(self, request: HttpRequest) -> httpx.Request:
+        headers = dict(request.headers)
+        if request.body:
+            headers["content-length"] = str(len(request.body))
         return self._client.build_request(
             request.method,
             request.target,
-            headers=dict(request.headers),
-            content=request.body,
+            headers=headers,
+            content=_pieces(request) if request.body else b"",
             timeout=request.seconds,
         )
+
+
+async def _pieces(request: HttpRequest) -> AsyncIterator[bytes]:
+    for begin in range(0, len(request.body), PIECE_BYTES):
+        yield request.body[begin : begin + PIECE_BYTES]
+        request.on_sent(min(begin + PIECE_BYTES, len(request.body)))
 
 
 async def _lines(answer: httpx.Response) -> AsyncIterator[bytes]:

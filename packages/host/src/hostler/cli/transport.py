@@ -8,7 +8,7 @@ process (`cli/in_process.py`).
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+PIECE_BYTES = 64 * 1024
+"""The most of a body that is sent between two reports of how far it has come."""
 
 
 class NotConnectedError(Exception):
@@ -26,16 +28,21 @@ class BrokenError(Exception):
     """The connection broke, or the answer is not HTTP; the message says which."""
 
 
+def ignore_sent(sent: int) -> None:
+    """Do nothing: nobody looks at how far a body has come."""
+
+
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
     """A request. `target` is the path with its query. `seconds` limits the whole answer; for a stream, the
-    time to its head and each silence."""
+    time to its head and each silence. `on_sent` is called with the bytes of the body sent so far."""
 
     method: str
     target: str
     headers: Mapping[str, str]
     body: bytes
     seconds: float
+    on_sent: Callable[[int], None] = ignore_sent
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,15 +21,20 @@ PAGES = frozenset(
         "agents",
         "approvals",
         "audit",
+        "channels",
         "chat",
+        "hooks",
+        "knowledge",
         "mcp-servers",
         "models",
         "plugins",
         "runs",
+        "schedules",
         "settings",
         "skills",
         "tools",
         "usage",
+        "workers",
     }
 )
 """The first segments of the addresses of pages."""

@@ -12,9 +12,11 @@ import msgspec
 
 from hostler.domain.agents import AgentSpec, ResourcePolicy
 from hostler.domain.budget_limits import bounds_cost, budget_mistakes
+from hostler.domain.channels import CHANNEL_EVENT_TYPES, MAX_ASK_IN, ChatPlace, chat_of
 from hostler.domain.config_checks import chosen_places, config_mistakes, with_defaults
 from hostler.domain.config_mistakes import Mistake, key_place, name_mistake
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter, unknown_fields
+from hostler.domain.grants import SCHEDULE_CALLS
 from hostler.domain.ingest import is_event_type
 from hostler.domain.inventory import Inventory
 from hostler.domain.keys import check_depth
@@ -23,6 +25,9 @@ from hostler.domain.secret_refs import is_reference, is_sealed, looks_like_refer
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.manifest import AgentRunnerManifest, FormItem
 
+_ASK_IN = "delivery_policy.ask_in"
+WRITTEN_OUT = "this is taken for the secret itself; a reference is env:NAME or file:PATH"
+"""Said of what is written out where it may have been meant as a reference. It is stored sealed."""
 MAX_PER_AGENT = 100
 """Mistakes reported for one agent; finding the nearest correct name for each takes time."""
 
@@ -47,6 +52,25 @@ def _against(spec: AgentSpec, inventory: Inventory) -> Iterator[Mistake]:
         yield from (one.within("config") for one in _selected(manifest.config_schema, spec, inventory))
     for one in _policy(spec.resource_policy, manifest, inventory):
         yield one.within("resource_policy")
+    yield from _unknown_channels(spec.delivery_policy.ask_in, inventory)
+    yield from _follows_nowhere(spec, manifest)
+
+
+def _follows_nowhere(spec: AgentSpec, manifest: AgentRunnerManifest | None) -> Iterator[Mistake]:
+    """Yield a warning for each field by which something would follow a person that no run has."""
+    policy = spec.state_policy
+    if policy.actor_across_accounts and not (policy.enable_state and "actor" in policy.state_scopes):
+        text = "has no effect: `state_scopes` does not open the scope `actor`"
+        if not policy.enable_state:
+            text = "has no effect: `enable_state` is false"
+        yield Mistake("state_policy.actor_across_accounts", text, "warning")
+    if (
+        spec.resource_policy.allow_cross_account_history
+        and manifest is not None
+        and not manifest.permissions.history
+    ):
+        text = f"has no effect: {spec.runner} does not ask for history"
+        yield Mistake("resource_policy.allow_cross_account_history", text, "warning")
 
 
 def _config_mistakes(manifest: AgentRunnerManifest, stored: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -58,8 +82,7 @@ def _config_mistakes(manifest: AgentRunnerManifest, stored: Mapping[str, Any]) -
             if is_reference(value) and (wrong := reference_mistake(value)) is not None:
                 yield Mistake(place, wrong)
             elif looks_like_reference(value):
-                text = "this is taken for the secret itself; a reference is env:NAME or file:PATH"
-                yield Mistake(place, text, "warning")
+                yield Mistake(place, WRITTEN_OUT, "warning")
 
 
 def _selected(form: Sequence[FormItem], spec: AgentSpec, inventory: Inventory) -> Iterator[Mistake]:
@@ -145,6 +168,8 @@ def _policy(
             mistake = check(name)
             if mistake is None and field == "allowed_model_ids":
                 mistake = _unpriced(name, policy, inventory)
+            if mistake is None and field == "allowed_tool_names":
+                mistake = _closed(name, policy)
             if mistake is not None:
                 yield mistake.within(f"{field}[{number}]")
     for name in _bounded(policy.tool_approval):
@@ -152,6 +177,14 @@ def _policy(
             # a rule may precede its tools, and a runner that pauses itself may name its own tools
             own = "*" in name or manifest is None or manifest.capabilities.continuation
             yield (mistake.as_warning() if own else mistake).within(key_place("tool_approval", name))
+
+
+def _closed(name: str, policy: ResourcePolicy) -> Mistake | None:
+    """Return the warning for a tool of schedules that no run gets."""
+    if name not in SCHEDULE_CALLS or policy.allow_schedules:
+        return None
+    text = f"{name!r} also takes `allow_schedules: true` in the policy: no run gets it"
+    return Mistake("", text, "warning")
 
 
 def _bounded(names: Iterable[str]) -> Iterable[str]:
@@ -195,6 +228,7 @@ def spec_mistakes(spec: AgentSpec, workspace_id: str) -> list[Mistake]:
         *_json_mistakes("config", spec.config),
         *_length_mistakes(spec.resource_policy),
         *_number_mistakes(spec),
+        *_ask_in_mistakes(spec.delivery_policy.ask_in),
         *_event_type_mistakes(spec.event_types),
         *_filter_mistakes(spec.filters),
         *_scope_mistakes(spec, workspace_id),
@@ -226,6 +260,30 @@ def _length_mistakes(policy: ResourcePolicy) -> Iterator[Mistake]:
             )
 
 
+def _ask_in_mistakes(names: Sequence[str | ChatPlace]) -> Iterator[Mistake]:
+    place = _ASK_IN
+    if len(names) > MAX_ASK_IN:
+        yield Mistake(place, f"names {len(names):,} chats; at most {MAX_ASK_IN} are possible")
+    chats = [chat_of(name) for name in names[:MAX_ASK_IN]]
+    for number, (name, chat) in enumerate(zip(names, chats, strict=False)):
+        shown = name if isinstance(name, str) else f"{name.channel}/{name.chat_id}"
+        if chat is None:
+            text = (
+                f"{shown!r:.200} is no chat: write CHANNEL/CHAT, or channel, chat_id and thread_id, with the "
+                "platform's own ids"
+            )
+            yield Mistake(f"{place}[{number}]", text)
+        elif chat in chats[:number]:
+            yield Mistake(f"{place}[{number}]", f"{shown!r:.200} is named twice")
+
+
+def _unknown_channels(names: Sequence[str | ChatPlace], inventory: Inventory) -> Iterator[Mistake]:
+    for number, name in enumerate(names[:MAX_ASK_IN]):
+        chat = chat_of(name)
+        if chat is not None and (mistake := inventory.channel(chat.channel)) is not None:
+            yield mistake.within(f"{_ASK_IN}[{number}]")
+
+
 def _number_mistakes(spec: AgentSpec) -> Iterator[Mistake]:
     yield from budget_mistakes(spec.resource_policy.budget, "resource_policy.budget")
     rate = spec.resource_policy.rate.calls_per_second
@@ -241,11 +299,13 @@ def _number_mistakes(spec: AgentSpec) -> Iterator[Mistake]:
 
 def _event_type_mistakes(event_types: list[str]) -> Iterator[Mistake]:
     for number, name in enumerate(event_types):
-        if name in STABLE_EVENT_TYPES:
+        if name in STABLE_EVENT_TYPES or name in CHANNEL_EVENT_TYPES:
             continue
         place = f"event_types[{number}]"
         near = difflib.get_close_matches(name.lower(), STABLE_EVENT_TYPES, n=1, cutoff=_NEAR)
         hint = f"; did you mean {near[0]!r}?" if near else ""
+        if "*" in name and is_event_type(name.replace("*", "x")):
+            continue
         if not is_event_type(name):
             yield Mistake(place, f"{name!r:.80} is no event type: expected dotted lower-case names{hint}")
         elif near:

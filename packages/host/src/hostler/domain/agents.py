@@ -7,11 +7,14 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from hostler.domain.action_actors import actor_mistake
 from hostler.domain.approvers import ApprovalRule, ToolApprovalPolicy
 from hostler.domain.budget_limits import Budget
+from hostler.domain.channels import ChatPlace
 from hostler.domain.pauses import OnMessage
 from hostler.domain.quotas import AgentQuota
 from hostler.domain.steering import Leftover
+from hostler.domain.worker_labels import check_labels
 from hostler_protocol._base import Strict
 from hostler_protocol.grants import StateScope
 from hostler_protocol.limits import MAX_INTEGER
@@ -33,7 +36,16 @@ class ResourcePolicy(Strict):
     """Resources that the agent's runs may use. None: those that the runner config selects (skills: all).
 
     `allowed_agents`: names and patterns of the agents that `run.create` may start; None: of none.
+    `allow_cross_account_history`: whether the history of a private chat of a channel has, too, that of the
+    private chats that the person's other accounts have with the agent.
+    `allow_schedules`: whether its runs may make schedules for their own conversations (`schedule.create`).
     `allow_client_tools`: whether its events may bring tools that their sender carries out (`input.tools`).
+    `allowed_actions`: names and patterns of the platform actions that its runs may have carried out; None: of
+    none. `actions_without_approval`: the dangerous ones among them that need no approval. `actions_anywhere`:
+    whether their targets may be outside of the run's own chat. `action_actors`: by name or pattern of an
+    action who may cause it: `*`, `user:NAME` (who sent the event), `role:NAME` (of who sent it, or of the
+    person by the channel's entry) or `person:CHANNEL/ID`; the best match applies, and an action without a
+    match is open to all.
     """
 
     allowed_model_ids: list[str] | None = None
@@ -44,26 +56,48 @@ class ResourcePolicy(Strict):
     allow_plugin_storage: bool = True
     allow_workspace_storage: bool = False
     allow_cross_conversation_history: bool = False
+    allow_cross_account_history: bool = False
     allow_client_tools: bool = True
+    allow_schedules: bool = False
+    allowed_actions: list[str] | None = None
+    actions_without_approval: list[str] = []
+    actions_anywhere: bool = False
+    action_actors: dict[str, list[str]] = {}
     tool_approval: dict[str, ApprovalRule | ToolApprovalPolicy] = {}
     budget: Budget = Budget()
     rate: Rate = Rate()
     quota: AgentQuota = AgentQuota()
 
+    def __post_init__(self) -> None:
+        for action, subjects in self.action_actors.items():
+            for subject in subjects:
+                if (mistake := actor_mistake(subject)) is not None:
+                    raise ValueError(f"action_actors[{action}]: {mistake}")
+
 
 class StatePolicy(Strict):
-    """The state scopes that runs may use."""
+    """The state scopes that runs may use.
+
+    `actor_across_accounts`: the scope `actor` of a channel's person is that of the subject to which their
+    account is bound, else it is that of the account.
+    """
 
     enable_state: bool = True
     state_scopes: list[StateScope] = msgspec.field(default_factory=lambda: ["conversation", "actor"])
+    actor_across_accounts: bool = False
 
 
 class DeliveryPolicy(Strict):
-    """How results are delivered to people. `max_message_size` in characters."""
+    """How results are delivered to people. `max_message_size` in characters.
+
+    `ask_in`: chats, each `CHANNEL/CHAT` or with its thread, in which its approvals and questions are shown
+    besides the one of the conversation, whatever its runs came from.
+    """
 
     enable_streaming: bool = True
     enable_reply: bool = True
     max_message_size: int | None = None
+    ask_in: list[str | ChatPlace] = []
 
 
 class Concurrency(Strict):
@@ -103,7 +137,8 @@ class AgentSpec(Strict):
     """The whole configuration of one agent. Equal specs have equal digests.
 
     `allow_questions` false: a run's question is answered `denied` at once, for agents that run unattended.
-    `idle_timeout`: seconds without a result or a call after which a run is ended.
+    `idle_timeout`: seconds without a result or a call after which a run is ended. `worker_labels`: its runs
+    are worked on by a remote worker that has all of these labels, and wait for one; none: by the host itself.
     """
 
     name: str
@@ -122,6 +157,10 @@ class AgentSpec(Strict):
     priority: Annotated[int, msgspec.Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)] = 0
     enabled: bool = True
     metadata: dict[str, Any] = {}
+    worker_labels: list[str] = []
+
+    def __post_init__(self) -> None:
+        check_labels(self.worker_labels)
 
 
 @dataclass(frozen=True, slots=True)

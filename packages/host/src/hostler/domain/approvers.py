@@ -2,8 +2,9 @@
 
 A subject of a rule is `requester` (the authenticated subject that sent the event), `role:NAME`, `user:NAME`,
 `group:NAME` (of members, as their identity provider names it), `member:ADDRESS` (a member's verified e-mail
-address) or `*` (any authenticated caller of the workspace). Identity comes from authentication alone: a
-`Caller` is built from a key or a session, never from the contents of a request.
+address), `person:CHANNEL/ID` (somebody as a channel's platform names them) or `*` (any authenticated caller
+of the workspace). Identity comes from authentication alone: a `Caller` is built from a key, a session or what
+the connection of a channel says, never from the contents of a request.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import msgspec
 
 from hostler.domain.events import Caller
 from hostler.domain.members import normal_email
-from hostler.domain.pauses import OnExpiry
+from hostler.domain.pauses import CallKind, OnExpiry
 from hostler_protocol._base import Strict
 from hostler_protocol.pausing import expiry_misfit
 
-_NAMING = ("role", "user", "group", "member")
+_NAMING = ("role", "user", "group", "member", "person")
 REQUESTER = "requester"
 ANYBODY = "*"
 DEFAULT_SUBJECTS = ("requester", "role:admin")
@@ -35,6 +36,9 @@ BLIND_RIGHTS = frozenset({"pauses:decide_blind", "admin", "installation"})
 """A key needs one of these to approve or deny without the digest of the arguments that were shown."""
 ALL_SEEING_RIGHTS = frozenset({"admin", "installation"})
 
+ANSWERED: frozenset[CallKind] = frozenset({"question", "client_tool"})
+"""Calls that are answered: who is `answers_only` decides no others."""
+
 VoteKind = Literal["approve", "deny"]
 ApprovalRule = Literal["never", "required"]
 
@@ -47,8 +51,10 @@ def check_subject(subject: str) -> None:
     if not colon or kind not in _NAMING or not name or name != name.strip() or "\x00" in name:
         raise ValueError(
             f"{subject!r} is no subject: expected requester, role:NAME, user:NAME, group:NAME, "
-            "member:ADDRESS, or * for any caller"
+            "member:ADDRESS, person:CHANNEL/ID, or * for any caller"
         )
+    if kind == "person" and not all(name.partition("/")):
+        raise ValueError(f"{subject!r} names no person: write person:CHANNEL/ID, with the platform's own id")
     if kind == "member" and normal_email(name) != name:
         raise ValueError(f"{subject!r} names no member: write the e-mail address in lower case")
 
@@ -149,19 +155,15 @@ def named_by(rule: ApproverRule, caller: Caller, requester: str | None) -> bool:
 
 def _names(subject: str, caller: Caller, requester: str | None) -> bool:
     kind, _, name = subject.partition(":")
+    if subject in (ANYBODY, REQUESTER):
+        return subject == ANYBODY or (requester is not None and caller.subject == requester)
     match kind:
-        case "*" | "requester" if kind == subject:
-            return subject == ANYBODY or (requester is not None and caller.subject == requester)
-        case "user":
-            return name == caller.subject
         case "role":
             return name in caller.roles
         case "group":
             return name in caller.groups
-        case "member":
-            return name == caller.email
-        case _:
-            return False
+    named = {"user": caller.subject, "member": caller.email, "person": caller.person}
+    return name == named.get(kind)
 
 
 def refusal(rule: ApproverRule, caller: Caller, requester: str | None) -> str | None:
@@ -173,6 +175,13 @@ def refusal(rule: ApproverRule, caller: Caller, requester: str | None) -> str | 
     if not named_by(rule, caller, requester):
         return f"this is for {' or '.join(map(_in_words, rule.subjects))} to decide"
     return None
+
+
+def refusal_of_kind(kind: CallKind, rule: ApproverRule, caller: Caller, requester: str | None) -> str | None:
+    """Return why the caller may not decide a call of this kind, as a sentence, or None if it may."""
+    if caller.answers_only and kind not in ANSWERED:
+        return "visitors of a web page approve nothing: a person elsewhere has to decide this"
+    return refusal(rule, caller, requester)
 
 
 def qualifies(rule: ApproverRule, caller: Caller, requester: str | None) -> bool:
@@ -210,7 +219,9 @@ def tally(
     denied_by: str | None = None
     for vote in votes:
         caller = present.get(vote.key_id)
-        if caller is None or caller.subject != vote.subject or not qualifies(rule, caller, requester):
+        if caller is None or caller.answers_only or caller.subject != vote.subject:
+            continue
+        if not qualifies(rule, caller, requester):
             continue
         if revision is not None and vote.revision != revision:
             continue
@@ -248,6 +259,8 @@ def _in_words(subject: str) -> str:
             return repr(name)
         case "group":
             return f"the group {name!r}"
+        case "person":
+            return f"{name.partition('/')[2]!r} in channel {name.partition('/')[0]}"
         case "*":
             return "any caller of the workspace"
         case _:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from hostler.domain.keys import base64_size, check_depth, check_id, check_key, state_key_of, state_value_of
+from hostler.domain.reminders import check_name, check_request
 from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.calls import (
     ArtifactUploadParams,
@@ -26,6 +27,8 @@ from hostler_protocol.calls import (
     RunCancelParams,
     RunCreateParams,
     RunListParams,
+    ScheduleCreateParams,
+    ScheduleDeleteParams,
     StateDeleteParams,
     StateGetParams,
     StateListParams,
@@ -297,6 +300,8 @@ _CHECKS: dict[type[CallParams], Callable[[Any], None]] = {
     RunListParams: _run_list,
     RunCancelParams: _run_cancel,
     RunCreateParams: _run_create,
+    ScheduleCreateParams: check_request,
+    ScheduleDeleteParams: lambda params: check_name(params.name),
 }
 
 

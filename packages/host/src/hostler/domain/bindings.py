@@ -8,6 +8,7 @@ from typing import Any
 
 from hostler.domain.agents import Agent, Scope, ScopeType
 from hostler.domain.events import Event
+from hostler.domain.name_patterns import matches
 from hostler_protocol.errors import ConflictError, NotFoundError
 
 SPECIFICITY: dict[ScopeType, int] = {
@@ -73,13 +74,14 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Unrouted:
-    """No agent matches. Recorded on the event; not an error."""
+    """No agent gets the event. Recorded on the event; not an error. `reason`: why."""
 
     filter_errors: tuple[FilterError, ...] = ()
+    reason: str = "no enabled agent matches"
 
     def record(self) -> dict[str, Any]:
         """Return the JSON stored with the event."""
-        return {"reason": "no enabled agent matches", **_errors(self.filter_errors)}
+        return {"reason": self.reason, **_errors(self.filter_errors)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,11 @@ def resolve(event: Event, agents: Iterable[Agent], evaluate: EvaluateFilter) -> 
     return Binding(first, first.spec.scope.type, errors)
 
 
+def takes_type(event_types: Iterable[str], event_type: str) -> bool:
+    """Whether a list of event types, and patterns of them (`group.*`), has a type."""
+    return any(matches(pattern, event_type) for pattern in event_types)
+
+
 def candidates(event: Event, agents: Iterable[Agent]) -> list[Agent]:
     """Return the enabled agents whose event types and scope match; their filters are not evaluated."""
     return [
@@ -191,7 +198,7 @@ def candidates(event: Event, agents: Iterable[Agent]) -> list[Agent]:
         for agent in agents
         if agent.workspace_id == event.workspace_id
         and agent.spec.enabled
-        and event.envelope.event_type in agent.spec.event_types
+        and takes_type(agent.spec.event_types, event.envelope.event_type)
         and in_scope(event, agent.spec.scope)
     ]
 

@@ -172,6 +172,8 @@ def accounts_of(spender: Spender, budget: Budget) -> list[Account]:
 
     A run without a conversation is one by itself: the limits of conversations bound the run.
     """
+    if budget == type(budget)():  # as for most runs, each of which asks
+        return []
     agent, run = spender.agent_id, spender.run_id
     names = Names(spender.agent_name)
     person = names._replace(person=spender.requester or NOBODY)

@@ -27,6 +27,8 @@ class ParentBounds(msgspec.Struct, frozen=True):
     """Names and patterns, a list for each run above: an agent has to match in each list."""
     cross_conversation_history: bool = False
     calls_per_second: float | None = None
+    cross_account_state: bool = False
+    cross_account_history: bool = False
 
 
 def agent_refusal(allowed: Sequence[str], above: ParentBounds | None, agent: str) -> HostlerError | None:
@@ -58,11 +60,15 @@ def bounds_below(
     *,
     cross_conversation_history: bool,
     calls_per_second: float | None,
+    cross_account_state: bool = False,
+    cross_account_history: bool = False,
 ) -> ParentBounds:
     """Return the bounds of the children of a run, given what its own grant holds."""
     lists = [list(allowed)]
     lists += [names for names in ([] if above is None else above.allowed_agents) if names not in lists]
-    return ParentBounds(lists, cross_conversation_history, calls_per_second)
+    return ParentBounds(
+        lists, cross_conversation_history, calls_per_second, cross_account_state, cross_account_history
+    )
 
 
 def check_actor(stated: Actor | None, actor: Actor | None) -> None:

@@ -27,6 +27,10 @@ Kind = Literal[
     "audit_anchors",
     "cors",
     "sign_in",
+    "hook",
+    "schedule",
+    "channel",
+    "widget",
 ]
 ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]
 

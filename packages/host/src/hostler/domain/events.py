@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -33,7 +33,9 @@ class Caller:
 
     `groups` and `email` (verified) of a member. `credential`: the id of the key, token or session that was
     used, if that is not `key_id`: a member's votes and rates are counted by the member. `scope`: what a
-    narrow caller reaches; None is the whole workspace.
+    narrow caller reaches; None is the whole workspace. `answers_only`: it answers questions and client tools
+    of its runs, and approves nothing. `address`: that of a narrow caller, by which its messages are counted.
+    `person`: of somebody whom a channel brought, `CHANNEL/ID`.
     """
 
     workspace_id: str
@@ -44,7 +46,10 @@ class Caller:
     groups: frozenset[str] = frozenset()
     email: str | None = None
     credential: str = ""
+    answers_only: bool = False
     scope: CallerScope | None = None
+    address: str = field(default="", compare=False)
+    person: str = ""
 
     @property
     def credential_id(self) -> str:
@@ -68,3 +73,5 @@ class Event(msgspec.Struct, frozen=True):
     """UTC epoch milliseconds."""
     requester: str | None = None
     """The authenticated subject that sent it."""
+    requester_roles: tuple[str, ...] = ()
+    """The roles that its key or member had then."""

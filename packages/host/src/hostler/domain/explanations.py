@@ -11,17 +11,18 @@ from typing import Any, Literal
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.call_checks import CHECKS, CallCheck
+from hostler.domain.explained_approvals import approval_rules, asks_people, said_by_people
 from hostler.domain.grant_rules import Rule, grant_rules
 from hostler.domain.grants import Grant
 from hostler.domain.journalled_calls import Decision, JournalledCall
-from hostler.domain.name_patterns import best_match
 from hostler.domain.top_ups import QUESTION
 from hostler_protocol._base import Strict
 from hostler_protocol.calls import CALLS
 
-CallOutcome = Literal["allowed", "failed", "refused", "withdrawn", "waiting", "unknown"]
-"""`failed`: it was carried out, and ended with an error. `withdrawn`: the runner did not wait for the end.
-`unknown`: it was begun, and the journal has no outcome."""
+CallOutcome = Literal["allowed", "failed", "refused", "unsupported", "withdrawn", "waiting", "unknown"]
+"""`failed`: it was carried out, and ended with an error. `unsupported`: a platform action that nobody can do.
+`withdrawn`: the runner did not wait for the end. `unknown`: it was begun, and the journal has no outcome.
+"""
 _STORING = frozenset({"artifact.upload", "state.set", "storage.set", "tool.call"})
 """Calls that store what quotas bound: of a tool, files of its result."""
 CheckResult = Literal["passed", "refused", "not reached", "not needed", "skipped"]
@@ -103,6 +104,8 @@ def _outcome(call: JournalledCall) -> CallOutcome:
         return "refused" if call.by_gate or call.refused_at is not None else "failed"
     if call.given_up:
         return "withdrawn"
+    if call.unsupported is not None:
+        return "unsupported"
     if call.ended:
         return "allowed" if call.method else _own_outcome(call)
     asked = [one for one in [*call.decisions, *call.about_budgets] if one.action != "pause.vote"]
@@ -178,7 +181,7 @@ def _order(check: CallCheck, call: JournalledCall) -> int:
 
 
 def _approval_result(call: JournalledCall, grant: Grant) -> CheckResult:
-    if not _asks(call, grant):
+    if not asks_people(call, grant):
         return "not needed"
     if call.approved_by or any(one.action == "pause.call.approved" for one in call.decisions):
         return "passed"
@@ -193,15 +196,6 @@ def _quota_result(call: JournalledCall) -> CheckResult:
     if call.inherited:
         return "skipped"
     return "passed" if call.ended and call.error is None and not call.given_up else "not reached"
-
-
-def _asks(call: JournalledCall, grant: Grant) -> bool:
-    if call.method == "interaction.request" or call.decisions or call.approved_by:
-        return True
-    pin = grant.tool_pins.get(call.named or "")
-    return call.method == "tool.call" and (
-        call.named in grant.tool_approvals or (pin is not None and pin.client)
-    )
 
 
 def _rules(check: CallCheck, call: JournalledCall, grant: Grant, spec: AgentSpec | None) -> list[Rule]:
@@ -227,7 +221,7 @@ def _rules(check: CallCheck, call: JournalledCall, grant: Grant, spec: AgentSpec
         case "budget":
             rules = _budget_rules(grant, call)
         case "approval":
-            rules = _approval_rules(call, grant, spec)
+            rules = approval_rules(call, grant, spec)
         case "quota":
             rules = _quota_rules(call, grant)
     return said + rules
@@ -259,7 +253,7 @@ def _budget_rules(grant: Grant, asked: JournalledCall) -> list[Rule]:
     rules = [Rule("policy", text, "resource_policy.budget")]
     if grant.above is not None:
         rules.append(Rule("parent", "budgets of the runs above this one count too"))
-    return rules + _said_by_people(asked.about_budgets, asked.names)
+    return rules + said_by_people(asked.about_budgets, asked.names)
 
 
 def _quota_rules(call: JournalledCall, grant: Grant) -> list[Rule]:
@@ -271,43 +265,6 @@ def _quota_rules(call: JournalledCall, grant: Grant) -> list[Rule]:
         Rule("policy", bounds or "no quota is set", "resource_policy.quota"),
         Rule("workspace", "the workspace's quota counts what all its agents store", "quota"),
     ]
-
-
-def _approval_rules(call: JournalledCall, grant: Grant, spec: AgentSpec | None) -> list[Rule]:
-    rules = []
-    if call.method == "interaction.request":
-        rules.append(Rule("people", "a question is for people to answer", "allow_questions"))
-    elif (policy := grant.tool_approvals.get(call.named or "")) is not None:
-        pattern = None if spec is None else best_match(spec.resource_policy.tool_approval, call.named or "")
-        who = f"approvals by {', '.join(policy.subjects)}: {policy.min_approvals} needed"
-        apart = ", none by the requester" if policy.separation_of_duty else ""
-        if pattern is None:
-            rules.append(Rule("host", f"the tool itself asks for approval; {who}{apart}"))
-        else:
-            field = f"resource_policy.tool_approval[{pattern}]"
-            rules.append(Rule("policy", f"{who}{apart}", field))
-    elif (pin := grant.tool_pins.get(call.named or "")) is not None and pin.client:
-        rules.append(Rule("host", "a client carries the tool out"))
-    elif not _asks(call, grant):
-        rules.append(Rule("policy", "no approval is needed", "resource_policy.tool_approval"))
-    if call.similar_id is not None:
-        text = f"{call.approved_by} had approved similar calls (approval {call.similar_id})"
-        rules.append(Rule("people", text))
-    return rules + _said_by_people(call.decisions, call.names)
-
-
-def _said_by_people(decisions: Sequence[Decision], names: Mapping[str, str]) -> list[Rule]:
-    return [Rule("people", _words(one, names)) for one in decisions if one.action != "pause.open"]
-
-
-def _words(decision: Decision, names: Mapping[str, str]) -> str:
-    kind, who = decision.action.removeprefix("pause.").removeprefix("call."), decision.actor
-    if who in names:
-        who = f"{names[who]} ({who})"
-    if kind == "vote":
-        return f"{who} voted: {decision.body.get('vote')}"
-    cause = decision.body.get("cause")
-    return f"{kind} by {who}" + (f" ({cause})" if cause and cause != kind else "")
 
 
 def _shown(decision: Decision, names: Mapping[str, str]) -> DecisionView:
@@ -329,21 +286,22 @@ def _sentence(call: JournalledCall, outcome: CallOutcome, decided_by: CallCheck 
         what = "a call for which too little of a budget is left"
     if call.named is not None:
         what = f"{what} ({call.named!r})"
+    error = "" if call.error is None else call.error.message
     match outcome:
         case "refused":
             where = "at a check that the journal does not name" if decided_by is None else f"at {decided_by}"
-            why = "" if call.error is None else f": {call.error.message}"
-            return f"{what} was refused {where}{why}"
+            became = f"refused {where}" + (f": {error}" if error else "")
         case "failed":
-            return (
-                f"{what} was allowed, and failed: {call.error.message if call.error else 'no reason is kept'}"
-            )
+            became = f"allowed, and failed: {error or 'no reason is kept'}"
+        case "unsupported":
+            became = f"not refused, and nobody can carry it out: {call.unsupported}"
         case "withdrawn":
-            return f"{what} was not refused; its runner did not wait for the end"
+            became = "not refused; its runner did not wait for the end"
         case "waiting":
             return f"{what} waits for people"
         case "unknown":
-            return f"{what} was allowed and begun; the journal has no outcome of it"
+            became = "allowed and begun; the journal has no outcome of it"
         case "allowed":
             added = ", as its budget was added to" if decided_by == "budget" else ""
-            return f"{what} was allowed" + (" by people" if decided_by == "approval" else added)
+            became = "allowed" + (" by people" if decided_by == "approval" else added)
+    return f"{what} was {became}"

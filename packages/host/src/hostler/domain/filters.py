@@ -12,7 +12,7 @@ import importlib
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union, get_args, get_origin
 
@@ -58,6 +58,22 @@ _TOKEN = re.compile(
 )
 
 
+class ValueOutcome(msgspec.Struct, frozen=True, array_like=True):
+    """The outcome of an expression: its value as JSON has it, or why there is none.
+
+    `unknown`: it could not be evaluated (timeout, its process died).
+    """
+
+    value: Any = None
+    error: str | None = None
+    unknown: bool = False
+
+    @classmethod
+    def not_evaluated(cls, why: str) -> ValueOutcome:
+        """The outcome of an expression that could not be evaluated; `why` is the reason."""
+        return cls(None, why, unknown=True)
+
+
 @dataclass(frozen=True, slots=True)
 class _Token:
     kind: str
@@ -76,11 +92,19 @@ def check_filter(text: str) -> None:
 
     InvalidArgumentError: not CEL, over 4 KiB, a name other than `event`, an unknown function, nested macros.
     """
+    check_expression(text, (NAME,), "filter", f"with the fields of an event, such as {NAME}.event_type")
+
+
+def check_expression(text: str, names: Sequence[str], what: str, example: str) -> None:
+    """Check an expression over these names as `check_filter` does a filter. InvalidArgumentError.
+
+    `what` and `example` are words of the error.
+    """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > MAX_FILTER_BYTES:
-        raise InvalidArgumentError(f"filter has {size:,} bytes; at most {MAX_FILTER_BYTES:,} are allowed")
-    _compile(text)
-    _check_names(_tokens(text), text)
+        raise InvalidArgumentError(f"{what} has {size:,} bytes; at most {MAX_FILTER_BYTES:,} are allowed")
+    _compile(text, what)
+    _Names(text, frozenset(names), what, example).check()
 
 
 @functools.cache
@@ -102,15 +126,15 @@ def _engine() -> Any:
             del sys.modules[left_out.__name__]
 
 
-def _compile(text: str) -> Any:
+def _compile(text: str, what: str = "filter") -> Any:
     try:
         program = _engine().compile(text)
     except ValueError as error:
-        raise InvalidArgumentError(f"filter {_quoted(text)} is not CEL: {_brief(error)}") from None
+        raise InvalidArgumentError(f"{what} {_quoted(text)} is not CEL: {_brief(error)}") from None
     for name in program.functions():
         if name.isidentifier() and name not in FUNCTIONS and not name.startswith("_"):
             raise InvalidArgumentError(
-                f"filter {_quoted(text)} uses {name}(): {did_you_mean(name, FUNCTIONS)}"
+                f"{what} {_quoted(text)} uses {name}(): {did_you_mean(name, FUNCTIONS)}"
             )
     return program
 
@@ -120,33 +144,45 @@ def _tokens(text: str) -> list[_Token]:
     return [token for token in found if token.kind != "space"]
 
 
-def _check_names(tokens: list[_Token], text: str) -> None:
-    """Check names by their enclosing brackets: each free name must be bound, macros must not nest."""
-    open_: list[_Span] = []
-    padded = [_Token("", ""), *tokens, _Token("", ""), _Token("", "")]
-    for before, token, after, second in zip(padded, padded[1:], padded[2:], padded[3:], strict=False):
-        if token.kind == "sign":
-            if token.text in "([{":
-                open_.append(_Span())
-            elif token.text in ")]}" and open_:
-                open_.pop()
-        is_macro = before.text == "." and token.text in MACROS and after.text == "("
-        if is_macro and any(span.binds for span in open_):
-            raise InvalidArgumentError(f"filter {_quoted(text)} nests macros: {token.text} inside another")
-        # the bracket after a macro's name opens the scope of the macro's first argument
-        if token.text == "(" and before.text in MACROS and after.kind == "name" and second.text == ",":
-            open_[-1].binds = after.text
-        if token.kind == "name" and before.text != "." and after.text != "(":
-            _check_free(token.text, {span.binds for span in open_ if span.binds}, text)
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names that an expression may use, and how an error calls it."""
 
+    text: str
+    known: frozenset[str]
+    what: str
+    example: str
 
-def _check_free(name: str, bound: set[str], text: str) -> None:
-    if name in _KEYWORDS or name in TYPES or name == NAME or name in bound:
-        return
-    raise InvalidArgumentError(
-        f"filter {_quoted(text)} uses the name {name!r}; only {NAME!r} is known, "
-        f"with the fields of an event, such as {NAME}.event_type"
-    )
+    def check(self) -> None:
+        """Check names by their enclosing brackets: each free name must be bound, macros must not nest."""
+        open_: list[_Span] = []
+        padded = [_Token("", ""), *_tokens(self.text), _Token("", ""), _Token("", "")]
+        for before, token, after, second in zip(padded, padded[1:], padded[2:], padded[3:], strict=False):
+            if token.kind == "sign":
+                if token.text in "([{":
+                    open_.append(_Span())
+                elif token.text in ")]}" and open_:
+                    open_.pop()
+            is_macro = before.text == "." and token.text in MACROS and after.text == "("
+            if is_macro and any(span.binds for span in open_):
+                raise InvalidArgumentError(
+                    f"{self.what} {_quoted(self.text)} nests macros: {token.text} inside another"
+                )
+            # the bracket after a macro's name opens the scope of the macro's first argument
+            if token.text == "(" and before.text in MACROS and after.kind == "name" and second.text == ",":
+                open_[-1].binds = after.text
+            if token.kind == "name" and before.text != "." and after.text != "(":
+                self._check_free(token.text, {span.binds for span in open_ if span.binds})
+
+    def _check_free(self, name: str, bound: set[str]) -> None:
+        if name in _KEYWORDS or name in TYPES or name in self.known or name in bound:
+            return
+        known = ", ".join(repr(one) for one in sorted(self.known))
+        are = "is" if len(self.known) == 1 else "are"
+        raise InvalidArgumentError(
+            f"{self.what} {_quoted(self.text)} uses the name {name!r}; "
+            f"only {known} {are} known, {self.example}"
+        )
 
 
 def field_paths(text: str) -> list[tuple[str, ...]]:
@@ -209,6 +245,15 @@ class Evaluator:
     def __init__(self, keep: int = 256) -> None:
         self._keep = keep
         self._programs: dict[str, Callable[[dict[str, Any]], Any]] = {}
+
+    def value(self, text: str, names: Mapping[str, Any]) -> ValueOutcome:
+        """Evaluate an expression over these names. Any error is an outcome, with its text."""
+        try:
+            return ValueOutcome(self._program(text)(dict(names)))
+        except InvalidArgumentError as error:
+            return ValueOutcome(None, _brief(error))
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            return ValueOutcome(None, _brief(error))
 
     def evaluate(self, text: str, event: dict[str, Any]) -> FilterOutcome:
         """Evaluate one filter. Any error is no match, with its text."""

@@ -11,11 +11,20 @@ from typing import Literal
 
 import msgspec
 
+from hostler.domain.accounts import person_of
 from hostler.domain.agents import AgentSpec
 from hostler.domain.child_runs import FIELD as ALLOWED_AGENTS
 from hostler.domain.config_form import ResourceKind
-from hostler.domain.grants import OPEN_CALLS, REMOTE_WORKER_CALLS, STATE_CALLS, STORAGE_CALLS, Grant
+from hostler.domain.grants import (
+    OPEN_CALLS,
+    REMOTE_WORKER_CALLS,
+    STATE_CALLS,
+    STORAGE_CALLS,
+    Grant,
+)
 from hostler.domain.name_patterns import best_match
+from hostler.domain.platform_actions import ACTION_OF_TOOL
+from hostler.domain.reminders import NO_CONVERSATION, POLICY
 from hostler.domain.skills import skill_of
 from hostler_protocol.calls import CALLS
 
@@ -36,6 +45,9 @@ _POLICY_LISTS = {
     "tools": "allowed_tool_names",
     "knowledge_bases": "allowed_kb_ids",
 }
+HISTORY_CALLS = frozenset({"history.page", "history.search"})
+MAX_NAMED = 20
+"""Subjects of one rule that are named; a list of people may be long."""
 _WORDS = {"models": "model", "tools": "tool", "knowledge_bases": "knowledge base", "files": "file"}
 
 
@@ -46,19 +58,25 @@ def grant_rules(grant: Grant, spec: AgentSpec | None, method: str, named: str | 
     """
     rules = [_of_method(grant, method)]
     call = CALLS.get(method)
-    if call is None or method not in grant.calls or named is None:
+    if call is None or method not in grant.calls:
+        return rules
+    if method in HISTORY_CALLS and named in {None, grant.conversation_id}:
+        rules += _of_other_chats(grant)
+    if named is None:
         return rules
     if call.resource is not None:
         kind = "files" if call.permission is None else call.permission[0]
         return rules + _of_resource(grant, spec, kind, named)
     if method in STATE_CALLS:
-        rules.append(_of_scope(grant, named))
+        rules += _of_scope(grant, named)
     elif method in STORAGE_CALLS:
         rules.append(_of_area(grant, named))
     elif method == "history.page":
         rules.append(_of_conversation(grant, named))
     elif method == "run.create":
         rules += _of_child(grant, named)
+    elif method == "action.request":
+        rules += _of_action(grant, spec, named)
     return rules
 
 
@@ -74,14 +92,26 @@ def _of_method(grant: Grant, method: str) -> Rule:
     if method in OPEN_CALLS:
         return Rule("host", f"{method} concerns only the run itself, and needs no permission")
     if call.permission is not None:
-        kind, operation = call.permission
-        does = "asks" if held else "does not ask"
-        return Rule("manifest", f"the runner {does} for {kind}: {operation}", f"permissions.{kind}")
+        return _permission_rule(grant, call.permission, held)
     for methods, rule in _BY_FAMILY:
         if method in methods:
             return rule(held)
     does = "can" if held else "cannot"
     return Rule("host", f"this host {does} put questions to people")
+
+
+def _permission_rule(grant: Grant, permission: tuple[str, str], held: bool) -> Rule:
+    kind, operation = permission
+    if kind == "schedules" and grant.schedules_refused is not None:
+        return _no_schedules(grant.schedules_refused)
+    does = "asks" if held else "does not ask"
+    return Rule("manifest", f"the runner {does} for {kind}: {operation}", f"permissions.{kind}")
+
+
+def _no_schedules(why: str) -> Rule:
+    source: RuleSource = {POLICY: "policy", NO_CONVERSATION: "event"}.get(why, "parent")  # type: ignore[assignment]
+    field = {"policy": "resource_policy.allow_schedules", "event": "conversation_id"}.get(source)
+    return Rule(source, why, field)
 
 
 def _state_rule(held: bool) -> Rule:
@@ -104,11 +134,17 @@ def _file_rule(held: bool) -> Rule:
     return Rule("manifest", text, "permissions.files")
 
 
+def _action_rule(held: bool) -> Rule:
+    text = f"the runner {'asks' if held else 'does not ask'} for platform actions"
+    return Rule("manifest", text, "permissions.actions")
+
+
 _BY_FAMILY: Sequence[tuple[frozenset[str], Callable[[bool], Rule]]] = (
     (STATE_CALLS, _state_rule),
     (STORAGE_CALLS, _storage_rule),
     (frozenset({"steering.pull"}), _steering_rule),
     (frozenset({"file.get"}), _file_rule),
+    (frozenset({"action.request"}), _action_rule),
 )
 
 # -- models, tools, knowledge bases, files ----------------------------------------------------------------
@@ -128,6 +164,8 @@ def _of_resource(grant: Grant, spec: AgentSpec | None, kind: str, name: str) -> 
         rules = [_of_configuration(grant, spec, kind, name)]
         if (policy := _of_policy(spec, kind, name, word)) is not None:
             rules.append(policy)
+    if kind == "tools" and name in ACTION_OF_TOOL:
+        rules += _of_action(grant, spec, ACTION_OF_TOOL[name])
     if held is None:
         rules += [Rule("host", note) for note in grant.notes if repr(name) in note]
         rules.append(
@@ -209,12 +247,25 @@ def _of_workspace(grant: Grant, kind: str, word: str, *, held: bool) -> list[Rul
 # -- scopes, areas, conversations, children ---------------------------------------------------------------
 
 
-def _of_scope(grant: Grant, scope: str) -> Rule:
+def _of_scope(grant: Grant, scope: str) -> list[Rule]:
     if scope in grant.state_keys:
-        return Rule("policy", f"state scope {scope!r} is open to this run", "state_policy.state_scopes")
+        rule = Rule("policy", f"state scope {scope!r} is open to this run", "state_policy.state_scopes")
+        person = person_of(grant.across) if scope == "actor" else None
+        if person is None:
+            return [rule]
+        text = f"it is that of subject {person.subject!r:.200}, whichever of their accounts writes"
+        return [rule, Rule("policy", text, "state_policy.actor_across_accounts")]
     why = grant.state_closed.get(scope, "there is no such scope")
     source: RuleSource = "policy" if "policy" in why else "event"
-    return Rule(source, f"state scope {scope!r} is closed to this run: {why}", "state_policy.state_scopes")
+    return [Rule(source, f"state scope {scope!r} is closed to this run: {why}", "state_policy.state_scopes")]
+
+
+def _of_other_chats(grant: Grant) -> list[Rule]:
+    if grant.across is None or not grant.across.history:
+        return []
+    count, whose = len(grant.across.chats), grant.across.subject
+    text = f"it has that of {count} other private chats of subject {whose!r:.200}, as of its first attempt"
+    return [Rule("policy", text, "resource_policy.allow_cross_account_history")]
 
 
 def _of_area(grant: Grant, area: str) -> Rule:
@@ -243,3 +294,31 @@ def _of_child(grant: Grant, agent: str) -> list[Rule]:
         text = f"{'all' if all_list else 'not all'} runs above this one may create runs of {agent!r}"
         rules.append(Rule("parent", text, ALLOWED_AGENTS))
     return rules
+
+
+def _of_action(grant: Grant, spec: AgentSpec | None, action: str) -> list[Rule]:
+    rules = grant.action_rules
+    asks, allows = best_match(rules.permitted, action), best_match(rules.allowed, action)
+    found = [
+        Rule("manifest", f"the runner {_does(asks, 'ask for')} {action!r:.80}", "permissions.actions"),
+        Rule(
+            "policy", f"the agent {_does(allows, 'allow')} {action!r:.80}", "resource_policy.allowed_actions"
+        ),
+    ]
+    actors = {} if spec is None else spec.resource_policy.action_actors
+    pattern = best_match(actors, action)
+    if action in rules.refused_actor or pattern is not None:
+        may = "may not" if action in rules.refused_actor else "may"
+        text = f"who caused the event {may} have {action!r:.80} done"
+        field = "resource_policy.action_actors"
+        if pattern is not None:
+            text = f"{text}: {', '.join(actors[pattern][:MAX_NAMED]) or 'nobody'} may"
+            field = f"{field}[{pattern}]"
+        found.append(Rule("policy", text, field))
+    reach = "any chat of the bot" if rules.anywhere else "the chat of this run alone"
+    return [*found, Rule("policy", f"its target may be {reach}", "resource_policy.actions_anywhere")]
+
+
+def _does(match: str | None, verb: str) -> str:
+    first, _, rest = verb.partition(" ")
+    return f"{first}s {rest}".rstrip() if match is not None else f"does not {verb}"

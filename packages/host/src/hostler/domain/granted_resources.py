@@ -43,7 +43,6 @@ class ResourceCatalog:
     knowledge_bases: Mapping[str, KnowledgeBaseResource] = field(default_factory=dict)
     skills: Mapping[str, SkillResource] = field(default_factory=dict)
     files: Mapping[str, FileResource] = field(default_factory=dict)
-    platform_actions: frozenset[str] = frozenset()
     interactions: bool = False
     """Whether this host can put a question to a person."""
     tool_pins: Mapping[str, ToolPin] = field(default_factory=dict)

@@ -11,6 +11,14 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.accounts import AcrossAccounts
+from hostler.domain.action_actors import Causer
+from hostler.domain.action_decisions import (
+    ActionRules,
+    action_rules_of,
+    approvals_of_actions,
+    granted_actions,
+)
 from hostler.domain.agents import Agent, ResourcePolicy
 from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.budget_limits import FrozenBudget, frozen
@@ -28,7 +36,10 @@ from hostler.domain.granted_resources import (
     skills_of,
     tools_of,
 )
+from hostler.domain.place import Place
+from hostler.domain.platform_actions import ACTION_OF_TOOL
 from hostler.domain.quotas import AgentQuota
+from hostler.domain.reminders import refused_reason
 from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.calls import CALLS
 from hostler_protocol.events import AvailableApis, CallerTool
@@ -49,6 +60,8 @@ from hostler_protocol.manifest import AgentRunnerManifest, Permissions
 REMOTE_WORKER_CALLS = frozenset({"run.append", "run.finalize"})
 """Calls of remote workers; no runner's grant has them."""
 STATE_CALLS = frozenset({"state.get", "state.set", "state.delete", "state.list"})
+SCHEDULE_CALLS = frozenset({"schedule.create", "schedule.list", "schedule.delete"})
+"""They are tools of the same names, too."""
 STORAGE_CALLS = frozenset({"storage.get", "storage.set", "storage.delete", "storage.keys"})
 OPEN_CALLS = frozenset({"artifact.upload", "prompt.get", "host.info"})
 """Calls that affect only the run itself and need no permission."""
@@ -85,11 +98,18 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The tools among them that the sender of the event carries out itself, as it brought them."""
     storage_areas: frozenset[str] = frozenset()
     actions: frozenset[str] = frozenset()
+    """The platform actions that runner, agent and actor allow."""
+    action_rules: ActionRules = ActionRules()
+    """What else decides on them."""
+    schedules_refused: str | None = None
+    """Why the run makes no schedules; None: as far as manifest and tools allow."""
     allowed_agents: list[str] = []
     """Names and patterns of the agents that it may create runs of."""
     above: ParentBounds | None = None
     """What the runs above it permit; None: no run created it."""
     cross_conversation_history: bool = False
+    across: AcrossAccounts | None = None
+    """What it has of its person's other accounts; None: nothing."""
     state_keys: dict[str, str] = {}
     """State scope -> storage key."""
     state_closed: dict[str, str] = {}
@@ -129,6 +149,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             self.above,
             cross_conversation_history=self.cross_conversation_history,
             calls_per_second=self.calls_per_second,
+            cross_account_state=self.across is not None and self.across.state,
+            cross_account_history=self.across is not None and self.across.history,
         )
 
 
@@ -147,8 +169,12 @@ def grant_for(
     state_keys: Mapping[StateScope, str],
     state_closed: Mapping[StateScope, str],
     above: ParentBounds | None = None,
+    causer: Causer | None = None,
+    across: AcrossAccounts | None = None,
 ) -> Grant:
     """Build the grant of one run. `above`: the bounds from the runs above it; None: no run created it.
+
+    `causer`: who caused the event, where more is known of it than the event says. `across`: as in the grant.
 
     `state_keys` and `state_closed` come from the event's identities; scopes not in the agent's state policy
     are closed here in any case. DeniedError or InvalidArgumentError if the agent does not take the tools that
@@ -163,7 +189,22 @@ def grant_for(
     storage_areas = _storage_areas(policy, permissions)
     opened, closed = _states(agent, state_keys, state_closed)
     envelope = event.envelope
-    approvals = approvals_of(policy, catalog, tools)
+    action_rules = action_rules_of(policy, permissions.actions, event, causer)
+    actions = granted_actions(action_rules)
+    tools = _without_ungranted_actions(tools, actions, notes)
+    no_schedules = refused_reason(
+        allowed=policy.allow_schedules, place=Place.of(envelope), is_child=above is not None
+    )
+    if no_schedules is not None:
+        named = {*(policy.allowed_tool_names or ()), *configuration.selected.tools}
+        tools = _without_schedules(tools, named, no_schedules, notes)
+    approvals = approvals_of(policy, catalog, tools) | approvals_of_actions(policy, actions)
+    tools = {
+        name: msgspec.structs.replace(tool, approval="required")
+        if name in ACTION_OF_TOOL and name in approvals and tool.approval == "never"
+        else tool
+        for name, tool in tools.items()
+    }
     pins = {name: catalog.tool_pins[name] for name in tools if name in catalog.tool_pins}
     of_caller = _caller_tools(agent, envelope.input.tools, tools, permissions, notes)
     return Grant(
@@ -175,7 +216,8 @@ def grant_for(
         bot_id=envelope.bot_id,
         conversation_id=envelope.conversation_id,
         thread_id=envelope.thread_id,
-        calls=_calls(manifest, catalog, bool(agent.spec.state_policy.enable_state), storage_areas),
+        calls=_calls(manifest, catalog, bool(agent.spec.state_policy.enable_state), storage_areas)
+        - (frozenset() if no_schedules is None else SCHEDULE_CALLS),
         models=models,
         primary_model=next((name for name in configuration.selected.llm_models if name in models), None),
         tools=tools | {name: resource_of(tool, permissions.tools) for name, tool in of_caller.items()},
@@ -187,10 +229,13 @@ def grant_for(
         tool_pins=pins | {name: pin_of(tool) for name, tool in of_caller.items()},
         caller_tools=of_caller,
         storage_areas=storage_areas,
-        actions=frozenset(permissions.actions) & catalog.platform_actions,
+        actions=actions,
+        action_rules=action_rules,
+        schedules_refused=no_schedules,
         allowed_agents=policy.allowed_agents or [],
         above=above,
         cross_conversation_history=_cross_conversation_history(policy, above, notes),
+        across=across,
         state_keys=opened,
         state_closed=closed,
         budget=frozen(policy.budget),
@@ -207,6 +252,24 @@ def grant_for(
         workspace_entry=None if catalog.bounded_by is None else catalog.bounded_by[0],
         workspace_lists=[] if catalog.bounded_by is None else list(catalog.bounded_by[1]),
     )
+
+
+def _without_ungranted_actions(
+    tools: dict[str, ToolResource], actions: Collection[str], notes: list[str]
+) -> dict[str, ToolResource]:
+    """Leave out the tools of platform actions that runner, agent or actor do not allow."""
+    withheld = [name for name in tools if name in ACTION_OF_TOOL and ACTION_OF_TOOL[name] not in actions]
+    notes += [f"tool {name!r} is not granted: its action is not allowed" for name in withheld]
+    return {name: tool for name, tool in tools.items() if name not in withheld}
+
+
+def _without_schedules(
+    tools: dict[str, ToolResource], named: Collection[str], reason: str, notes: list[str]
+) -> dict[str, ToolResource]:
+    """Leave out the tools `schedule.*`. A pattern that matches them, too, did not ask for them."""
+    withheld = [name for name in tools if name in SCHEDULE_CALLS]
+    notes += [f"tool {name!r} is not granted: {reason}" for name in withheld if name in named]
+    return {name: tool for name, tool in tools.items() if name not in withheld}
 
 
 def own_tools(agent: Agent, manifest: AgentRunnerManifest, catalog: ResourceCatalog) -> Collection[str]:
@@ -288,6 +351,8 @@ def _calls(
         opened |= STORAGE_CALLS
     if manifest.permissions.files:
         opened.add("file.get")
+    if manifest.permissions.actions:
+        opened.add("action.request")
     if manifest.capabilities.steering:
         opened.add("steering.pull")
     if catalog.interactions:

@@ -112,8 +112,25 @@ def event_of(envelope: EventEnvelope, caller: Caller, now: int) -> tuple[Event, 
         content_redacted=bool(inline),
         created_at=now,
         requester=caller.subject,
+        requester_roles=tuple(sorted(caller.roles)),
     )
     return event, inline
+
+
+def replayed(event: Event, event_id: str, agent: str | None) -> EventEnvelope:
+    """Return a stored event as a new one with this id, whose `metadata.replay_of` names the old one.
+
+    `agent`: who gets it; None for the agent that it named, if any. It has no tools of its sender, who is not
+    there to carry them out.
+    """
+    old = event.envelope
+    return msgspec.structs.replace(
+        old,
+        event_id=event_id,
+        agent=agent or old.agent,
+        input=msgspec.structs.replace(old.input, tools=[]),
+        metadata={**old.metadata, "replay_of": event.event_id},
+    )
 
 
 def is_event_type(name: str) -> bool:

@@ -10,6 +10,7 @@ from hostler.domain.allowances import Allowance, Allowances
 from hostler.domain.config_mistakes import Mistake, nearest
 from hostler.domain.model_entries import ModelType
 from hostler.domain.name_patterns import matches, may_begin
+from hostler_protocol.channels import ChannelManifest
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
 
@@ -18,10 +19,14 @@ _WORDS: dict[ModelType, str] = {"llm": "model", "rerank": "rerank model", "embed
 
 @dataclass(frozen=True, slots=True)
 class PluginFacts:
-    """The runners of a plugin; None if they are not known now. `why`: the reason, "" if not looked up."""
+    """The runners of a plugin; None if they are not known now. `why`: the reason, "" if not looked up.
+
+    `channels` are known if the runners are.
+    """
 
     runners: Mapping[str, AgentRunnerManifest] | None
     why: str = ""
+    channels: Mapping[str, ChannelManifest] = field(default_factory=dict)
 
 
 def _readable(reference: str) -> str | None:
@@ -48,6 +53,8 @@ class Inventory:
     knowledge_bases: Collection[str] = ()
     agents: Collection[str] | None = None
     """Names of the agents of the workspace; None: not looked up."""
+    channels: Mapping[str, bool] | None = None
+    """Channels of the workspace, by name, and whether they are enabled; None: not looked up."""
     unreadable: Callable[[str], str | None] = _readable
     """Return why the secret of a reference cannot be read now, or None if it can."""
     allowances: Allowances | None = None
@@ -174,6 +181,16 @@ class Inventory:
         if any(matches(pattern, name) for name in known):
             return None
         return Mistake("", f"no agent matches {pattern!r}", "warning")
+
+    def channel(self, name: str) -> Mistake | None:
+        """Return the mistake in naming this channel, or None. A warning: it may be made later."""
+        known = self.channels
+        if known is None or known.get(name):
+            return None
+        if name in known:
+            return Mistake("", f"nothing is shown there while channel {name!r} is disabled", "warning")
+        hint = _listed(name, known, "channels")
+        return Mistake("", f"nothing is shown there: there is no channel {name!r:.200}{hint}", "warning")
 
     def _out_of_reach(self, kind: str, name: str, hint: str) -> Mistake:
         """The same mistake whether or not it exists. `hint` names what the workspace may use."""

@@ -41,6 +41,8 @@ class JournalledCall:
     by_gate: bool = False
     """Whether the gate refused it."""
     given_up: bool = False
+    unsupported: str | None = None
+    """Why nobody can carry out the platform action that it asked for."""
     inherited: bool = False
     approved_by: str | None = None
     similar_id: str | None = None

@@ -23,8 +23,10 @@ _READS = frozenset(
         "artifacts:read",
         "plugins:read",
         "models:read",
+        "knowledge:read",
         "usage:read",
         "budgets:read",
+        "workers:read",
     }
 )
 ROLE_RIGHTS: dict[MemberRole, frozenset[str]] = {
@@ -41,6 +43,8 @@ ROLE_RIGHTS: dict[MemberRole, frozenset[str]] = {
         "pauses:write",
         "secrets:read",
         "audit:read",
+        "workers:write",
+        "knowledge:write",
     },
     "approver": _READS | {"pauses:read", "pauses:write"},
     "reader": _READS,
@@ -61,6 +65,11 @@ MAX_GROUPS = 200
 MAX_NAME_CHARS = 200
 MAX_EMAIL_CHARS = 254
 """The longest address that mail servers deliver to."""
+
+
+def is_person(subject: str) -> bool:
+    """Whether a subject is that of a person who signs in, and not of a key."""
+    return subject.startswith(PERSON_PREFIX)
 
 
 def member_key(member_id: str) -> str:

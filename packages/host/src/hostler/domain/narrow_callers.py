@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.channels import SUBJECT_PREFIX as CHANNEL_PREFIX
 from hostler.domain.events import Caller, CallerScope
 from hostler.domain.members import PERSON_PREFIX
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError, UnauthorizedError
@@ -32,7 +33,7 @@ TOKEN_RIGHTS = (
 KEY_PREFIX = "token:"
 SUBJECT_PREFIX = "front-end:"
 """Begins the subjects of tokens that name nobody, and of nobody else."""
-RESERVED_PREFIXES = (PERSON_PREFIX, SUBJECT_PREFIX)
+RESERVED_PREFIXES = (PERSON_PREFIX, SUBJECT_PREFIX, CHANNEL_PREFIX)
 MAX_SUBJECT_CHARS = 100
 """Subject and digest are in one index entry with the ids of a pause, which has to stay below 2,700 bytes."""
 MESSAGE = "message.received"
@@ -56,7 +57,13 @@ def subject_of_conversation(conversation_id: str) -> str:
 
 
 def narrow_caller(
-    workspace_id: str, *, subject: str, token_id: str, rights: frozenset[str], scope: CallerScope
+    workspace_id: str,
+    *,
+    subject: str,
+    token_id: str,
+    rights: frozenset[str],
+    scope: CallerScope,
+    answers_only: bool = False,
 ) -> Caller:
     """Return the caller of a token.
 
@@ -65,7 +72,20 @@ def narrow_caller(
     """
     place = digest([scope.agent, scope.conversation_id])[:16]
     key_id = f"{KEY_PREFIX}{scope.made_by}:{place}:{subject}"
-    return Caller(workspace_id, subject, key_id, rights=rights, credential=token_id, scope=scope)
+    return Caller(
+        workspace_id,
+        subject,
+        key_id,
+        rights=rights,
+        credential=token_id,
+        answers_only=answers_only,
+        scope=scope,
+    )
+
+
+def sees_work(caller: Caller) -> bool:
+    """Whether the caller may see what tools returned and what agents keep. A narrow one needs `runs:read`."""
+    return caller.scope is None or "runs:read" in caller.rights
 
 
 def maker_and_subject(key_id: str) -> tuple[str, str] | None:

@@ -62,16 +62,23 @@ class ArtifactWrite:
 
 
 @dataclass(frozen=True, slots=True)
+class ArtifactShown:
+    """A result names an artifact that the run has already: people may be shown it from then on."""
+
+    artifact_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """The runner requests a platform action; `granted`: whether the run's grant permits it."""
+    """The runner requests a platform action. `refused`: why runner, agent or actor do not allow it."""
 
     action: str
     target: dict[str, Any] | str | None
     payload: dict[str, Any]
-    granted: bool
+    refused: str | None = None
 
 
-Projection = TranscriptWrite | StateWrite | ArtifactWrite | ActionRequest
+Projection = TranscriptWrite | StateWrite | ArtifactWrite | ArtifactShown | ActionRequest
 
 # -- how an attempt ends --------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostler.domain.approvers import BLIND_RIGHTS, Vote, refusal, tally
+from hostler.domain.approvers import BLIND_RIGHTS, Vote, refusal_of_kind, tally
 from hostler.domain.epoch import seconds
 from hostler.domain.events import Caller
 from hostler.domain.forms import check_values
@@ -122,7 +122,7 @@ def decide(
 
 
 def _check_caller(pause: Pause, call: PausedCall, caller: Caller) -> None:
-    refused = refusal(call.asked.rule, caller, pause.requester)
+    refused = refusal_of_kind(call.kind, call.asked.rule, caller, pause.requester)
     if refused is not None:
         raise NotApproverError(refused, call_id=call.call_id)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.approvers import qualifies
+from hostler.domain.approvers import ANSWERED, refusal_of_kind
 from hostler.domain.epoch import seconds
 from hostler.domain.events import Caller
 from hostler.domain.pause_values import CastVote, Pause, PausedCall
@@ -130,7 +130,8 @@ def _call(  # noqa: PLR0917
     names: Mapping[str, str],
 ) -> CallView:
     asked, given = call.asked, call.given
-    return CallView(
+    refused = refusal_of_kind(call.kind, asked.rule, caller, pause.requester)
+    view = CallView(
         call_id=call.call_id,
         kind=call.kind,
         title=asked.title,
@@ -143,7 +144,7 @@ def _call(  # noqa: PLR0917
         actions=[msgspec.to_builtins(button) for button in asked.actions],
         editable=asked.editable,
         locked=asked.locked,
-        may_decide=_is_open(pause, call, now) and qualifies(asked.rule, caller, pause.requester),
+        may_decide=_is_open(pause, call, now) and refused is None,
         decision=call.decision,
         execution=call.execution,
         expires_at=None if call.review == "in_doubt" else seconds(call.expires_at),
@@ -170,6 +171,28 @@ def _call(  # noqa: PLR0917
         values=given.values,
         action=given.action,
         review=call.review,
+    )
+    return _outcome_of(view) if caller.answers_only and call.kind not in ANSWERED else view
+
+
+def _outcome_of(view: CallView) -> CallView:
+    """Return what who approves nothing sees of a call: whether somebody has decided, not what it asks for."""
+    return msgspec.structs.replace(
+        view,
+        title="",
+        description=None,
+        args={},
+        args_schema=None,
+        result_schema=None,
+        locked=[],
+        votes=[],
+        proposed_args=None,
+        edited_by=None,
+        decided_by=None,
+        decided_by_name=None,
+        comment=None,
+        result=None,
+        values=None,
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from hostler.domain.grants import Grant
 from hostler.domain.keys import base64_of, check_depth, check_id, state_key_of, state_value_of
-from hostler.domain.outcomes import ArtifactWrite, StateWrite, Uploaded
+from hostler.domain.outcomes import ArtifactShown, ArtifactWrite, StateWrite, Uploaded
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.grants import STATE_SCOPES, StateScope
@@ -75,7 +75,7 @@ def state_scope_key(scope: str, grant: Grant) -> str:
 
 def artifact_of(
     created: ArtifactCreated, new_artifact_id: str, uploads: Mapping[str, Uploaded]
-) -> tuple[ArtifactCreated, ArtifactWrite | None]:
+) -> tuple[ArtifactCreated, ArtifactWrite | ArtifactShown]:
     """Return the result to store, without its content and with the host's size and digest, and the artifact.
 
     A result that names an upload of this run writes no new artifact. InvalidArgumentError,
@@ -84,7 +84,8 @@ def artifact_of(
     for name in ("artifact_type", "mime_type", "name"):
         _check_word(name, getattr(created, name))
     if created.content_base64 is None:
-        return _announced(created, uploads), None
+        announced = _announced(created, uploads)
+        return announced, ArtifactShown(announced.artifact_id or "")
     if created.artifact_id is not None:
         raise InvalidArgumentError(
             "artifact_id names an uploaded artifact; where content_base64 is given, leave it to the host"

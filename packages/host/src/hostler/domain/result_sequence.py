@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from hostler.domain.action_decisions import refusal
 from hostler.domain.grants import Grant
 from hostler.domain.message_ids import MAX_MESSAGES_PER_RUN, MessageIds
 from hostler.domain.outcomes import (
@@ -299,13 +300,14 @@ class ResultStream:
         return [stored, *self.warn(repeated, result.type)]
 
     def _take_action(self, result: AgentRunResult, data: ActionRequested, raw: bytes) -> list[Step]:
-        granted = data.action in self._grant.actions
-        request = ActionRequest(data.action, data.target, data.payload, granted)
-        stored = self._accept(result, raw, request)
-        if granted:
+        refused = None
+        if data.action not in self._grant.actions:
+            refused = refusal(data.action, self._grant.action_rules) or "it is not granted"
+        stored = self._accept(result, raw, ActionRequest(data.action, data.target, data.payload, refused))
+        if refused is None:
             return [stored]
-        refused = f"action {data.action!r:.80} is not granted: recorded, not carried out"
-        return [stored, *self.warn(refused, result.type)]
+        text = f"action {data.action!r:.80} is recorded, not carried out: {refused}"
+        return [stored, *self.warn(text, result.type)]
 
     def _take_pause(self, result: AgentRunResult, data: RunPaused, raw: bytes) -> list[Step]:
         if not self._grant.continuation:

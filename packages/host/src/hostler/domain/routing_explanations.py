@@ -19,6 +19,7 @@ from hostler.domain.bindings import (
     UnknownAgent,
     in_scope,
     resolve,
+    takes_type,
 )
 from hostler.domain.events import Event
 from hostler_protocol._base import Strict
@@ -63,6 +64,12 @@ class RoutingExplanation(Strict):
     agent: str | None
     text: str
     agents: list[RoutedAgent]
+
+
+def nearest_miss(event: Event, agents: Iterable[Agent], evaluate: EvaluateFilter) -> str | None:
+    """Return the agent that is nearest to an event that nobody takes, with why not; None without agents."""
+    rows = explain_routing(event, agents, evaluate).agents
+    return f"{rows[0].agent}: {rows[0].text}" if rows else None
 
 
 def explain_routing(event: Event, agents: Iterable[Agent], evaluate: EvaluateFilter) -> RoutingExplanation:
@@ -139,7 +146,7 @@ def _unfit(event: Event, agent: Agent) -> Why | None:
         found = "disabled"
     elif named is not None:
         found = "named"
-    elif event.envelope.event_type not in spec.event_types:
+    elif not takes_type(spec.event_types, event.envelope.event_type):
         found = "event_type"
     elif not in_scope(event, spec.scope):
         found = "scope"

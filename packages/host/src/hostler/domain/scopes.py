@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hostler.domain.accounts import Identity
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.grants import STATE_SCOPES, StateScope
@@ -17,6 +18,8 @@ from hostler_protocol.ids import digest
 
 KEY_VERSION = 1
 """Part of every key, so that another way of building keys cannot read values written with this one."""
+OF_SUBJECT = "subject"
+"""The type of owners that are subjects: their state is that of all their accounts."""
 
 
 class StateScopes(NamedTuple):
@@ -67,22 +70,31 @@ def storage_key(
     )
 
 
-def scopes_for(*, workspace_id: str, runner_id: str, agent_id: str, envelope: EventEnvelope) -> StateScopes:
+def scopes_for(
+    *,
+    workspace_id: str,
+    runner_id: str,
+    agent_id: str,
+    envelope: EventEnvelope,
+    person: Identity | None = None,
+) -> StateScopes:
     """Return the storage keys of an event, and for each other scope what the event lacks.
 
-    Policy is not considered: the grant decides which scopes are open.
+    Policy is not considered: the grant decides which scopes are open. `person`: whose scope `actor` is, by
+    whichever account they write; None: it is that of the actor, as the event names them.
     """
     keys: dict[StateScope, str] = {}
     missing: dict[StateScope, str] = {}
     for scope in STATE_SCOPES:
-        identity = _identity(scope, envelope)
+        whose = person if scope == "actor" else None
+        identity = _identity(scope, envelope) if whose is None else _identity_of(whose)
         if isinstance(identity, str):
             missing[scope] = identity
         else:
             keys[scope] = storage_key(
                 scope,
                 workspace_id=workspace_id,
-                bot_id=envelope.bot_id,
+                bot_id=envelope.bot_id if whose is None else None,
                 runner_id=runner_id,
                 agent_id=agent_id,
                 identity=identity,
@@ -90,11 +102,19 @@ def scopes_for(*, workspace_id: str, runner_id: str, agent_id: str, envelope: Ev
     return StateScopes(keys, missing)
 
 
-def area_of(scope: StateScope, scope_key: str, agent_id: str, envelope: EventEnvelope) -> StateArea:
-    """Return the area of `scope` for the event from which `scope_key` was made."""
+def area_of(
+    scope: StateScope,
+    scope_key: str,
+    agent_id: str,
+    envelope: EventEnvelope,
+    person: Identity | None = None,
+) -> StateArea:
+    """Return the area of `scope` for the event, and the person, from which `scope_key` was made."""
     match scope:
         case "conversation":
             return StateArea(scope, scope_key, agent_id, conversation_id=envelope.conversation_id)
+        case "actor" if person is not None:
+            return StateArea(scope, scope_key, agent_id, actor_type=OF_SUBJECT, actor_id=person.subject)
         case "actor" if envelope.actor is not None:
             who = envelope.actor
             return StateArea(scope, scope_key, agent_id, actor_type=who.actor_type, actor_id=who.actor_id)
@@ -107,6 +127,11 @@ def area_of(scope: StateScope, scope_key: str, agent_id: str, envelope: EventEnv
             raise InvalidArgumentError(f"the event has no {scope}, so it has no {scope} state")
         case "runner":
             return StateArea(scope, scope_key, agent_id)
+
+
+def _identity_of(person: Identity) -> dict[str, Any]:
+    """Return the identity of a person's scope: its names are others than those of an actor's."""
+    return {"subject": person.subject, "channel_of": person.channel_of}
 
 
 def _identity(scope: StateScope, envelope: EventEnvelope) -> dict[str, Any] | str:

@@ -26,6 +26,7 @@ def learn_struct_types() -> None:
 
 
 def _subclasses(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
-    for each in kind.__subclasses__():
+    found = kind.__subclasses__()
+    for each in found:  # which grows meanwhile
         yield each
-        yield from _subclasses(each)
+        found += each.__subclasses__()

@@ -17,11 +17,14 @@ class TokenBucket:
         self._level = self.burst
         self._at = now
 
-    def take(self, now: float) -> float:
-        """Take one token and return 0.0; if there is none, return the seconds until there is."""
+    def take(self, now: float, tokens: float = 1.0) -> float:
+        """Take one token and return 0.0; if there is none, return the seconds until there is.
+
+        Where there is one, more may be taken than there are: what follows waits for it.
+        """
         wait = self.wait(now)
         if not wait:
-            self._level -= 1.0
+            self._level -= tokens
         return wait
 
     def wait(self, now: float) -> float:
@@ -43,8 +46,8 @@ class TokenBuckets:
         self._max_buckets = max_buckets
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
-    def take(self, key: str) -> float:
-        """Take one token of this key and return 0.0, or the seconds until there is one."""
+    def take(self, key: str, tokens: float = 1.0) -> float:
+        """Take tokens of this key and return 0.0, or the seconds until there is one."""
         now = self._clock()
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -53,7 +56,7 @@ class TokenBuckets:
                 self._buckets.popitem(last=False)
         else:
             self._buckets.move_to_end(key)
-        return bucket.take(now)
+        return bucket.take(now, tokens)
 
     def wait(self, key: str) -> float:
         """Return the seconds until this key has a token, without taking it."""

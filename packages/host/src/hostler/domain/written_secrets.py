@@ -40,7 +40,7 @@ def without_secrets(entry: T, forms: Forms) -> T:
     """Return an entry of any kind as it may be read: without the secrets that are written out in it."""
     if isinstance(entry, ModelEntry) and is_written_out(entry.api_key):
         return msgspec.structs.replace(entry, api_key=HIDDEN)
-    if isinstance(entry, AgentSpec) and (names := _secrets(entry.config, forms(entry.runner))):
+    if isinstance(entry, AgentSpec) and (names := secret_names(entry.config, forms(entry.runner))):
         return msgspec.structs.replace(entry, config={**entry.config, **dict.fromkeys(names, HIDDEN)})
     return entry
 
@@ -91,7 +91,7 @@ def complete_agent(
     if not marked:
         return spec, []
     before = {} if stored is None else stored.config
-    hidden = _secrets(before, None if stored is None else forms(stored.runner))
+    hidden = secret_names(before, None if stored is None else forms(stored.runner))
     form = forms(spec.runner) or {}
     filled = {name: before[name] for name in marked if name in hidden}
     mistakes = [
@@ -110,7 +110,7 @@ def complete_agent(
     return msgspec.structs.replace(spec, config=after), mistakes
 
 
-def _secrets(config: Mapping[str, Any], form: Mapping[str, str] | None) -> list[str]:
+def secret_names(config: Mapping[str, Any], form: Mapping[str, str] | None) -> list[str]:
     """Return the keys of the secrets in a configuration.
 
     Text that no item of the form describes may be one: the form is not known, or is of another version.

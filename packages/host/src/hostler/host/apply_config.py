@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +16,16 @@ from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import Allowances
 from hostler.domain.audit_anchors import AuditAnchors
+from hostler.domain.channels import ChannelEntry
 from hostler.domain.config_changes import ConfigDiff, ConfigProblem
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.cors import CorsEntry
+from hostler.domain.hooks import Hook
 from hostler.domain.inventory import Inventory
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.stored_secrets import reference_to
 from hostler.domain.tool_entries import ToolKind
+from hostler.domain.widgets import Widget
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.domain.written_secrets import complete_agent, complete_model, without_secrets
 from hostler.host.config import ConfigFile, PluginEntry
@@ -33,6 +37,7 @@ from hostler.host.entry_sealing import EntrySealing
 from hostler.host.identity_providers import IdentityProviders
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
 from hostler.host.master_key import MasterKey
+from hostler.host.planned_config import PlannedConfig, lasting, merged
 from hostler.host.plugin_entries import add_shipped_runner, folder_of, identify_stored, stored_by_name
 from hostler.host.secret_store import SecretStore
 from hostler.host.secret_users import secret_users
@@ -48,6 +53,8 @@ from hostler.tools.skills.service import Skills
 from hostler_protocol.errors import InvalidArgumentError, PluginError
 
 S = TypeVar("S", bound=msgspec.Struct)
+Forecast = Callable[[PlannedConfig], Awaitable[Sequence[ConfigProblem]]]
+"""Returns the problems that a host would have with a configuration."""
 log = logging.getLogger(__name__)
 
 
@@ -144,6 +151,16 @@ class Configurator:
         """The stored entries that are not in effect, as of the last `load` or `apply`."""
         self.on_anchors: Callable[[AuditAnchors | None], None] = lambda _: None
         """Called with the settings of anchors that are in effect from now on."""
+        self.on_hooks: Callable[[Sequence[Hook]], None] = lambda _: None
+        """Called with the hooks that are in effect from now on."""
+        self.on_schedules: Callable[[], None] = lambda: None
+        """Called after schedules may have changed."""
+        self.on_channels: Callable[[Sequence[ChannelEntry]], None] = lambda _: None
+        """Called with the channels that are in effect from now on."""
+        self.on_secrets_changed: Callable[[Collection[str]], None] = lambda _: None
+        """Called with the references to secrets whose values have changed."""
+        self.on_widgets: Callable[[Sequence[Widget]], None] = lambda _: None
+        """Called with the widgets that are in effect from now on."""
         self.vault = LiveCipher()
         """The configured encryption of pauses."""
 
@@ -208,14 +225,16 @@ class Configurator:
         prune: bool = False,
         source: ConfigSource | None = None,
         guard: Callable[[NewConfig], None] = lambda _: None,
+        forecast: Forecast | None = None,
         discovery_seconds: float = DISCOVERY_SECONDS,
     ) -> ConfigDiff:
         """Store and activate a configuration. Nothing changes if any part of it is wrong.
 
         Entries that it does not name stay, unless `prune`. `source`: the file that it was read from.
         `discovery_seconds`: how long new plugins get to report what they offer. `guard` gets what would be
-        stored and may raise. ConfigurationError names all mistakes; those of an entry that is stored
-        unchanged become `problems` instead.
+        stored and may raise. `forecast` returns the problems that a host would have with what a dry run
+        would store. ConfigurationError names all mistakes; those of an entry that is stored unchanged become
+        `problems` instead.
         """
         async with self._applying:
             try:
@@ -230,18 +249,21 @@ class Configurator:
                 if not dry_run:
                     sealing = await self._sealing_after(config, stored.config, review, prune=prune)
                     config = await self._with_sealed(config, stored.config, sealing)
-                known = await asyncio.to_thread(stored_by_name, stored)
-                changes = changes_of(stored, known, config, review.plugins, prune=prune, shown=self.shown)
+                before = await asyncio.to_thread(stored_by_name, stored)
+                changes = changes_of(stored, before, config, review.plugins, prune=prune, shown=self.shown)
                 refuse_too_many(changes)
                 if dry_run:
-                    return ConfigDiff(changes=changes, applied=False, problems=review.problems)
+                    planned = PlannedConfig(review.result or config, review.inventory, changes)
+                    known = () if forecast is None else await forecast(planned)
+                    return ConfigDiff(changes=changes, applied=False, problems=merged(known, review.problems))
                 new = NewConfig(config, review.plugins, changes)
                 guard(new)
                 await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
                 self.entry_sealing.note_stored([*config.models, *config.agents])
                 await self._activate()
                 await self._record_pins(new)
-                return ConfigDiff(changes=changes, applied=True, problems=list(self.problems))
+                problems = merged(self.problems, lasting(review.problems))
+                return ConfigDiff(changes=changes, applied=True, problems=problems)
             finally:
                 await self._supervisor.discovery.close()
 
@@ -355,6 +377,9 @@ class Configurator:
         self._serve_plugins(plugins)
         self._working_folders(config.working_folders or WorkingFolderSettings())
         self.on_anchors(config.audit_anchors)
+        self.on_hooks(config.hooks)
+        self.on_schedules()
+        self.on_widgets(config.widgets)
         await self._providers.configure(config.sign_in)
         unusable = [
             ConfigProblem(kind="tool", name=entry.key, problem=mistake.text)
@@ -373,6 +398,8 @@ class Configurator:
         if self._skills is not None:
             await self._skills.configure(config.skills)
         self._serve_shipped(config)
+        self.on_channels(config.channels)
+        self.on_secrets_changed([reference_to(name) for name in changed])
         self._event_router.changed(self._workspace)
         self.problems = problems
         if self._inventories is not None:
@@ -380,16 +407,27 @@ class Configurator:
             self._inventories.unusable_models = _by_name(model_problems)
 
     async def _serve_models(self) -> list[ConfigProblem]:
-        opened, closed = self.entry_sealing.usable_models(self._config.models)
-        models, wrong = usable_catalog(opened, self._model_providers, resolve=self._secrets.own.read)
+        models, problems = self._usable(self._config.models)
         await self._models.replace(models)
+        return problems
+
+    def _usable(self, entries: Sequence[ModelEntry]) -> tuple[ModelCatalog, list[ConfigProblem]]:
+        opened, closed = self.entry_sealing.usable_models(entries)
+        models, wrong = usable_catalog(opened, self._model_providers, resolve=self._secrets.own.read)
         wrong |= closed
-        return [ConfigProblem(kind="model", name=name, problem=why) for name, why in wrong.items()]
+        return models, [ConfigProblem(kind="model", name=name, problem=why) for name, why in wrong.items()]
+
+    def planned_problems(self, planned: PlannedConfig) -> list[ConfigProblem]:
+        """Return the problems that there would be with entries: those of models, and of what stays."""
+        touched = [model for model in planned.config.models if not planned.leaves("model", model.id)]
+        kept = [problem for problem in self.problems if planned.leaves(problem.kind, problem.name)]
+        return kept + self._usable(touched)[1]
 
     async def _secrets_changed(self, names: Collection[str]) -> None:
         """Use other values of the installation's secrets from the next use of them on."""
         references = {reference_to(name) for name in names}
         self._on_secrets(references)
+        self.on_secrets_changed(references)
         if references.isdisjoint(model.api_key for model in self._config.models):
             return
         model_problems = await self._serve_models()

@@ -14,15 +14,19 @@ import msgspec
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import WorkspaceEntry
 from hostler.domain.audit_anchors import AuditAnchors
+from hostler.domain.channels import ChannelEntry
 from hostler.domain.cors import CorsEntry
 from hostler.domain.endpoints import parse_host_port
+from hostler.domain.hooks import Hook
 from hostler.domain.mcp_entry import Processors
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import Retention
+from hostler.domain.schedules import Schedule
 from hostler.domain.sign_in import SignInEntry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.webhooks import Webhook
+from hostler.domain.widgets import Widget
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.data_directory import DEFAULT_WORKSPACE, default_data_dir
 from hostler_protocol._base import Strict
@@ -80,6 +84,8 @@ class ConfigFile(Strict):
     """Retention in days by kind of data, for all and for single workspaces; None: unchanged."""
     webhooks: list[Webhook] = []
     """Receivers of notices of pauses."""
+    schedules: list[Schedule] = []
+    """What sends events at planned times."""
     pause_key: list[str] = []
     """Keys that encrypt pauses (`env:NAME`, `file:PATH`), the current one first; empty: no encryption."""
     master_key: list[str] = []
@@ -94,10 +100,16 @@ class ConfigFile(Strict):
     """What agents of single workspaces may use."""
     working_folders: WorkingFolderSettings | None = None
     """Settings of the folders of `exec` and `files`; None: unchanged, at first the defaults."""
+    hooks: list[Hook] = []
+    """Ways in for the requests of other services, which become events."""
+    widgets: list[Widget] = []
+    """Chats for web pages, each with one agent."""
     sign_in: list[SignInEntry] = []
     """Identity providers with which people sign in, and who becomes a member."""
     audit_anchors: AuditAnchors | None = None
     """Where the ends of the hash chains are written outside the host; None: unchanged, at first nowhere."""
+    channels: list[ChannelEntry] = []
+    """Connections to accounts of chat platforms."""
     cors: CorsEntry | None = None
     """Pages of other origins that may call this host; None: unchanged, at first none."""
 

@@ -7,16 +7,27 @@ from dataclasses import dataclass
 
 import msgspec
 
+from hostler.domain.channels import MAX_CHANNELS
 from hostler.domain.config_changes import Change, ChangeType, ConfigProblem, Kind, Shown, compare, sparse
+from hostler.domain.hooks import MAX_HOOKS
+from hostler.domain.schedules import MAX_SCHEDULES
 from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES
 from hostler.domain.webhooks import MAX_WEBHOOKS
+from hostler.domain.widgets import MAX_WIDGETS
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import EntryKind, entries_by_kind
 from hostler.host.stored_config import NewConfig, StoredConfig
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 
-_MOST: Mapping[Kind, int] = {"tool": MAX_TOOL_ENTRIES, "webhook": MAX_WEBHOOKS}
+_MOST: Mapping[Kind, int] = {
+    "tool": MAX_TOOL_ENTRIES,
+    "webhook": MAX_WEBHOOKS,
+    "hook": MAX_HOOKS,
+    "schedule": MAX_SCHEDULES,
+    "channel": MAX_CHANNELS,
+    "widget": MAX_WIDGETS,
+}
 """Kind -> the most entries of it that can be stored."""
 
 

@@ -12,16 +12,20 @@ import msgspec
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import WorkspaceEntry
 from hostler.domain.audit_anchors import AuditAnchors
+from hostler.domain.channels import ChannelEntry
 from hostler.domain.config_changes import Kind
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.cors import CorsEntry
+from hostler.domain.hooks import Hook
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
+from hostler.domain.schedules import Schedule
 from hostler.domain.sign_in import SignInEntry
 from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import ToolEntry, entries_by_key
 from hostler.domain.type_fit import fit
 from hostler.domain.webhooks import Webhook
+from hostler.domain.widgets import Widget
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_file import ConfigSource, absolute, entry_mistakes, entry_name
@@ -72,7 +76,11 @@ ENTRY_KINDS: Mapping[str, EntryKind] = {
         EntryKind("workspace", "workspaces", WorkspaceEntry, "name"),
         EntryKind("agent", "agents", AgentSpec, "name"),
         EntryKind("webhook", "webhooks", Webhook, "name"),
+        EntryKind("hook", "hooks", Hook, "name"),
+        EntryKind("schedule", "schedules", Schedule, "name"),
+        EntryKind("widget", "widgets", Widget, "name"),
         EntryKind("sign_in", "sign_in", SignInEntry, "name"),
+        EntryKind("channel", "channels", ChannelEntry, "name"),
         EntryKind("retention", "retention", Retention),
         EntryKind("master_key", "master_key", KeyReferences),
         EntryKind("pause_key", "pause_key", KeyReferences),
@@ -152,8 +160,12 @@ def entries_by_kind(
         "tool": entries_by_key(config.tools),
         "workspace": {entry.name: entry for entry in config.workspaces},
         "webhook": {webhook.name: webhook for webhook in config.webhooks},
+        "hook": {hook.name: hook for hook in config.hooks},
+        "widget": {widget.name: widget for widget in config.widgets},
         "sign_in": {entry.name: entry for entry in config.sign_in},
         "agent": {spec.name: spec for spec in config.agents},
+        "schedule": {schedule.name: schedule for schedule in config.schedules},
+        "channel": {entry.name: entry for entry in config.channels},
     }
 
 

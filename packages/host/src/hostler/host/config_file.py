@@ -16,15 +16,19 @@ import msgspec
 
 from hostler.domain.allowances import workspace_mistakes
 from hostler.domain.audit_anchors import anchor_mistakes
+from hostler.domain.channels import channel_mistakes
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.cors import cors_mistakes
+from hostler.domain.hooks import hook_mistakes
 from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.schedules import schedule_mistakes
 from hostler.domain.sign_in import sign_in_mistakes
 from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
 from hostler.domain.type_fit import fit
 from hostler.domain.webhooks import webhook_mistake
-from hostler.host.bundled import shipped_runner, shipped_runners
+from hostler.domain.widgets import widget_mistakes
+from hostler.host.bundled import shipped_plugin, shipped_plugins
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_text import YamlMarks, load_text, yaml_marks
 from hostler_protocol.errors import InvalidArgumentError
@@ -202,7 +206,11 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         "agents": [agent.name for agent in config.agents],
         "models": [model.id for model in config.models],
         "webhooks": [webhook.name for webhook in config.webhooks],
+        "hooks": [hook.name for hook in config.hooks],
+        "schedules": [schedule.name for schedule in config.schedules],
+        "widgets": [widget.name for widget in config.widgets],
         "sign_in": [entry.name for entry in config.sign_in],
+        "channels": [entry.name for entry in config.channels],
         "skills": config.skills,
         "workspaces": [entry.name for entry in config.workspaces],
         "tools": [entry.key if entry_mistake(entry) is None else "" for entry in config.tools],
@@ -218,6 +226,11 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         ("webhooks", number, webhook_mistake(webhook)) for number, webhook in enumerate(config.webhooks)
     ]
     checked += [
+        ("schedules", number, mistake)
+        for number, schedule in enumerate(config.schedules)
+        for mistake in schedule_mistakes(schedule)
+    ]
+    checked += [
         ("plugins", number, _not_shipped(entry.path))
         for number, entry in enumerate(config.plugins)
         if isinstance(entry, PluginEntry)
@@ -229,9 +242,24 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         for mistake in workspace_mistakes(entry)
     ]
     checked += [
+        ("hooks", number, mistake)
+        for number, hook in enumerate(config.hooks)
+        for mistake in hook_mistakes(hook)
+    ]
+    checked += [
+        ("widgets", number, mistake)
+        for number, widget in enumerate(config.widgets)
+        for mistake in widget_mistakes(widget)
+    ]
+    checked += [
         ("sign_in", number, mistake)
         for number, entry in enumerate(config.sign_in)
         for mistake in sign_in_mistakes(entry)
+    ]
+    checked += [
+        ("channels", number, mistake)
+        for number, entry in enumerate(config.channels)
+        for mistake in channel_mistakes(entry)
     ]
     for section, number, mistake in checked:
         place = source.place(section, number)
@@ -258,7 +286,7 @@ def _shipped(path: str, base: Path | None) -> Path | None:
     """Return the folder of a shipped runner, named like `hostler/dify`; None: it is a path."""
     if not _SHIPPED.fullmatch(path) or (base is not None and (base / path).exists()):
         return None
-    return shipped_runner(path)
+    return shipped_plugin(path)
 
 
 def _not_shipped(path: str) -> Mistake | None:
@@ -267,10 +295,10 @@ def _not_shipped(path: str) -> Mistake | None:
     key = f"hostler/{folder.name}"
     if folder.parent.name != "hostler" or not _SHIPPED.fullmatch(key):
         return None
-    if folder.parent.exists() or shipped_runner(key) is not None:
+    if folder.parent.exists() or shipped_plugin(key) is not None:
         return None
     # names alone: whole keys share so much that any would seem similar
-    hint = did_you_mean(folder.name, [one.partition("/")[2] for one in shipped_runners()])
+    hint = did_you_mean(folder.name, [one.partition("/")[2] for one in shipped_plugins()])
     return Mistake("", f"no runner {folder.name!r} comes with the host, and {key} is no folder here; {hint}")
 
 

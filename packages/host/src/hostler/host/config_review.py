@@ -14,26 +14,28 @@ import msgspec
 
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
+from hostler.domain.channel_review import review_channel
 from hostler.domain.config_changes import ConfigProblem, Kind
 from hostler.domain.config_mistakes import Mistake, name_mistake
+from hostler.domain.hooks import hook_warnings
 from hostler.domain.inventory import Inventory
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import check_retention
-from hostler.domain.sign_in import MAX_PROVIDERS
-from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import ToolEntry, ToolKind, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
+from hostler.domain.widgets import widget_warnings
 from hostler.egress import EgressPolicy
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import ENTRY_KINDS, POLICY, KeyReferences, entries_by_kind
 from hostler.host.config_file import ConfigSource, entry_mistakes
-from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
-from hostler.host.plugin_entries import folder_of, identify, identify_stored
+from hostler.host.config_relations import across_entries
+from hostler.host.inventory import DISCOVERY_SECONDS, Inventories, is_needed
+from hostler.host.planned_config import resulting_config
+from hostler.host.plugin_entries import identify, identify_stored
 from hostler.host.server_folders import find_misused
 from hostler.host.stored_config import StoredConfig
 from hostler.models.catalog import model_mistakes
 from hostler.pauses.encryption import vault_mistake
-from hostler.plugins.source import Folder
 from hostler.secrets.key_ring import key_ring_mistake
 from hostler.secrets.resolver import SecretUnreadableError
 from hostler.secrets.stored import StoredSecrets
@@ -57,7 +59,9 @@ class Review:
     mistakes: list[Mistake] = field(default_factory=list)
     problems: list[ConfigProblem] = field(default_factory=list)
     inventory: Inventory | None = None
-    """What there will be; None if there are no agents to review."""
+    """What there will be; None if nothing is reviewed against it."""
+    result: ConfigFile | None = None
+    """All entries as they would be stored, with an inventory."""
 
     def add(
         self, kind: Kind, number: int | None, name: str, mistake: Mistake, *, known: bool = False
@@ -68,9 +72,10 @@ class Review:
         accepted = mistake.as_warning() if known else mistake
         self.mistakes.append(accepted.within(place))
         if accepted.severity == "warning":
+            text = mistake.text.removeprefix(f"{name}: ")  # of a skill, which no place in the file names
             self.problems.append(
                 ConfigProblem(
-                    kind=kind, name=name, problem=mistake.text, place=mistake.place, severity=mistake.severity
+                    kind=kind, name=name, problem=text, place=mistake.place, severity=mistake.severity
                 )
             )
 
@@ -129,23 +134,55 @@ class Reviewer:
             review.add(kind, at, name, mistake, known=known)
         for at, key, entry, mistake in await self._misused(config, plugins, stored, prune=prune):
             review.add("tool", at, key, mistake, known=before["tool"].get(key) == entry)
-        for kind, at, name, mistake in _across_entries(config, stored.config, prune=prune):
-            review.add(kind, at, name, mistake)
+        for kind, at, name, mistake in across_entries(config, stored, prune=prune):
+            known = kind == "schedule" and before[kind].get(name) == config.schedules[at or 0]
+            review.add(kind, at, name, mistake, known=known)
         for at, name, mistake in await asyncio.to_thread(self._skill_mistakes, config.skills):
             if at is None or review.source.place("skills", at) not in reported:
                 review.add("skill", at, name, mistake)
-        if config.agents and self.inventories is not None:
-            result, folders = await asyncio.to_thread(_resulting_config, config, plugins, stored, prune)
+        if (config.agents or config.channels or dry_run) and self.inventories is not None:
+            result, folders = await asyncio.to_thread(resulting_config, config, plugins, stored, prune=prune)
+            agents = config.agents
+            if dry_run:  # what others will lack is reported, too
+                agents = [*agents, *self._led_elsewhere(result, config, plugins)]
             inventory = await self.inventories.after_change(
-                result, folders, config.agents, dry_run=dry_run, seconds=seconds
+                result, folders, agents, channels=config.channels, dry_run=dry_run, seconds=seconds
             )
-            review.inventory = inventory
-            by_agent = await asyncio.to_thread(_review_agents, config.agents, inventory)
-            for number, (spec, own) in enumerate(zip(config.agents, by_agent, strict=True)):
-                known = before["agent"].get(spec.name) == spec
-                for mistake in own:
-                    review.add("agent", number, spec.name, mistake, known=known)
+            review.inventory, review.result = inventory, result
+            found = await asyncio.to_thread(self._against, config, inventory)
+            for kind, number, name, entry, mistake in found:
+                review.add(kind, number, name, mistake, known=before[kind].get(name) == entry)
         return review
+
+    def _led_elsewhere(
+        self, result: ConfigFile, config: ConfigFile, plugins: Mapping[str, PluginEntry]
+    ) -> list[AgentSpec]:
+        """Return the agents that a configuration keeps and that need its plugins, to be started for a look.
+
+        A passive host looks at the plugins of all agents.
+        """
+        named = {spec.name for spec in config.agents}
+        passive = self.inventories is not None and not self.inventories.running
+        return [
+            spec
+            for spec in result.agents
+            if spec.name not in named and (passive or any(is_needed(key, [spec]) for key in plugins))
+        ]
+
+    def _against(
+        self, config: ConfigFile, inventory: Inventory
+    ) -> list[tuple[Kind, int, str, msgspec.Struct, Mistake]]:
+        """Return the mistakes of agents and channels against what there is. Blocks: many take a while."""
+        agents: list[tuple[Kind, int, str, msgspec.Struct, Mistake]] = [
+            ("agent", number, spec.name, spec, mistake)
+            for number, spec in enumerate(config.agents)
+            for mistake in review_agent(spec, inventory)
+        ]
+        return agents + [
+            ("channel", number, entry.name, entry, mistake)
+            for number, entry in enumerate(config.channels)
+            for mistake in review_channel(entry, inventory, self.secrets.unreadable)
+        ]
 
     async def _misused(
         self, config: ConfigFile, plugins: Mapping[str, PluginEntry], stored: StoredConfig, *, prune: bool
@@ -192,6 +229,7 @@ class Reviewer:
             for mistake in self.tool_mistakes(entry) if entry_mistake(entry) is None else ():
                 yield "tool", number, entry.key, entry, mistake
         yield from _network_mistakes(config)
+        yield from _way_in_warnings(config)
         error = None if config.retention is None else _error_of(check_retention, config.retention)
         if error is not None:
             yield "retention", None, POLICY, config.retention, Mistake("", error.removeprefix("retention: "))
@@ -239,51 +277,6 @@ def _key_mistakes(config: ConfigFile) -> Iterator[tuple[Kind, None, str, msgspec
         yield "master_key", None, POLICY, KeyReferences(keys=config.master_key), mistake
 
 
-def _unknown_webhook(config: ConfigFile, stored: ConfigFile, *, prune: bool) -> Mistake | None:
-    """Return the mistake in naming a webhook for anchors that there will not be, or None."""
-    wanted = None if config.audit_anchors is None else config.audit_anchors.webhook
-    names = [webhook.name for webhook in (*config.webhooks, *(() if prune else stored.webhooks))]
-    if wanted is None or wanted in names:
-        return None
-    hint = did_you_mean(wanted, names) if names else "there are none"
-    return Mistake("webhook", f"there is no webhook {wanted!r}: {hint}")
-
-
-def _across_entries(
-    config: ConfigFile, stored: ConfigFile, *, prune: bool
-) -> Iterator[tuple[Kind, int | None, str, Mistake]]:
-    """Yield the mistakes of entries that other entries make such."""
-    if (mistake := _unknown_webhook(config, stored, prune=prune)) is not None:
-        yield "audit_anchors", None, POLICY, mistake
-    for at, name, own in _same_issuer(config, stored, prune=prune):
-        yield "sign_in", at, name, own
-
-
-def _same_issuer(
-    config: ConfigFile, stored: ConfigFile, *, prune: bool
-) -> Iterator[tuple[int, str, Mistake]]:
-    """Yield the entries whose issuer another one has: the rules of one would undo those of the other."""
-    names = {entry.name for entry in config.sign_in}
-    standing = [] if prune else [entry for entry in stored.sign_in if entry.name not in names]
-    known = {entry.issuer: entry.name for entry in standing}
-    for number, entry in enumerate(config.sign_in):
-        other = known.setdefault(entry.issuer, entry.name)
-        if other != entry.name:
-            yield (
-                number,
-                entry.name,
-                Mistake("issuer", f"{other!r} has this issuer already: extend that entry"),
-            )
-    if (count := len(standing) + len(config.sign_in)) > MAX_PROVIDERS:
-        text = f"there would be {count} entries of sign_in; at most {MAX_PROVIDERS} are possible"
-        yield len(config.sign_in) - 1, config.sign_in[-1].name, Mistake("", text)
-
-
-def _review_agents(specs: Sequence[AgentSpec], inventory: Inventory) -> list[list[Mistake]]:
-    """Review agents. Blocks: thousands of them take a while."""
-    return [review_agent(spec, inventory) for spec in specs]
-
-
 def _error_of(check: Callable[..., object], value: object) -> str | None:
     """Return the message of a check that raises InvalidArgumentError, or None."""
     try:
@@ -293,13 +286,29 @@ def _error_of(check: Callable[..., object], value: object) -> str | None:
     return None
 
 
+def _way_in_warnings(
+    config: ConfigFile,
+) -> Iterator[tuple[Kind, int | None, str, msgspec.Struct | None, Mistake]]:
+    """Yield what is open to strangers by hooks and widgets."""
+    for number, hook in enumerate(config.hooks):
+        for mistake in hook_warnings(hook):
+            yield "hook", number, hook.name, hook, mistake
+    for number, widget in enumerate(config.widgets):
+        for mistake in widget_warnings(widget):
+            yield "widget", number, widget.name, widget, mistake
+
+
 def _named(config: ConfigFile) -> dict[Kind, Sequence[str]]:
     """Return the names of entries by kind, in order. Names of tools and agents are checked elsewhere."""
     return {
         "plugin": [entry if isinstance(entry, str) else entry.path for entry in config.plugins],
         "model": [model.id for model in config.models],
         "webhook": [webhook.name for webhook in config.webhooks],
+        "hook": [hook.name for hook in config.hooks],
+        "schedule": [schedule.name for schedule in config.schedules],
+        "widget": [widget.name for widget in config.widgets],
         "sign_in": [entry.name for entry in config.sign_in],
+        "channel": [entry.name for entry in config.channels],
         "skill": config.skills,
         "workspace": [entry.name for entry in config.workspaces],
     }
@@ -313,34 +322,3 @@ def names_in(config: ConfigFile) -> dict[str, str]:
         for kind, names in named.items()
         for number, name in enumerate(names)
     }
-
-
-def _resulting_config(
-    config: ConfigFile, plugins: Mapping[str, PluginEntry], stored: StoredConfig, prune: bool
-) -> tuple[ConfigFile, dict[str, Folder]]:
-    """Return what an inventory needs of a configuration as it would be stored, and the plugins by identity.
-
-    Blocks.
-    """
-    folders = {key: folder_of(entry) for key, entry in plugins.items()}
-    if prune:
-        return config, folders
-    before = identify_stored(stored)[0]
-    paths = {entry.path for entry in plugins.values()}
-    kept = {key: folder_of(entry) for key, entry in before.items() if entry.path not in paths}
-    models: dict[str, ModelEntry] = {model.id: model for model in (*stored.config.models, *config.models)}
-    tools = {entry.key: entry for entry in stored.config.tools}
-    tools |= {entry.key: entry for entry in config.tools if entry_mistake(entry) is None}
-    agents = {spec.name: spec for spec in (*stored.config.agents, *config.agents)}
-    workspaces = {entry.name: entry for entry in (*stored.workspaces, *config.workspaces)}
-    return (
-        msgspec.structs.replace(
-            config,
-            models=list(models.values()),
-            tools=list(tools.values()),
-            skills=list(dict.fromkeys([*stored.config.skills, *config.skills])),
-            workspaces=list(workspaces.values()),
-            agents=list(agents.values()),
-        ),
-        kept | folders,
-    )

@@ -33,6 +33,9 @@ log = logging.getLogger(__name__)
 
 ERASURE_KEY_VARIABLE = "HOSTLER_ERASURE_KEY"
 """Names the files of the erasure key, separated as in PATH."""
+LOOKS = 3
+"""How often file and database are compared. Another host may replace the erasure key between the two looks.
+It has written the file by the time the database notes the key."""
 NOT_NAMED = (
     f"content is not encrypted: hosts that share a database need one erasure key; name its file with "
     f"{ERASURE_KEY_VARIABLE}, on a folder that all of them have"
@@ -134,14 +137,16 @@ class ContentSealing:
         return await self._problem_of_erasure_key(is_sealed=is_sealed)
 
     async def _problem_of_erasure_key(self, *, is_sealed: bool) -> str | None:
-        try:
-            await asyncio.to_thread(self._open_erasure_key, is_sealed)
-            ring = self.erasure_key.reread()
-        except HostlerError as error:
-            return error.message
-        known = await self._noted(ring.current_id)
-        if known in (None, *ring.ids):
-            return None
+        known: str | None = None
+        for _ in range(LOOKS):
+            try:
+                await asyncio.to_thread(self._open_erasure_key, is_sealed)
+                ring = self.erasure_key.reread()
+            except HostlerError as error:
+                return error.message
+            known = await self._noted(ring.current_id)
+            if known in (None, *ring.ids):
+                return None
         names = ", ".join(map(str, self.erasure_key.paths))
         return (
             f"the erasure key in {names} is not the one of this database ({known}): name its file with "

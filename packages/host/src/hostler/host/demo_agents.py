@@ -1,4 +1,4 @@
-"""The agents of `hostler demo`, as a configuration."""
+"""The agents of `hostler demo`, as a configuration, and its widget."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from typing import Any
 from hostler.host.bundled import bundled
 
 TALKER = "assistant"
+WIDGET: dict[str, Any] = {
+    "name": "demo",
+    "agent": "guide",
+    "origins": ["http://localhost:3000"],
+    "title": "Hostler",
+    "greeting": "Say `hello`, tell me your name, or ask me to `count to 20`. Then reload the page.",
+    "try_page": True,
+}
+"""Shown on the server's own page, and for a page of one's own at port 3000 (docs/widget.md)."""
 
 
 def demo_config(*, model: bool = False) -> dict[str, Any]:

@@ -22,18 +22,20 @@ from hostler.host.config import ConfigFile, Settings
 from hostler.host.config_entries import EntryKind
 from hostler.host.config_file import ConfigSource, read_config_file
 from hostler.host.data_directory import check_address, check_database, note_database
-from hostler.host.doctor_report import DoctorReport
+from hostler.host.doctor_report import DoctorReport, stored_findings
+from hostler.host.host_problems import HostProblems, redacted
 from hostler.host.lease import BEATS_PER_LEASE
 from hostler.host.lock import DataDirLock, Holder
 from hostler.host.machine import THIS_MACHINE, Machine
 from hostler.host.maintenance import keep_tidy
 from hostler.host.moved_secrets import MovedSecrets
-from hostler.host.parts import Installation, RunParts
+from hostler.host.parts import Installation
+from hostler.host.planned_config import merged
 from hostler.host.plugin_entries import add_shipped_runner
+from hostler.host.run_parts import RunParts
 from hostler.runs.dispatch import LOOK_SECONDS
 from hostler.runs.orchestrator import Accepted
 from hostler.runs.recovery import recover
-from hostler.secrets.known_values import redact
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import api_keys as keys
@@ -65,6 +67,7 @@ class Host:
         self.workers = parts.workers
         self._lock = lock
         self.db, self.cursors, self.knowledge = parts.db, parts.cursors, parts.knowledge
+        self.bases, self._indexer = parts.bases, parts.indexer
         self.data, self.blobs, self.folders = parts.data, parts.data.blobs, parts.data.folders
         self.sandboxes, self.supervisor, self.models = parts.sandboxes, parts.supervisor, parts.models
         self.tools, self.skills, self.mcp = parts.tools.sources, parts.tools.skills, parts.tools.mcp
@@ -88,12 +91,28 @@ class Host:
         self.audit_anchors = run_parts.audit_anchors
         self.audit_check = AuditCheck(parts.db, parts.settings.data_dir)
         self.doctor = DoctorReport(
-            parts.settings.data_dir, parts.workers.all, parts.supervisor.status, self.problems
+            parts.settings.data_dir,
+            parts.workers.all,
+            parts.supervisor.status,
+            self.problems,
+            partial(stored_findings, parts.db, parts.settings.workspace),
         )
         self.dispatcher, self.orchestrator = run_parts.dispatcher, run_parts.orchestrator
         self.rerouter, self.reruns, self.pauses = run_parts.rerouter, run_parts.reruns, run_parts.pauses
-        self.trials = run_parts.trials
+        self.trials, self.scheduler = run_parts.trials, run_parts.scheduler
         self.replays, self.push_sender = run_parts.replays, run_parts.push_sender
+        self.hooks, self.widgets = run_parts.hooks, run_parts.widgets
+        self.channels, self.channel_requests = run_parts.channels, run_parts.channel_requests
+        self.remote_workers = run_parts.remote_workers
+        self._problems = HostProblems(
+            self.diagnosis,
+            self.audit_anchors,
+            self.master_key,
+            self.providers,
+            self.sealing_upkeep,
+            self.hooks,
+            self.widgets,
+        )
         self.webhook_sender, self.freed = run_parts.webhook_sender, run_parts.attempt_services.freed
         self._attempt_services, self._lease = run_parts.attempt_services, run_parts.lease
 
@@ -108,7 +127,9 @@ class Host:
         knowledge: KnowledgeService | None = None,
         machine: Machine = THIS_MACHINE,
     ) -> AsyncIterator[Host]:
-        """Open and start a host; end it in order after the block. `knowledge` serves its knowledge bases.
+        """Open and start a host; end it in order after the block.
+
+        `knowledge`: what serves its knowledge bases; None: it keeps them itself.
 
         ConflictError if another host has the data directory; StorageError; InvalidArgumentError for an
         invalid configuration, or a database that does not belong to the directory.
@@ -133,6 +154,8 @@ class Host:
         await take_over(self.db)
         await self.audit_heads.try_note()
         self.supervisor.sweep_orphans()
+        if self.bases is not None:
+            await self.bases.load()  # agents are checked against what there is
         await self.configurator.load()
         for plugin_key in await self.db.read(keys.remote_plugins):
             self.supervisor.expect(plugin_key)
@@ -173,14 +196,22 @@ class Host:
         self.workers.start("audit heads", partial(self.audit_heads.keep, settings.note_heads_seconds))
         self.workers.start("audit anchors", self.audit_anchors.keep)
         self.workers.start("webhooks", self.webhook_sender.work)
+        self.workers.start("schedules", self.scheduler.work)
         self.workers.start("push notifications", self.push_sender.work)
+        self.workers.start("hooks", self.hooks.work)
         self.workers.start("sandbox audit", self.sandboxes.work)
         self.workers.start("pauses", self.pauses.keep_swept)
         self.workers.start("agent review", self.diagnosis.watch().keep)
         self.workers.start("rerouting", self.rerouter.work)
         self.workers.start("secrets", self._keep_secrets)
         self.workers.start("sealing", self.sealing_upkeep.keep)
+        if self._indexer is not None:
+            self.workers.start("knowledge", self._indexer.work)
         self.orchestrator.accepting = True
+        self.workers.start("channels", self.channels.work)
+        self.workers.start("channel requests", self.channel_requests.work)
+        if self.db.shared:
+            self.workers.start("forwarded requests", self.channel_requests.forwarding.work)
 
     async def _follow_configuration(self, succeeded: Callable[[], None]) -> None:
         """Activate what other hosts of the database change. A worker."""
@@ -240,7 +271,9 @@ class Host:
             ("runs", self.drain),
             ("MCP servers", self.mcp.close),
             ("background work", self.workers.stop),
+            ("channels", self.channels.close),
             ("webhooks", self.webhook_sender.close),
+            ("remote workers", self.remote_workers.close),
             ("plugins", partial(self.supervisor.close, 0)),
             ("filters", self.filters.close),
             ("models", self.models.close),
@@ -252,6 +285,8 @@ class Host:
             ("sandboxes", self.sandboxes.close),
             ("lease", self._lease.end),
             ("uses of secrets", self.secrets.note_uses),
+            ("refusals of hooks", self.hooks.close),
+            ("refusals of channels", self.channel_requests.close),
             ("audit heads", self.audit_heads.try_note),
             *(() if self.settings.passive else (("audit anchors", self.audit_anchors.finish),)),
             ("database", self.db.close),
@@ -303,8 +338,12 @@ class Host:
         source: ConfigSource | None = None,
     ) -> ConfigDiff:
         """Store and activate a configuration, and start its plugins. See `Configurator.apply`."""
-        diff = await self.configurator.apply(config, actor=actor, dry_run=dry_run, prune=prune, source=source)
-        return await self._applied(diff)
+        find = self._problems.find
+        return await self._applied(
+            await self.configurator.apply(
+                config, actor=actor, dry_run=dry_run, prune=prune, source=source, forecast=find
+            )
+        )
 
     async def put_entry(
         self, kind: EntryKind, data: dict[str, Any], *, actor: str, name: str | None = None
@@ -317,23 +356,17 @@ class Host:
         return await self._applied(await self.configurator.remove(kind, name, actor=actor))
 
     async def _applied(self, diff: ConfigDiff) -> ConfigDiff:
-        """Start the plugins of a change, and add the current problems to it."""
-        if not diff.applied:
-            return diff
-        if not self.settings.passive:
-            await self.supervisor.start_all()
-        return msgspec.structs.replace(diff, problems=await self.problems())
+        """Start the plugins of a change, and add the current problems to those that its review found."""
+        problems = diff.problems
+        if diff.applied:
+            if not self.settings.passive:
+                await self.supervisor.start_all()
+            problems = merged(await self.problems(), problems)
+        return msgspec.structs.replace(diff, problems=redacted(problems))
 
     async def problems(self) -> list[ConfigProblem]:
-        """Return the current problems of the configuration. See `Diagnosis.problems`."""
-        found = [
-            *await self.diagnosis.problems(),
-            *self.audit_anchors.problems(),
-            *await self.master_key.problems(),
-            *self.providers.problems(),
-            *await self.sealing_upkeep.problems(),
-        ]
-        return [msgspec.structs.replace(problem, problem=redact(problem.problem)) for problem in found]
+        """Return the problems of the configuration now. See `HostProblems`."""
+        return await self._problems.find()
 
     async def export(self) -> ConfigFile:
         """Return the stored configuration."""

@@ -21,7 +21,9 @@ from hostler.tools.mcp.port import McpContext
 from hostler.tools.mcp.source import McpTools
 from hostler.tools.openapi.source import OpenApiTools
 from hostler.tools.pins import StoredPins
+from hostler.tools.platform import PlatformTools
 from hostler.tools.plugin_tools import PluginTools
+from hostler.tools.schedules import RunSchedules, ScheduleTools
 from hostler.tools.skills.service import Skills
 from hostler.tools.sources import ToolSource, ToolSources
 from hostler.tools.workspaces.folders import WorkingFolders
@@ -54,7 +56,10 @@ class HostTools:
         built_in = (ExecTools(self.folders, sandboxes.find), FilesTools(self.folders))
         self.configurable = (*built_in, self.mcp, self.fetch, self.openapi)
         plugin_tools = PluginTools(supervisor.catalog, supervisor.connection)
-        sources: list[ToolSource] = [plugin_tools, self.skills, *self.configurable]
+        self.platform = PlatformTools()
+        self.schedules = RunSchedules(db)
+        own = (plugin_tools, self.skills, self.platform, ScheduleTools(db, self.schedules))
+        sources: list[ToolSource] = [*own, *self.configurable]
         self.sources = ToolSources(sources, on_refused=pins.refuse, allowances=self.allowances)
 
     def catalog(

@@ -10,13 +10,16 @@ from typing import Any
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import Allowance, Allowances
+from hostler.domain.channels import ChannelEntry
 from hostler.domain.config_mistakes import Mistake
+from hostler.domain.grants import SCHEDULE_CALLS
 from hostler.domain.inventory import Inventory, PluginFacts
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.platform_actions import PLATFORM_ACTIONS
 from hostler.domain.secret_refs import is_sealed, stored_name
 from hostler.domain.skills import skill_tool
 from hostler.domain.tool_entries import ToolEntry, tool_names
-from hostler.host.bundled import shipped_runner, shipped_runners
+from hostler.host.bundled import shipped_plugin, shipped_plugins
 from hostler.host.config import ConfigFile
 from hostler.host.plugin_entries import shipped_folder
 from hostler.host.secret_store import SecretStore
@@ -95,17 +98,20 @@ class Inventories:
         plugins: Mapping[str, Folder],
         agents: Sequence[AgentSpec],
         *,
+        channels: Sequence[ChannelEntry] = (),
         dry_run: bool = False,
         seconds: float = DISCOVERY_SECONDS,
         workspace_id: str | None = None,
     ) -> Inventory:
         """Return the inventory with this configuration in place of the active one.
 
-        Unknown plugins that `agents` name are started, within `seconds`; new ones wait in
+        Unknown plugins that `agents` and `channels` name are started, within `seconds`; new ones wait in
         `supervisor.discovery` to be served or closed. In a dry run a new plugin runs in the sandbox even if
         its entry trusts it. If the same plugin is served already, the new one does not use its workspace.
         """
-        needed = [key for key in {*plugins, *shipped_runners()} if _is_needed(key, agents)]
+        of_channels = {_plugin_of_channel(entry) for entry in channels}
+        known_keys = {*plugins, *shipped_plugins()}
+        needed = [key for key in known_keys if is_needed(key, agents) or key in of_channels]
         trials: dict[str, Folder] = {}
         separate: list[str] = []
         unknown: list[str] = []
@@ -142,7 +148,11 @@ class Inventories:
         """Return what a served plugin offers, as far as it is known."""
         catalog = self.supervisor.catalog
         if catalog.knows(status.key):
-            return Discovered(catalog.of_plugin(status.key), catalog.tools().get(status.key, {}))
+            return Discovered(
+                catalog.of_plugin(status.key),
+                catalog.tools().get(status.key, {}),
+                channels=catalog.channels_of(status.key),
+            )
         if isinstance(status.source, Remote):
             return Discovered(None, why=NOT_CONNECTED)
         return Discovered(None, why=status.reason or NOT_RUNNING)
@@ -166,13 +176,13 @@ class Inventories:
     async def _with_stored(
         self, facts: Mapping[str, Discovered], workspace_id: str
     ) -> tuple[dict[str, Discovered], set[str]]:
-        """Add the remote plugins that have a key, and the shipped runners; return the names of agents too."""
+        """Add the remote plugins that have a key, and what is shipped; return the names of agents too."""
 
         def read(tx: Tx) -> tuple[Iterable[str], list[str]]:
             return api_keys.remote_plugins(tx), agent_store.names(tx, workspace_id)
 
         remote, agents = await self.db.read(read)
-        others = dict.fromkeys(shipped_runners(), Discovered(None, why=NOT_RUNNING))
+        others = dict.fromkeys(shipped_plugins(), Discovered(None, why=NOT_RUNNING))
         return {**others, **dict.fromkeys(remote, Discovered(None, why=NOT_CONNECTED)), **facts}, set(agents)
 
     # -- everything -------------------------------------------------------------------------------
@@ -192,12 +202,18 @@ class Inventories:
         tools.add_plugins(plugins)
         self._add_entries(tools, config)
         usable = [name for name, problem in skills.items() if problem is None]
+        own = {name: f"schedule:{name}" for name in SCHEDULE_CALLS}
+        if config.channels:  # what each of them can do is looked at when an action is asked for
+            own |= {one.tool_name: f"platform:{one.name}" for one in PLATFORM_ACTIONS.values()}
+        tools.names |= {name: id_ for name, id_ in own.items() if tools.may.tool(name, id_)}
         tools.names |= {skill_tool(name): f"skill:{name}" for name in usable}
         offered = {} if self.knowledge is None else self.knowledge.offered(workspace_id)
         secrets = {} if self.secrets is None else await self.secrets.known(workspace_id, "workspace")
         return Inventory(
             workspace_id=workspace_id,
-            plugins={key: PluginFacts(found.runners, found.why) for key, found in plugins.items()},
+            plugins={
+                key: PluginFacts(found.runners, found.why, found.channels) for key, found in plugins.items()
+            },
             models={model.id: model.type for model in config.models},
             unusable_models=self._unusable_models(config),
             unpriced_models=frozenset(model.id for model in config.models if model.price is None),
@@ -208,6 +224,10 @@ class Inventories:
             unusable_skills={name: problem for name, problem in skills.items() if problem is not None},
             knowledge_bases=list(offered),
             agents=agents,
+            # those of the configuration serve the installation's own workspace
+            channels={
+                entry.name: entry.enabled for entry in config.channels if workspace_id == self.workspace_id
+            },
             unreadable=partial(_unreadable, secrets, self.written, tools.may.secret_files),
             allowances=allowances,
         )
@@ -327,16 +347,23 @@ def _unreadable(
 
 
 def _shipped(plugin_key: str) -> Folder:
-    path = shipped_runner(plugin_key)
+    path = shipped_plugin(plugin_key)
     if path is None:
         raise PluginError(f"{plugin_key} did not come with this installation")
     return shipped_folder(path)
 
 
-def _is_needed(plugin_key: str, agents: Iterable[AgentSpec]) -> bool:
+def is_needed(plugin_key: str, agents: Iterable[AgentSpec]) -> bool:
     """Whether an agent names the plugin: as its runner, or by one of its tools."""
     prefix = f"{plugin_key.partition('/')[2]}."
     return any(_plugin_of(spec) == plugin_key or _names_tool_of(spec, prefix) for spec in agents)
+
+
+def _plugin_of_channel(entry: ChannelEntry) -> str | None:
+    try:
+        return entry.plugin_key
+    except ValueError:
+        return None
 
 
 def _plugin_of(spec: AgentSpec) -> str | None:

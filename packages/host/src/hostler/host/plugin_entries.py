@@ -13,16 +13,17 @@ from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.endpoints import ANY
 from hostler.domain.trials import TRIAL_PLUGIN
-from hostler.host.bundled import shipped_runner
+from hostler.host.bundled import shipped_plugin
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.stored_config import StoredConfig
 from hostler.plugins.limits import PLUGIN_LIMITS
-from hostler.plugins.manifest import read_manifest
+from hostler.plugins.manifest import read_manifest, stated_runner
 from hostler.plugins.source import Folder, identity_of, launch_of
 from hostler.plugins.supervisor import Supervisor
 from hostler.sandbox.port import MIB, SandboxLimits
 from hostler_protocol.errors import PluginError
 from hostler_protocol.ids import split_runner_id
+from hostler_protocol.manifest import AgentRunnerManifest
 
 
 def plugin_entries(config: ConfigFile) -> list[PluginEntry]:
@@ -111,13 +112,31 @@ def add_shipped_runner(supervisor: Supervisor, runner_id: str) -> None:
         plugin_key, _ = split_runner_id(runner_id)
     except ValueError:
         return  # of an agent that was stored unchecked: its runs fail with the reason
-    if plugin_key not in supervisor and (folder := shipped_runner(plugin_key)) is not None:
+    add_shipped_plugin(supervisor, plugin_key)
+
+
+def add_shipped_plugin(supervisor: Supervisor, plugin_key: str) -> None:
+    """Let the supervisor serve a plugin that comes with the host, unless an entry has the same key."""
+    if plugin_key not in supervisor and (folder := shipped_plugin(plugin_key)) is not None:
         supervisor.put(plugin_key, shipped_folder(folder))
+
+
+def stated_shipped_runner(runner_id: str) -> AgentRunnerManifest | None:
+    """Return a runner that comes with the host as its hostler.yaml states it: nothing is started.
+
+    None for all others, and for those of tests, which state less than their classes. Blocks.
+    """
+    try:
+        plugin_key, name = split_runner_id(runner_id)
+    except ValueError:
+        return None
+    folder = None if plugin_key == TRIAL_PLUGIN else shipped_plugin(plugin_key)
+    return None if folder is None else stated_runner(read_manifest(folder), name)
 
 
 def trial_plugin(plugin_key: str) -> Folder | None:
     """Return the plugin that carries out tests of models and tools; None for any other key."""
-    folder = shipped_runner(plugin_key) if plugin_key == TRIAL_PLUGIN else None
+    folder = shipped_plugin(plugin_key) if plugin_key == TRIAL_PLUGIN else None
     return None if folder is None else shipped_folder(folder)
 
 

@@ -14,19 +14,31 @@ import msgspec
 
 from hostler.domain.allowances import WorkspaceEntry, closed_entry
 from hostler.domain.audit_anchors import AuditAnchors
+from hostler.domain.channels import ChannelEntry
 from hostler.domain.config_changes import Change, ConfigProblem, Kind
 from hostler.domain.cors import CorsEntry
+from hostler.domain.hooks import Hook
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
+from hostler.domain.schedules import Schedule
 from hostler.domain.sign_in import SignInEntry
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry, entries_by_key
 from hostler.domain.type_fit import convert
 from hostler.domain.webhooks import Webhook
+from hostler.domain.widgets import Widget
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import POLICY, KeyReferences, SkillFolder
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, audit, installation, plugin_pins, settings
+from hostler.storage.stores import (
+    agents,
+    audit,
+    installation,
+    plugin_pins,
+    schedule_removal,
+    schedules,
+    settings,
+)
 from hostler_protocol.errors import InvalidArgumentError
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -103,6 +115,15 @@ class _Reader:
                 entries.append(entry)
         return entries
 
+    def schedules(self) -> list[Schedule]:
+        entries: list[Schedule] = []
+        for stored in schedules.entries(self._tx, self._workspace):
+            try:
+                entries.append(stored.spec)
+            except InvalidArgumentError as error:
+                self.problems.append(_unreadable("schedule", stored.name, error))
+        return entries
+
     def agents(self) -> None:
         for name, why in agents.unreadable(self._tx, self._workspace).items():
             self.problems.append(ConfigProblem(kind="agent", name=name, problem=why))
@@ -123,6 +144,9 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
         agents=[agent.spec for agent in agents.active(tx, workspace_id)],
         retention=reader.one("retention", Retention),
         webhooks=reader.all("webhook", Webhook),
+        hooks=reader.all("hook", Hook),
+        schedules=reader.schedules(),
+        widgets=reader.all("widget", Widget),
         sign_in=reader.all("sign_in", SignInEntry),
         pause_key=reader.keys("pause_key"),
         master_key=reader.keys("master_key"),
@@ -132,6 +156,7 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
         workspaces=reader.all("workspace", WorkspaceEntry),
         audit_anchors=reader.one("audit_anchors", AuditAnchors),
         cors=reader.one("cors", CorsEntry),
+        channels=reader.all("channel", ChannelEntry),
     )
     reader.agents()
     recorded = {plugin.path: plugin.plugin for plugin in plugins if plugin.plugin is not None}
@@ -159,7 +184,10 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
     named: dict[Kind, Mapping[str, msgspec.Struct]] = {
         "model": {model.id: model for model in config.models},
         "webhook": {webhook.name: webhook for webhook in config.webhooks},
+        "hook": {hook.name: hook for hook in config.hooks},
+        "widget": {widget.name: widget for widget in config.widgets},
         "sign_in": {provider.name: provider for provider in config.sign_in},
+        "channel": {entry.name: entry for entry in config.channels},
         "tool": entries_by_key(config.tools),
         "skill": {path: SkillFolder(path=path) for path in config.skills},
         "workspace": {workspace.name: workspace for workspace in config.workspaces},
@@ -180,6 +208,11 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
             settings.put(tx, ws, kind, POLICY, plain(policy))
     for spec in config.agents:
         agents.apply(tx, ws, spec, made_by=actor)
+    for change in new.changes:  # first: there may be room for the new ones only then
+        if (change.kind, change.change) == ("schedule", "removed"):
+            schedules.delete(tx, ws, change.name)
+    for schedule in config.schedules:
+        schedules.put(tx, ws, schedule, actor)
     for change in new.changes:
         _write_change(tx, ws, change, actor)
     if any(change.change in _EFFECTIVE for change in new.changes):
@@ -189,8 +222,10 @@ def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
 def _write_change(tx: Tx, workspace_id: str, change: Change, actor: str) -> None:
     if change.change == "removed":
         if change.kind == "agent":
-            agents.delete(tx, workspace_id, change.name)
-        else:
+            known = agents.current_version(tx, workspace_id, change.name)
+            if agents.delete(tx, workspace_id, change.name) and known is not None:
+                schedule_removal.drop_of_agent(tx, workspace_id, known[0], change.name, actor)
+        elif change.kind != "schedule":  # those were removed before others were stored
             settings.delete(tx, workspace_id, change.kind, change.name)
         if change.kind == "plugin":
             plugin_pins.forget(tx, workspace_id, change.name)

@@ -26,6 +26,7 @@ from hostler.http.sessions import SessionRing
 from hostler.http.sign_ins import SignIns
 from hostler.http.state import AppState
 from hostler.http.streams import Streams
+from hostler.http.widget_pages import serve_widget
 from hostler.version import VERSION
 
 if TYPE_CHECKING:
@@ -33,15 +34,16 @@ if TYPE_CHECKING:
 
 ENDPOINTS: list[Endpoint] = endpoints_of(*ROUTE_MODULES)
 """All HTTP routes of the host."""
+ROUTER = Router(ENDPOINTS)
+"""Finds them; it keeps nothing of a host."""
 
 
 class App:
     """The ASGI application of one host. `state` is shared by its routes."""
 
-    def __init__(self, state: AppState, endpoints: list[Endpoint]) -> None:
+    def __init__(self, state: AppState) -> None:
         self.state = state
         self.assets = AssetGateway(state)
-        self._router = Router(endpoints)
         self._console = ConsoleFiles()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,7 +56,7 @@ class App:
         if scope["type"] == "websocket":
             await sockets.serve(self.state, path, scope, receive, send)
             return
-        found = self._router.find(path)
+        found = ROUTER.find(path)
         exchange = await self._exchange(scope, receive, send, path)
         if exchange is None:
             return
@@ -63,6 +65,9 @@ class App:
             return
         if found is None and (status := await serve_console(self._console, exchange)) is not None:
             self.state.metrics.count_request("console", status, 0.0)
+            return
+        if found is None and (status := await serve_widget(self.state.host.widgets, exchange)) is not None:
+            self.state.metrics.count_request("widget", status, 0.0)
             return
         if found is None:
             await respond_not_found(self.state, exchange)
@@ -110,10 +115,15 @@ def make_app(host: Host) -> App:
         token_rates=TokenBuckets(
             TOKEN_REQUESTS_PER_SECOND, TOKEN_BURST, clock=time.monotonic, max_buckets=MAX_RATE_BUCKETS
         ),
-        cors=Cors(host.db, lambda: host.configurator.cors, clock=time.monotonic),
+        cors=Cors(
+            host.db,
+            lambda: host.configurator.cors,
+            clock=time.monotonic,
+            widgets=host.widgets.takes,
+        ),
         streams=Streams(),
         metrics=Metrics(),
         docs=ApiDocs(lambda: openapi.document(ENDPOINTS, VERSION)),
         proxies=TrustedProxies(settings.trusted_proxies),
     )
-    return App(state, ENDPOINTS)
+    return App(state)

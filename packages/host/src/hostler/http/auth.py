@@ -19,6 +19,7 @@ from hostler.domain.api_keys import FRONT_END_PREFIX
 from hostler.domain.events import Caller, CallerScope
 from hostler.domain.narrow_callers import narrow_caller, subject_of_conversation
 from hostler.domain.token_bucket import TokenBuckets
+from hostler.domain.widgets import subject_of_visitor, widget_of
 from hostler.http.limits import (
     FAILED_AUTH_BURST,
     FAILED_AUTH_PER_SECOND,
@@ -30,7 +31,7 @@ from hostler.http.limits import (
 from hostler.http.problems import UnauthenticatedError
 from hostler.http.proxies import rate_key
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import api_keys, members, tokens
+from hostler.storage.stores import api_keys, members, tokens, widgets
 from hostler.storage.stores.api_keys import ApiKey
 from hostler.storage.stores.sessions import Session
 from hostler.storage.stores.tokens import Token
@@ -52,6 +53,8 @@ Right = Literal[
     "pauses:decide_blind",
     "plugins:read",
     "models:read",
+    "knowledge:read",
+    "knowledge:write",
     "usage:read",
     "budgets:read",
     "budgets:write",
@@ -59,6 +62,9 @@ Right = Literal[
     "secrets:read",
     "secrets:write",
     "plugins:connect",
+    "workers:read",
+    "workers:write",
+    "workers:connect",
     "tokens:subject",
     "admin",
     "installation",
@@ -147,7 +153,13 @@ def find_key(db: Database, keys_until: KeysUntil = _no_personal_keys) -> FindKey
 
 def _holder_of_token(tx: Tx, token: Token, keys_until: KeysUntil) -> KeyHolder | None:
     found = token_caller(tx, token, keys_until)
-    return None if found is None else KeyHolder(found[0], expires_at=found[1], origins=token.origins)
+    if found is None:
+        return None
+    origins = token.origins
+    if not origins and (name := widget_of(token.made_by)) is not None:
+        widget = widgets.find(tx, token.workspace_id, name)
+        origins = () if widget is None else widget.page_origins  # those of now, not those of when it was made
+    return KeyHolder(found[0], expires_at=found[1], origins=origins)
 
 
 def token_caller(tx: Tx, token: Token, keys_until: KeysUntil) -> tuple[Caller, int] | None:
@@ -174,12 +186,29 @@ def token_caller(tx: Tx, token: Token, keys_until: KeysUntil) -> tuple[Caller, i
         token_id=token.token_id,
         rights=frozenset(right for right in token.rights if has_right(maker, right)),  # type: ignore[arg-type]
         scope=scope,
+        answers_only=maker.answers_only,
     )
     return caller, min(ends_at, token.expires_at)
 
 
 def _maker(tx: Tx, token: Token, keys_until: KeysUntil) -> tuple[Caller, int] | None:
-    """Return the present caller of the key that made a token, and when the key ends."""
+    """Return the present caller of the key that made a token, and when the key ends.
+
+    A widget ends once it is removed or has another agent; the rate of each visitor is counted by itself.
+    """
+    if (name := widget_of(token.made_by)) is not None:
+        widget = widgets.find(tx, token.workspace_id, name)
+        if widget is None or widget.agent != token.agent:
+            return None
+        counted_by = subject_of_visitor(token.conversation_id)
+        maker = Caller(
+            token.workspace_id,
+            widget.key_id,
+            counted_by,
+            rights=widget.rights,
+            answers_only=not widget.visitors_approve,
+        )
+        return maker, token.expires_at
     found = key_caller(tx, token.workspace_id, token.made_by, keys_until)
     if found is None:
         return None

@@ -38,17 +38,17 @@ async def serve_console(files: ConsoleFiles, exchange: HttpExchange) -> int | No
         return await allowed.send(exchange.scope, exchange.receive, exchange.send)
     if method not in METHODS:
         return await send_problem(MethodNotAllowedError(method, list(METHODS)), exchange)
-    return await _send(found, headers, exchange.scope, exchange.send)
+    return await send_file(found, [*_HEADERS, *headers], exchange.scope, exchange.send)
 
 
-async def _send(file: ConsoleFile, more: Headers, scope: Scope, send: Send) -> int:
+async def send_file(file: ConsoleFile, headers: Headers, scope: Scope, send: Send) -> int:
+    """Send a file, compressed where the client takes that; return the status."""
     compressed = any(
         name == b"accept-encoding" and b"gzip" in value.lower() for name, value in scope["headers"]
     )
     body = file.compressed if compressed else file.content
     headers = [
-        *_HEADERS,
-        *more,
+        *headers,
         *([(b"content-encoding", b"gzip")] if compressed else []),
         (b"content-type", file.media_type.encode("ascii")),
         (b"content-length", b"%d" % len(body)),

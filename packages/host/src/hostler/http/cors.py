@@ -75,15 +75,24 @@ def origin_of(scope: Scope) -> str | None:
 
 
 class Cors:
-    """Decides about origins. `entry` returns the active entry of the configuration; `clock` is monotonic.
+    """Decides about origins. `entry` returns the active entry of the configuration; `clock` is monotonic;
+    `widgets` returns whether pages of an origin may show a widget.
 
     Beside its origins those count that tokens name which have not expired: the browser asks before it sends a
     token. They are looked up in the database, and cached for some seconds.
     """
 
-    def __init__(self, db: Database, entry: Callable[[], CorsEntry], *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        db: Database,
+        entry: Callable[[], CorsEntry],
+        *,
+        clock: Callable[[], float],
+        widgets: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self._db = db
         self._entry = entry
+        self._shows_widget = widgets
         self._clock = clock
         self._known: OrderedDict[str, tuple[bool, float]] = OrderedDict()
         self._lookups = TokenBuckets(
@@ -99,7 +108,9 @@ class Cors:
             return ANY_ORIGIN
         if origin in listed:
             return origin
-        return origin if origin_mistake(origin) is None and await self._named(origin, address) else None
+        if origin_mistake(origin) is not None:
+            return None
+        return origin if self._shows_widget(origin) or await self._named(origin, address) else None
 
     def learn(self, origins: tuple[str, ...]) -> None:
         """Forget what is cached about these origins: a new token names them."""

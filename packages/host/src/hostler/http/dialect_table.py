@@ -75,7 +75,7 @@ def _mcp(shown: ShownRun) -> Fold:
         progress=1,
         level=LEVELS[0],
         elicits=True,
-        event_ids=run.run_id,
+        event_ids=run.run_id.encode(),
     )
     return CallFold(facts)
 

@@ -84,6 +84,8 @@ class Endpoint:
     """For narrow callers: the fields of the query that are filled in with their agent and conversation."""
     narrow_right: Right | None = None
     """The right that narrow callers need in place of `right`, where no token has that."""
+    takes_below: bool = False
+    """The route takes all paths below its own, too, and finds in the request's what comes after it."""
 
     @property
     def name(self) -> str:
@@ -126,6 +128,7 @@ def endpoint(
     narrow: tuple[str, ...] | None = None,
     checks: tuple[str, ...] = (),
     narrow_right: Right | None = None,
+    takes_below: bool = False,
 ) -> Callable[[F], F]:
     """Declare a function as a route. `media`: the route reads its body itself, of that type, as a stream.
 
@@ -176,6 +179,7 @@ def endpoint(
             lenient_body=lenient_body,
             narrow=narrow,
             narrow_right=narrow_right,
+            takes_below=takes_below,
         )
         function.__endpoint__ = entry  # type: ignore[attr-defined]
         return function
@@ -211,6 +215,8 @@ class _Node:
     parameter: _Node | None = None
     parameter_name: str = ""
     routes: dict[str, Endpoint] = field(default_factory=dict)
+    below: dict[str, Endpoint] = field(default_factory=dict)
+    """Those of its routes that take all paths below it, too."""
 
 
 class Router:
@@ -224,8 +230,8 @@ class Router:
     def find(self, path: str) -> tuple[dict[str, Endpoint], dict[str, str]] | None:
         """Return the routes of a path by method, and its encoded parameters; None if the path is unknown."""
         parameters: dict[str, str] = {}
-        node = _walk(self._root, path.split("/")[1:], parameters)
-        return None if node is None else (node.routes, parameters)
+        routes = _walk(self._root, path.split("/")[1:], parameters)
+        return (routes, parameters) if routes else None
 
     def _add(self, endpoint: Endpoint) -> None:
         node = self._root
@@ -242,17 +248,19 @@ class Router:
         if endpoint.method in node.routes:
             raise ValueError(f"{endpoint.method} {endpoint.path} is defined twice")
         node.routes[endpoint.method] = endpoint
+        if endpoint.takes_below:
+            node.below[endpoint.method] = endpoint
 
 
-def _walk(node: _Node, segments: list[str], parameters: dict[str, str]) -> _Node | None:
+def _walk(node: _Node, segments: list[str], parameters: dict[str, str]) -> dict[str, Endpoint]:
     if not segments:
-        return node if node.routes else None
+        return node.routes
     first, rest = segments[0], segments[1:]
-    if first in node.names and (found := _walk(node.names[first], rest, parameters)) is not None:
+    if first in node.names and (found := _walk(node.names[first], rest, parameters)):
         return found
-    if first and node.parameter is not None:
-        found = _walk(node.parameter, rest, parameters)
-        if found is not None:
-            parameters[node.parameter_name] = first
+    if first and node.parameter is not None and (found := _walk(node.parameter, rest, parameters)):
+        parameters[node.parameter_name] = first
         return found
-    return None
+    if first and node.below:
+        return node.below
+    return {}

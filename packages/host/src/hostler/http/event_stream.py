@@ -13,6 +13,7 @@ from hostler.http.responses import Headers
 
 if TYPE_CHECKING:
     from hostler.http.dialects.fold import Folding
+    from hostler.http.dialects.placeholders import Filling
     from hostler.http.problems import Problem
     from hostler.http.sse import EventChunk
     from hostler.journal.feed import StoredResult
@@ -65,12 +66,13 @@ class Translation:
     """How a stream says a run's results in a dialect.
 
     `folding` begins a new reading; readings of equal `kind` give equal frames, and share their work. `usage`
-    is that of the run so far.
+    is that of the run so far. `filling`: what this stream has in the place of the frames' placeholders.
     """
 
     kind: Hashable
     folding: Callable[[], Folding]
     usage: Callable[[], Awaitable[Usage | None]]
+    filling: Filling = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,11 @@ class EventStream:
         if self.topic is not None:
             return self.topic
         return self.run_id if self.translation is None else (self.run_id, self.translation.kind)
+
+    @property
+    def filling(self) -> Filling:
+        """What this stream has in the place of placeholders."""
+        return () if self.translation is None else self.translation.filling
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Send the stream; return its status."""

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from hostler.domain.deferral import MAX_COUNTED
 from hostler.domain.quotas import NOTHING, QUANTITIES
+from hostler.host.worker_places import OUTCOMES
 from hostler.http.metrics import Sample
 from hostler.http.streams import Streams
-from hostler.storage.stores import deferred, quotas, usage
+from hostler.plugins.remote_workers.wire import STATES
+from hostler.storage.stores import channel_connections, deferred, outbox_upkeep, quotas, usage
 
 if TYPE_CHECKING:
     from hostler.host.host import Host
@@ -20,9 +22,13 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
     stored = NOTHING
     for of_workspace in (await host.db.read(quotas.of_workspaces)).values():
         stored = stored.plus(of_workspace)
+    workspace = host.settings.workspace
+    channels = await host.db.read(lambda tx: channel_connections.page(tx, workspace))
+    outbox_counts = await host.db.read(lambda tx: outbox_upkeep.counts(tx, workspace))
     dispatcher = host.dispatcher.snapshot()
     plugins = host.supervisor.status()
     workers = host.workers.all()
+    remote = host.remote_workers.places.workers()
     return [
         Sample(
             "hostler_runs_open",
@@ -63,6 +69,18 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
             {(): host.rerouter.failed},
         ),
         Sample(
+            "hostler_hook_requests_total",
+            "Requests to hooks of this process, by what became of them.",
+            {key: float(count) for key, count in host.hooks.counts.items()},
+            ("hook", "outcome"),
+        ),
+        Sample(
+            "hostler_widget_requests_total",
+            "Visitors and messages of widgets of this process, by what became of them.",
+            {key: float(count) for key, count in host.widgets.counts.items()},
+            ("widget", "outcome"),
+        ),
+        Sample(
             "hostler_worker_failures_total",
             "Unexpected failures of a background worker of this process.",
             {(worker.name,): float(worker.failures) for worker in workers},
@@ -89,6 +107,52 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
             "hostler_budget_overruns_total",
             "Calls of models in this process that used more than was reserved for them.",
             {(): float(host.freed.overruns)},
+        ),
+        Sample(
+            "hostler_channel_connected",
+            "1 while a configured channel is connected to its platform, by any host of the database.",
+            {(row.channel,): float(row.health == "connected" and row.lease_until > 0) for row in channels},
+            ("channel",),
+        ),
+        Sample(
+            "hostler_channel_requests_total",
+            "Requests of platforms to channels of this process, by what became of them.",
+            {key: float(count) for key, count in host.channel_requests.counts.items()},
+            ("channel", "outcome"),
+        ),
+        Sample(
+            "hostler_channel_requests_forwarded_total",
+            "Requests of platforms to this process that the host which has the channel was asked to answer.",
+            {(name,): float(count) for name, count in host.channel_requests.forwarding.counts.items()},
+            ("channel",),
+        ),
+        Sample(
+            "hostler_outbox",
+            "Messages for channels that are not sent: they wait, are in doubt, or were given up.",
+            {(one.channel, one.status): float(one.number) for one in outbox_counts},
+            ("channel", "status"),
+        ),
+        Sample(
+            "hostler_remote_workers",
+            "Remote workers that are connected to this process, by state.",
+            {(state,): float(sum(one.state == state for one in remote)) for state in STATES},
+            ("state",),
+        ),
+        Sample(
+            "hostler_remote_worker_slots",
+            "Runs that the remote workers of this process may have at once.",
+            {(): float(sum(one.hello.slots for one in remote))},
+        ),
+        Sample(
+            "hostler_remote_worker_runs",
+            "Runs that the remote workers of this process have.",
+            {(): float(sum(len(one.held) for one in remote))},
+        ),
+        Sample(
+            "hostler_remote_worker_attempts_total",
+            "Attempts that ended on remote workers of this process, by what became of them.",
+            {(outcome,): float(host.remote_workers.places.counts[outcome]) for outcome in OUTCOMES},
+            ("outcome",),
         ),
         Sample("hostler_stream_readers", "Event streams that are open.", {(): streams.count}),
         Sample(

@@ -12,10 +12,16 @@ from hostler_protocol.errors import InvalidArgumentError
 
 _NEXT = re.compile(r"([0-9a-f]{1,32})-([0-9]{1,18})")
 """The inode of a file, and a position in it."""
+_NO_FILE = "0"
+"""In place of an inode: the log was not there yet."""
 
 
 class LogPart(NamedTuple):
-    """Lines, oldest first. `next` is where those that follow will begin; `skipped`: some are left out."""
+    """Lines, oldest first. `next` is where those that follow will begin; `skipped`: some are left out.
+
+    Without `after` the last line may be unfinished: `next` is at its beginning, and it comes again once it is
+    complete.
+    """
 
     lines: list[str]
     next: str
@@ -41,14 +47,18 @@ def read_log(path: Path, lines: int, after: str | None = None) -> LogPart:
             file.seek(start)
             data = file.read(size - start)
     except FileNotFoundError:
-        return LogPart([], "", skipped=False)
-    if known is not None and len(data) < MAX_LOG_TAIL_BYTES:
-        data = data[: data.rfind(b"\n") + 1]
+        return LogPart([], after or f"{_NO_FILE}-0", skipped=False)
+    complete = data.rfind(b"\n") + 1
+    if not complete and len(data) >= MAX_LOG_TAIL_BYTES:
+        complete = len(data)  # a line that does not end is shown in parts
+    if known is not None:
+        data = data[:complete]
     found = [line.decode("utf-8", "replace").rstrip("\r") for line in data.split(b"\n")]
     if not found[-1]:
         found.pop()
     if start > wanted:
         found = found[1:]  # its beginning is missing
     kept = found[-lines:]
-    skipped = known is not None and (not is_same or start > wanted or len(kept) < len(found))
-    return LogPart(kept, f"{inode}-{start + len(data)}", skipped)
+    is_new = known is not None and not is_same and known[1] != _NO_FILE
+    skipped = known is not None and (is_new or start > wanted or len(kept) < len(found))
+    return LogPart(kept, f"{inode}-{start + complete}", skipped)

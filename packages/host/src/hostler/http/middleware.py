@@ -12,6 +12,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ from hostler.http.problems import (
     problem_of,
 )
 from hostler.http.problems import headers_of as problem_headers
+from hostler.http.proxies import rate_key
 from hostler.http.request import (
     ApiRequest,
     check_headers,
@@ -50,7 +52,13 @@ from hostler.http.request import (
 )
 from hostler.http.responses import COMMON_HEADERS, ApiResponse, Empty, Headers, Json
 from hostler.http.state import AppState
-from hostler_protocol.errors import HostError, HostlerError, NotFoundError, RateLimitedError
+from hostler_protocol.errors import (
+    HostError,
+    HostlerError,
+    NotFoundError,
+    RateLimitedError,
+    UnavailableError,
+)
 
 log = logging.getLogger("hostler.http")
 
@@ -112,6 +120,11 @@ async def respond(state: AppState, routes: dict[str, Endpoint], exchange: HttpEx
     except HostlerError as error:
         base = own_address(state.host.settings.public_url, scope)
         status = await send_problem(error, exchange, dialect, base=base)
+    except asyncio.CancelledError:
+        # The server cancels what it has not answered when its time to stop is over; the task ends here.
+        if exchange.started:
+            raise
+        status = await send_problem(_cut_off(exchange), exchange, dialect, at_once=True)
     except Exception:
         # The top of a request: the client gets a response, the log the traceback.
         log.exception("%s %s failed", scope["method"], exchange.path)
@@ -122,6 +135,13 @@ async def respond(state: AppState, routes: dict[str, Endpoint], exchange: HttpEx
         )
     finally:
         state.metrics.count_request(name, status, time.perf_counter() - started_at)
+
+
+def _cut_off(exchange: HttpExchange) -> HostlerError:
+    """Return what is said of a request that the end of the host cut off."""
+    if not exchange.body_over or exchange.scope["method"] in ("GET", "HEAD"):
+        return UnavailableError("the host is stopping, and has done nothing of this request; ask again")
+    return HostError("the host stopped before this request was done; parts of it may be")
 
 
 async def respond_not_found(state: AppState, exchange: HttpExchange) -> None:
@@ -141,11 +161,17 @@ async def respond_preflight(state: AppState, exchange: HttpExchange, headers: Ca
 
 
 async def send_problem(
-    error: HostlerError, exchange: HttpExchange, dialect: Dialect | None = None, *, base: str = ""
+    error: HostlerError,
+    exchange: HttpExchange,
+    dialect: Dialect | None = None,
+    *,
+    base: str = "",
+    at_once: bool = False,
 ) -> int:
     """Respond with a problem document, or with what the dialect says instead; return the status.
 
-    `base`: the host's address. Raises the error if a response has started already.
+    `base`: the host's address. `at_once`: without waiting for a body that is still to come.
+    Raises the error if a response has started already.
     """
     problem = problem_of(error)
     status, body, media_type = problem.status, encode_problem(problem), PROBLEM_TYPE
@@ -166,7 +192,7 @@ async def send_problem(
         *extra,
         (b"content-type", media_type.encode("ascii")),
     ]
-    if not exchange.body_over:
+    if not exchange.body_over and not at_once:
         await exchange.drain()
     if not exchange.body_over:
         headers.append((b"connection", b"close"))
@@ -251,6 +277,9 @@ async def admit_key(state: AppState, request: ApiRequest, *, narrow: bool = Fals
     holder = await state.keys.authenticate(authorization, request.address)
     take_rate(state, holder.caller)
     check_narrow(holder, request.headers.get("origin"), allowed=narrow)
+    if holder.caller.scope is not None:
+        caller = replace(holder.caller, address=rate_key(request.address))
+        holder = replace(holder, caller=caller)
     request.holder = holder
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_plus
 
 from hostler.domain.api_keys import FRONT_END_PREFIX
-from hostler.domain.narrow_callers import check_agent, check_conversation
+from hostler.domain.narrow_callers import check_agent, check_conversation, sees_work
 from hostler.http.auth import KeyHolder
 from hostler.http.problems import UnauthenticatedError
 from hostler.storage.stores import artifacts, runs
@@ -88,12 +88,19 @@ async def check_run(request: ApiRequest, run_id: str) -> None:
 
 
 async def check_artifact(request: ApiRequest, artifact_id: str) -> None:
-    """Raise NotFoundError if a narrow caller does not reach this artifact, or there is none."""
+    """Raise NotFoundError if a narrow caller does not reach this artifact, or there is none.
+
+    Without `runs:read` it reaches what people are shown, and not what tools returned.
+    """
     scope = request.caller.scope
     if scope is None:
         return
     found = await request.state.host.db.read(lambda tx: artifacts.find(tx, request.workspace_id, artifact_id))
-    if found is None or found.place.conversation_id != scope.conversation_id:
+    if (
+        found is None
+        or found.place.conversation_id != scope.conversation_id
+        or not (found.is_shown or sees_work(request.caller))
+    ):
         raise NotFoundError(f"there is no artifact {artifact_id!r}")
 
 

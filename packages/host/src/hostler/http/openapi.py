@@ -29,8 +29,8 @@ def _say_items(schema: Any) -> None:
 
 
 def document(endpoints: list[Endpoint], version: str) -> dict[str, Any]:
-    """Return the document as plain JSON values, without routes of dialects: their makers document those."""
-    endpoints = [endpoint for endpoint in endpoints if endpoint.dialect is None]
+    """Return the document as plain JSON values, without routes of dialects that their makers document."""
+    endpoints = [endpoint for endpoint in endpoints if _problem(endpoint) is not None]
     schemas, components = msgspec.json.schema_components(_types(endpoints), ref_template=REFERENCE)
     _say_items(components)
     schema_of = dict(zip(map(repr, _types(endpoints)), schemas, strict=True))
@@ -71,9 +71,15 @@ def document(endpoints: list[Endpoint], version: str) -> dict[str, Any]:
     }
 
 
+def _problem(endpoint: Endpoint) -> type[Problem] | None:
+    """Return what errors of a route are; None if its dialect's makers document it."""
+    return Problem if endpoint.dialect is None else endpoint.dialect.problem
+
+
 def _types(endpoints: list[Endpoint]) -> list[Any]:
-    found: list[Any] = [Problem]
+    found: list[Any] = []
     for endpoint in endpoints:
+        found.append(_problem(endpoint))
         found += [endpoint.query] if endpoint.query is not None else []
         found += [endpoint.body] if endpoint.reads_body else []
         for answer in endpoint.answers.values():
@@ -175,7 +181,7 @@ def _responses(endpoint: Endpoint, schema_of: dict[str, Any]) -> dict[str, Any]:
         if content:
             response["content"] = content
         responses[str(status)] = response
-    problem = {"content": {PROBLEM_TYPE: {"schema": schema_of[repr(Problem)]}}}
+    problem = {"content": {PROBLEM_TYPE: {"schema": schema_of[repr(_problem(endpoint))]}}}
     keyed = _PROBLEMS_WITH_KEY if endpoint.right is not None or endpoint.signed_in else ()
     for status in (*_PROBLEMS_EVERYWHERE, *keyed):
         responses.setdefault(str(status), {"description": HTTPStatus(status).phrase, **problem})

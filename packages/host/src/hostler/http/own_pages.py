@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hostler_protocol.errors import UnauthorizedError
+
+if TYPE_CHECKING:
+    from hostler.host.host import Host
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -32,6 +36,14 @@ def own_origin(headers: Mapping[str, str], known: Collection[str]) -> str:
             f"{page[0]!r:.200} is no name of this host: start it with --public-url {origin[:200]}"
         )
     return origin
+
+
+def own_names(host: Host) -> set[str]:
+    """Return the names by which a host is known, beside `localhost` and addresses."""
+    urls = [entry.origin for entry in host.providers.entries]
+    if host.settings.public_url is not None:
+        urls.append(host.settings.public_url)
+    return {name_of(url) for url in urls}
 
 
 def name_of(url: str) -> str:

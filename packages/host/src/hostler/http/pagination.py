@@ -19,6 +19,11 @@ Moment = Annotated[float, msgspec.Meta(ge=0, le=4_102_444_800)]
 """UTC epoch seconds, up to the year 2100."""
 
 
+def page_size(limit: int) -> int:
+    """Return the number of items of a page that a request limits so."""
+    return min(limit, MAX_PAGE_ITEMS)
+
+
 class PageQuery(Strict):
     """`limit`: items per page, capped at 100. `cursor`: `next_cursor` of the page before."""
 
@@ -28,7 +33,7 @@ class PageQuery(Strict):
     @property
     def size(self) -> int:
         """The number of items of the page."""
-        return min(self.limit, MAX_PAGE_ITEMS)
+        return page_size(self.limit)
 
 
 def list_cursors(cursors: Cursors, name: str, workspace_id: str, query: Any) -> ScopedCursors:

@@ -22,7 +22,7 @@ log = logging.getLogger("hostler.http")
 
 
 class SocketChannel:
-    """A WebSocket as a channel for plugins/remote.py.
+    """A WebSocket as a channel for plugins/remote.py, and for remote workers.
 
     It is accepted at its first use. A refusal before that is a plain HTTP response, which a plugin process
     can tell from a broken connection.
@@ -56,13 +56,13 @@ class SocketChannel:
         text: str | None = message.get("text")
         return text if text is not None else bytes(message.get("bytes") or b"")
 
-    async def send(self, data: str) -> None:
+    async def send(self, data: str | bytes) -> None:
         """Send one frame; wait while the peer accepts none. ConnectionError once closed."""
         if self._closed:
             raise ConnectionResetError("the WebSocket is closed")
         try:
             await self._accept()
-            await self._send({"type": "websocket.send", "text": data})
+            await self._send({"type": "websocket.send", "text" if isinstance(data, str) else "bytes": data})
         except (OSError, RuntimeError) as error:  # uvicorn raises RuntimeError after a close
             self._closed = True
             raise ConnectionResetError("the WebSocket was closed") from error

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.channel_requests import SilentHostError
+from hostler.domain.hook_signatures import HookRefusedError
 from hostler.domain.pause_actions import UnprocessableError
 from hostler.secrets.known_values import redact_error
 from hostler_protocol._base import Strict
@@ -90,6 +92,7 @@ class RequestTimeoutError(DeadlineExceededError):
 
 STATUS_OF_CLASS: dict[type[HostlerError], int] = {
     UnauthenticatedError: 401,
+    HookRefusedError: 401,
     MethodNotAllowedError: 405,
     RequestTimeoutError: 408,
     UnsupportedMediaTypeError: 415,
@@ -101,6 +104,7 @@ STATUS_OF_CLASS: dict[type[HostlerError], int] = {
     PluginError: 502,
     StorageError: 503,
     UnavailableError: 503,
+    SilentHostError: 504,
 }
 
 

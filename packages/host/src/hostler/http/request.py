@@ -92,6 +92,11 @@ class ApiRequest:
         return own_address(self.state.host.settings.public_url, self.scope)
 
     @property
+    def addresses(self) -> tuple[str, str]:
+        """The address of this host, and the one that the client sent the request to; "" if malformed."""
+        return self.base, own_address(None, self.scope)
+
+    @property
     def address(self) -> str:
         """The address of the client: the peer, unless that is a trusted proxy, which names it."""
         return self.state.address_of(self.scope, self.headers)

@@ -8,8 +8,8 @@ from hostler.http.a2a import http_json as a2a_http_json
 from hostler.http.a2a import json_rpc as a2a_json_rpc
 from hostler.http.ag_ui import routes as ag_ui
 from hostler.http.ai_sdk import routes as ai_sdk
-from hostler.http.langgraph import absent as langgraph_absent
 from hostler.http.langgraph import assistants as langgraph_assistants
+from hostler.http.langgraph import crons as langgraph_crons
 from hostler.http.langgraph import run_routes as langgraph_runs
 from hostler.http.langgraph import state_routes as langgraph_states
 from hostler.http.langgraph import store as langgraph_store
@@ -24,6 +24,8 @@ from hostler.http.routes import (
     audit,
     budgets,
     catalogue,
+    channel_requests,
+    channels,
     config,
     conversation_changes,
     conversation_search,
@@ -31,17 +33,21 @@ from hostler.http.routes import (
     doctor,
     events,
     health,
+    hooks,
     key_sessions,
     keys,
+    knowledge,
     members,
     models,
     notices,
     pauses,
+    people,
     personal_keys,
     plugins,
     quotas,
     reruns,
     runs,
+    schedules,
     secrets,
     sessions,
     sign_in,
@@ -51,10 +57,15 @@ from hostler.http.routes import (
     tools,
     usage,
     usage_series,
+    widgets,
+    workers,
 )
 
 ROUTE_MODULES: tuple[ModuleType, ...] = (
     events,
+    hooks,
+    schedules,
+    widgets,
     runs,
     reruns,
     pauses,
@@ -65,10 +76,15 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     streams,
     agents,
     plugins,
+    workers,
+    channels,
+    channel_requests,
+    people,
     catalogue,
     tools,
     skills,
     models,
+    knowledge,
     artifacts,
     keys,
     tokens,
@@ -98,7 +114,7 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     langgraph_states,
     langgraph_runs,
     langgraph_store,
-    langgraph_absent,
+    langgraph_crons,
     a2a_json_rpc,
     a2a_http_json,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hostler.http import plugin_socket
+from hostler.http import plugin_socket, worker_socket
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.live import socket as live_socket
 from hostler.http.problems import PROBLEM_TYPE, encode_problem, problem_of, status_of
@@ -12,7 +12,11 @@ from hostler.http.request import ApiRequest, headers_of
 from hostler.http.state import AppState
 from hostler_protocol.errors import HostlerError, NotFoundError
 
-_SERVED = {plugin_socket.PATH: plugin_socket.serve_plugin, live_socket.PATH: live_socket.serve_live}
+_SERVED = {
+    plugin_socket.PATH: plugin_socket.serve_plugin,
+    worker_socket.PATH: worker_socket.serve_worker,
+    live_socket.PATH: live_socket.serve_live,
+}
 
 
 async def serve(state: AppState, path: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -22,7 +26,7 @@ async def serve(state: AppState, path: str, scope: Scope, receive: Receive, send
     try:
         served = _SERVED.get(path)
         if served is None:
-            raise NotFoundError(f"there is no WebSocket at {path}; they are at {' and '.join(_SERVED)}")
+            raise NotFoundError(f"there is no WebSocket at {path}; they are at {', '.join(_SERVED)}")
         await served(state, request, scope, receive, send)
     except HostlerError as error:
         await _deny(scope, send, error)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from hostler.http.dialects.placeholders import Filling, filled
 from hostler.http.limits import STREAM_WRITE_BYTES
 from hostler.journal.feed import StoredResult
 from hostler_protocol.errors import InvalidArgumentError
@@ -40,6 +41,10 @@ class EventChunk(NamedTuple):
     def of(cls, body: bytes, last: int = 0) -> EventChunk:
         """Frame `body`."""
         return cls(body, b"%x\r\n%b\r\n" % (len(body), body), last)
+
+    def filled(self, filling: Filling) -> EventChunk:
+        """Return the chunk as the reader with these values gets it."""
+        return EventChunk.of(filled(self.body, filling), self.last) if filling else self
 
 
 COMMENT = EventChunk.of(b": keep-alive\n\n")

@@ -6,8 +6,9 @@ buffer is full leaves the fan-out with its cursor and reads on alone, at its own
 a slow one, which takes the memory of one batch of results and one chunk. A client that disconnects cancels
 nothing.
 
-Streams of the same run in the same dialect share a fan-out, too: its results are folded once. A reader that
-leaves it folds them again from the first, and writes what follows its cursor.
+Streams of the same run in the same dialect share a fan-out, too: its results are folded once, and what is
+each reader's own, as the id of its request, is filled in as it is written. A reader that leaves it folds them
+again from the first, and writes what follows its cursor.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hostler.http.asgi import Receive, Scope, Send
+from hostler.http.dialects.placeholders import Filling
 from hostler.http.event_stream import Batches, EventStream, Framing, next_batch
 from hostler.http.framing import Translated, framing_of
 from hostler.http.limits import (
@@ -58,6 +60,7 @@ class _Stream:
     send: Send
     connection: BoundedConnection | None
     framing: Framing
+    filling: Filling = ()
     writing_since: float | None = None
     pump: asyncio.Task[None] | None = None
     dismissed: asyncio.Future[int | None] | None = None
@@ -65,6 +68,7 @@ class _Stream:
 
     async def write(self, chunk: EventChunk) -> None:
         """Write a chunk; return once the reader has room for the next."""
+        chunk = chunk.filled(self.filling)
         if self.connection is None:
             await self.send({"type": "http.response.body", "body": chunk.body, "more_body": True})
         elif not self.connection.write_chunk(chunk.framed):
@@ -97,7 +101,8 @@ class _Fanout:
         full = []
         for stream in self.members:
             stream.last_write = now
-            if stream.connection is not None and not stream.connection.write_chunk(chunk.framed):
+            framed = chunk.filled(stream.filling).framed if stream.filling else chunk.framed
+            if stream.connection is not None and not stream.connection.write_chunk(framed):
                 full.append(stream)
         return full
 
@@ -126,6 +131,11 @@ class Streams:
         """The number of open streams."""
         return len(self._open)
 
+    @property
+    def members(self) -> list[int]:
+        """The number of streams in each fan-out: those that share its work."""
+        return [len(fanout.members) for fanout in self._fanouts.values()]
+
     def close(self) -> None:
         """End all streams and every later one. Clients reconnect to another process, or later."""
         self._closing = True
@@ -144,7 +154,7 @@ class Streams:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if scope["method"] != "HEAD" and not self._closing:
             now = asyncio.get_running_loop().time()
-            stream = _Stream(answer, now, send, _connection_of(scope), framing_of(answer))
+            stream = _Stream(answer, now, send, _connection_of(scope), framing_of(answer), answer.filling)
             try:
                 async with answer.while_valid():
                     await self._serve(stream, receive)
@@ -329,9 +339,13 @@ class Streams:
             await asyncio.sleep(0)
 
     async def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait for the next tick. All streams share one timer."""
+        """Wait for the next tick. All streams share one timer.
+
+        It begins once all that wrote at the last tick have written: where writing takes long, the results of
+        many fan-outs come together in as few chunks as those of one would.
+        """
         if not self._waiting:
-            loop.call_later(self.pace, self._fire)
+            loop.call_soon(loop.call_later, self.pace, self._fire)
         tick: asyncio.Future[None] = loop.create_future()
         self._waiting.append(tick)
         await tick

@@ -34,6 +34,7 @@ _NAMES = {
     "artifact.metadata": "artifact_id",
     "artifact.read": "artifact_id",
     "run.create": "agent",
+    "action.request": "action",
 }
 """Method -> the parameter that names what the call is about, where that is no resource of the grant."""
 _encoder = msgspec.json.Encoder()

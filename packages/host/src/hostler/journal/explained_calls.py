@@ -13,6 +13,7 @@ from hostler.domain.call_checks import CallCheck
 from hostler.domain.explanations import Explanation, explain
 from hostler.domain.grants import decode_grant
 from hostler.domain.journalled_calls import Decision, JournalledCall
+from hostler.domain.platform_actions import ACTION_OF_TOOL
 from hostler.domain.recording import CallName, is_external_call
 from hostler.domain.top_ups import QUESTION as BUDGET
 from hostler.journal.call_records import named_by
@@ -43,6 +44,7 @@ class _Entry(msgspec.Struct):
     inherited: bool = False
     approved_by: str | None = None
     similar_id: str | None = None
+    reply: msgspec.Raw = msgspec.Raw(b"null")
 
     @property
     def call_id(self) -> str | None:
@@ -52,6 +54,17 @@ class _Entry(msgspec.Struct):
         return CallName(self.method, self.digest, self.nth).call_id
 
 
+class _Acted(msgspec.Struct):
+    """What a reply says of a platform action, itself or as the result of its tool."""
+
+    outcome: str = ""
+    reason: str | None = None
+
+
+class _ActedByTool(msgspec.Struct):
+    result: _Acted | None = None
+
+
 class _Model(msgspec.Struct):
     tool_call_id: str | None = None
 
@@ -59,6 +72,8 @@ class _Model(msgspec.Struct):
 _entries = msgspec.json.Decoder(_Entry)
 _params = msgspec.json.Decoder(dict[str, Any] | None)
 _models = msgspec.json.Decoder(_Model | None)
+_acted = msgspec.json.Decoder(_Acted | None)
+_acted_by_tool = msgspec.json.Decoder(_ActedByTool | None)
 _bodies = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -181,6 +196,21 @@ def _model_call_id(read: _Entry) -> str | None:
     return None if found is None else found.tool_call_id
 
 
+def _unsupported(read: _Entry, named: str | None) -> str | None:
+    """Return why nobody can carry out the platform action of a call, if that was the answer."""
+    try:
+        if read.method == "action.request":
+            acted = _acted.decode(read.reply)
+        elif read.method == "tool.call" and named in ACTION_OF_TOOL:
+            by_tool = _acted_by_tool.decode(read.reply)
+            acted = None if by_tool is None else by_tool.result
+        else:
+            return None
+    except msgspec.DecodeError:
+        return None
+    return None if acted is None or acted.outcome != "unsupported" else acted.reason or "no reason is kept"
+
+
 async def _call_of(found: _Found, call_id: str | None, blobs: BlobFolder) -> JournalledCall | None:
     entry = found.call or found.intent
     if entry is None:
@@ -189,18 +219,20 @@ async def _call_of(found: _Found, call_id: str | None, blobs: BlobFolder) -> Jou
     if entry.blob is not None:
         data = b"".join([chunk async for chunk in blobs.stream(entry.blob)])
     read = _entries.decode(data)
+    named = read.resource or named_by(read.method, _params.decode(read.params) or {})
     call = JournalledCall(
         position=entry.position,
         attempt=entry.attempt,
         at=entry.at / 1000,
         method=read.method,
         call_id=call_id,
-        named=read.resource or named_by(read.method, _params.decode(read.params) or {}),
+        named=named,
         ended=found.call is not None,
         error=read.error,
         check=read.check,
         by_gate=entry.kind == "refusal",
         given_up=read.given_up,
+        unsupported=_unsupported(read, named),
         inherited=read.inherited,
         decisions=found.decisions,
         about_budgets=found.about_budgets,

@@ -19,8 +19,10 @@ from hostler.domain.tapes import Tape
 from hostler.journal.replay_session import REPLAY_SECONDS, Replayed, ReplaySession
 from hostler.plugins import without_network
 from hostler.plugins.connection import PluginConnection
+from hostler.plugins.pins import PluginPins
 from hostler.plugins.source import Folder, SingleFile, identity_of
-from hostler.plugins.supervisor import Supervisor
+from hostler.plugins.supervisor import FindSandbox, Supervisor
+from hostler.sandbox.probe import find_sandbox
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
@@ -55,12 +57,23 @@ class Replayer:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, environments: Path | None = None) -> AsyncIterator[Replayer]:
-        """Open a replayer for a block, which ends its processes. `environments`: folder of built ones."""
+    async def open(
+        cls,
+        environments: Path | None = None,
+        *,
+        sandbox: FindSandbox = find_sandbox,
+        pins: PluginPins | None = None,
+    ) -> AsyncIterator[Replayer]:
+        """Open a replayer for a block, which ends its processes.
+
+        `environments`: folder of built ones. `sandbox` and `pins`: as of the supervisor.
+        """
         network = await why_not_cut_off()
         prefix = () if network is not None else _CUT_OFF
         with tempfile.TemporaryDirectory(prefix="hostler-replay-") as folder:
-            supervisor = Supervisor(Path(folder), environments=environments, command_prefix=prefix)
+            supervisor = Supervisor(
+                Path(folder), environments=environments, command_prefix=prefix, sandbox=sandbox, pins=pins
+            )
             try:
                 yield cls(supervisor, network)
             finally:

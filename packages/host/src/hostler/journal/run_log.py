@@ -192,7 +192,8 @@ class RunLog:
         """
         while True:
             await self._changed.wait()
-            await asyncio.sleep(0)  # items added in this turn of the loop go into the same batch
+            if not self._sealed:
+                await asyncio.sleep(0)  # items added in this turn of the loop go into the same batch
             self._changed.clear()
             while self._queue and self._lost is None:
                 await self._write_batch(self._take_batch(), on_fenced)

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Literal
 
 import msgspec
 
@@ -40,26 +41,41 @@ PROGRESS_ENTRIES = 10_000
 PROGRESS = ""
 """The type of an entry that says only that: everything up to its sequence was seen."""
 
+Everywhere = Literal["run.status", "pause.status", "pause.call"]
+"""Types that say what changed, and not what was said: they may be followed beside a conversation."""
 log = logging.getLogger("hostler.journal")
 
 
 class TimelineFilter(msgspec.Struct, frozen=True):
-    """What a watcher wants of a workspace: all that fits each field that is not None."""
+    """What a watcher wants of a workspace: all that fits each field that is not None.
+
+    `everywhere`: types that are wanted of the whole workspace as well, whatever the other fields say.
+    """
 
     workspace_id: str
     conversation_id: str | None = None
     agent: str | None = None
     bot_id: str | None = None
     types: frozenset[str] | None = None
+    everywhere: frozenset[Everywhere] = frozenset()
+
+    @property
+    def only_conversation(self) -> str | None:
+        """The conversation outside of which nothing is wanted."""
+        return None if self.everywhere else self.conversation_id
 
     def wants_row(self, row: TimelineRow) -> bool:
         """Whether a row may hold entries that are wanted."""
         if row.kind == "deletion":
             return self.conversation_id is None or row.conversation_id == digest_of(self.conversation_id)
+        if self.everywhere and row.kind == "journal":
+            return True
         return self._fits(row.conversation_id, row.agent_name, row.bot_id)
 
     def wants(self, entry: TimelineEntry) -> bool:
         """Whether an entry is wanted."""
+        if entry.type in self.everywhere:
+            return True
         if self.types is not None and entry.type not in self.types:
             return False
         if entry.type == "conversation.deleted":
@@ -128,14 +144,14 @@ class _Reader:
     def add(self, channel: _Channel) -> None:
         self.channels[channel.filter] = channel
         self._lists(channel).append(channel)
-        if (conversation := channel.filter.conversation_id) is not None:
+        if (conversation := channel.filter.only_conversation) is not None:
             self._by_conversation.setdefault(digest_of(conversation), []).append(channel)
         self._interest = None
 
     def remove(self, channel: _Channel) -> None:
         del self.channels[channel.filter]
         self._lists(channel).remove(channel)
-        if (conversation := channel.filter.conversation_id) is not None:
+        if (conversation := channel.filter.only_conversation) is not None:
             self._by_conversation[digest_of(conversation)].remove(channel)
             for name in (conversation, digest_of(conversation)):
                 if not self._by_conversation[name]:
@@ -143,7 +159,7 @@ class _Reader:
         self._interest = None
 
     def _lists(self, channel: _Channel) -> list[_Channel]:
-        conversation = channel.filter.conversation_id
+        conversation = channel.filter.only_conversation
         return self._wide if conversation is None else self._by_conversation.setdefault(conversation, [])
 
     def interest(self) -> Callable[[TimelineRow], bool]:
@@ -291,7 +307,7 @@ class TimelineFeed:
                 tx,
                 wanted.workspace_id,
                 after,
-                conversation_id=wanted.conversation_id,
+                conversation_id=wanted.only_conversation,
                 wants=wanted.wants_row,
                 deltas=wanted.wants_deltas,
             )

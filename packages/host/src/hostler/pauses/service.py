@@ -154,7 +154,7 @@ class PauseService:
             kept = await self._db.read(rehearse)
             if kept is not None:
                 return kept
-        done = await self._decide(act)
+        done = await self.decide(act)
         if done.answer is None:
             raise RuntimeError("actions were taken without an answer")
         return done.answer
@@ -198,11 +198,11 @@ class PauseService:
                     raise UnprocessableError(error.message, reason="schema", call_id=call_id) from error
 
         await self._db.read(rehearse)
-        await self._decide(lambda tx: transitions.resolve(tx, caller, pause_id, call_id, request))
+        await self.decide(lambda tx: transitions.resolve(tx, caller, pause_id, call_id, request))
         return await self.get(caller, pause_id)
 
-    async def _decide(self, work: Callable[[Tx], Done]) -> Done:
-        """Write a decision; its run may be claimed in the same transaction, and goes on then already."""
+    async def decide(self, work: Callable[[Tx], Done]) -> Done:
+        """Write the decision of `work`; its run may be claimed with it, and goes on then already."""
         if self._write_and_claim is None:
             done, claimed = await self._db.write(work), False
         else:

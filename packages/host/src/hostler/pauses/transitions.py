@@ -12,7 +12,7 @@ from functools import partial
 
 import msgspec
 
-from hostler.domain.approvers import refusal
+from hostler.domain.approvers import refusal, refusal_of_kind
 from hostler.domain.budgets import account_key
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import (
@@ -32,6 +32,7 @@ from hostler.storage.port import Tx
 from hostler.storage.stores import (
     approval_rules,
     budgets,
+    channel_people,
     pause_calls,
     pause_votes,
     pauses,
@@ -177,7 +178,7 @@ def _approve_ahead(  # noqa: PLR0917
             arguments=other.effective,
             rule=other.asked.rule,
             call_id=other.call_id,
-            holds=partial(pause_votes.still_stands, tx, run.requester),
+            holds=partial(pause_votes.still_stands, tx, channel_people.requester_of(tx, run)),
         )
         if taken is not None:
             pause_calls.decide(
@@ -236,7 +237,7 @@ def call_to_resolve(tx: Tx, caller: Caller, pause: Pause, call_id: str) -> Pause
     call = pause_calls.find(tx, pause, call_id)
     if call is None:
         raise UnprocessableError(f"this pause has no call {call_id!r}", reason="unknown_call")
-    refused = refusal(call.asked.rule, caller, pause.requester)
+    refused = refusal_of_kind("in_doubt", call.asked.rule, caller, pause.requester)
     if refused is not None:
         raise NotApproverError(refused, call_id=call_id)
     if call.execution == "in_doubt" and is_settled(pause.status):

@@ -9,7 +9,15 @@ from hostler.domain.approvers import rule_of
 from hostler.domain.pause_values import Pause, PausedCall, args_hash
 from hostler.pauses.question import AskAgainError, Question, Verdict
 from hostler.storage.port import Tx
-from hostler.storage.stores import approval_rules, pause_calls, pause_claims, pause_votes, pauses, run_notes
+from hostler.storage.stores import (
+    approval_rules,
+    channel_people,
+    pause_calls,
+    pause_claims,
+    pause_votes,
+    pauses,
+    run_notes,
+)
 from hostler.storage.stores.pause_claims import ClaimRefused
 from hostler.storage.stores.run_rows import Run
 from hostler.tools.port import ToolService, present_tool
@@ -125,7 +133,7 @@ def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
         arguments=question.parameters,
         rule=rule_of(question.rule),
         call_id=question.call_id,
-        holds=partial(pause_votes.still_stands, tx, run.requester),
+        holds=partial(pause_votes.still_stands, tx, channel_people.requester_of(tx, run)),
     )
     if taken is None:
         return None
@@ -206,7 +214,7 @@ def _confirm_standing(run: Run, rule_id: str, tx: Tx, _effect_key: str) -> Hostl
     if current is None or current.cancel_requested_at is not None:
         return AskAgainError("the run is being cancelled")
     standing = approval_rules.find(tx, run.workspace_id, rule_id)
-    if standing is not None and pause_votes.still_stands(tx, run.requester, standing):
+    if standing is not None and pause_votes.still_stands(tx, channel_people.requester_of(tx, run), standing):
         return None
     return AskAgainError("who approved calls like this one may not approve them any more")
 

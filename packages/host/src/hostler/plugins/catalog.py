@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from hostler.domain.config_checks import referring_default, referring_defaults
+from hostler_protocol.channels import ChannelManifest
 from hostler_protocol.ids import PluginIdentity, split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolManifest
 
@@ -124,6 +125,7 @@ class PluginCatalog:
         self._forms = _Memory(None if memory is None else memory / "forms.json", dict[str, dict[str, str]])
         self._plugins: dict[str, dict[str, AgentRunnerManifest]] = {}
         self._tools: dict[str, dict[str, ToolManifest]] = {}
+        self._channels: dict[str, dict[str, ChannelManifest]] = {}
         self.revision = 0
         """Increases whenever something is learnt or forgotten."""
 
@@ -132,18 +134,21 @@ class PluginCatalog:
         plugin_key: str,
         runners: Mapping[str, AgentRunnerManifest],
         tools: Mapping[str, ToolManifest] | None = None,
+        channels: Mapping[str, ChannelManifest] | None = None,
     ) -> None:
         """Record what a plugin offers."""
         self._plugins[plugin_key] = dict(runners)
         self._tools[plugin_key] = dict(tools or {})
+        self._channels[plugin_key] = dict(channels or {})
         self.revision += 1
         self._resumable.put(plugin_key, _resumable(runners))
         self._forms.put(plugin_key, _forms(runners))
 
     def forget(self, plugin_key: str) -> None:
-        """Remove a plugin's runners and tools."""
+        """Remove a plugin's runners, tools and channels."""
         self._plugins.pop(plugin_key, None)
         self._tools.pop(plugin_key, None)
+        self._channels.pop(plugin_key, None)
         self.revision += 1
         self._resumable.drop(plugin_key)
         self._forms.drop(plugin_key)
@@ -151,6 +156,14 @@ class PluginCatalog:
     def knows(self, plugin_key: str) -> bool:
         """Whether the plugin was seen since it was last forgotten."""
         return plugin_key in self._plugins
+
+    def channels_of(self, plugin_key: str) -> dict[str, ChannelManifest]:
+        """Return the channels of one plugin by name."""
+        return dict(self._channels.get(plugin_key, {}))
+
+    def channels(self) -> dict[str, dict[str, ChannelManifest]]:
+        """Return the channels of each plugin that was seen, by its key and their own names."""
+        return {key: dict(channels) for key, channels in self._channels.items() if channels}
 
     def tools(self) -> dict[str, dict[str, ToolManifest]]:
         """Return the tools of each plugin, by its key and their own names."""

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from hostler.plugins.channels import PluginChannels
 from hostler.plugins.connection_monitor import ConnectionMonitor
 from hostler.plugins.connection_runs import ConnectionRun, ConnectionRuns
 from hostler.plugins.handler import RunHandler
@@ -23,6 +24,7 @@ from hostler.plugins.read_pause import ReadPause
 from hostler.plugins.send_queue import SendQueue
 from hostler.plugins.tool_calls import PluginToolCalls
 from hostler.plugins.transport import PluginTransport
+from hostler_protocol.channels import ChannelManifest
 from hostler_protocol.errors import (
     CancelledCallError,
     ConflictError,
@@ -42,6 +44,7 @@ from hostler_protocol.incoming import (
     Called,
     CalledAhead,
     Incoming,
+    Noted,
     Refused,
     Replied,
     ResultArrived,
@@ -66,6 +69,8 @@ from hostler_protocol.methods import (
 from hostler_protocol.states import State
 
 RESTART_POLL_SECONDS = 0.1
+INGEST = "ingest/"
+"""Requests of channels begin so."""
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +92,7 @@ class PluginConnection:
         self.expected_key = expected_key
         self.runners: dict[str, AgentRunnerManifest] = {}
         self.tools: dict[str, ToolManifest] = {}
+        self.channel_manifests: dict[str, ChannelManifest] = {}
         self.warnings: list[str] = []
         """Defects in the plugin's identity and manifests."""
         self.takes_ahead = False
@@ -101,6 +107,7 @@ class PluginConnection:
         self._requests = PendingRequests(self.link, self._send)
         self._leaving = LingeringRuns()
         self.tool_calls = PluginToolCalls(self._requests, lambda: self.is_ready, self._notify, limits)
+        self.channels = PluginChannels(self._requests, lambda: self.is_ready, self.refuse, limits)
         self._delivering = False
         self._reading = ReadPause(limits.held_result_bytes)
         self._monitor = ConnectionMonitor(limits, self._out, self._reading, self._ping, self._fail)
@@ -142,6 +149,7 @@ class PluginConnection:
             raise
         self.identity, self.warnings = offer.identity, offer.warnings
         self.runners, self.tools, self.takes_ahead = offer.runners, offer.tools, offer.takes_ahead
+        self.channel_manifests = offer.channels
         for warning in self.warnings:
             _log.warning("plugin %s: %s", self.expected_key, warning)
         self._monitor.start()
@@ -324,10 +332,7 @@ class PluginConnection:
                 self._runs.results(results)
                 results = []
             if isinstance(item, Called):
-                if self._heavy_calls.add(item):
-                    self._deliver_calls()
-                else:
-                    self._runs.call(item)
+                self._take_call(item)
             elif isinstance(item, CalledAhead):
                 self._runs.call_ahead(item)
             else:
@@ -338,6 +343,14 @@ class PluginConnection:
             for message in data.splitlines(keepends=True):
                 self._send(message)
         self._regulate()
+
+    def _take_call(self, item: Called) -> None:
+        if item.method.startswith(INGEST):
+            self.channels.called(item)
+        elif self._heavy_calls.add(item):
+            self._deliver_calls()
+        else:
+            self._runs.call(item)
 
     def _take_other(self, item: Incoming) -> None:
         match item:
@@ -356,6 +369,8 @@ class PluginConnection:
             case RunBroken(run_id=run_id, code=code, reason=reason):
                 self.cancel_run(run_id, reason)
                 self._runs.broken(run_id, code, reason)
+            case Noted(params=params):
+                self.channels.noted(params)
             case Warned():
                 self._take_warning(item)
             case Broken(reason=reason):
@@ -398,10 +413,13 @@ class PluginConnection:
         return True
 
     async def shut_down(self) -> None:
-        """Ask the plugin to finish its runs and exit; return once it has agreed or is gone.
+        """Close its channels, then ask the plugin to finish its runs and exit; return once it has agreed or
+        is gone.
 
         Raises TimeoutError after `answer_seconds`. `closed` is done when it has exited.
         """
+        if self.is_ready:
+            await self.channels.close_all(f"plugin {self.expected_key} is being stopped or replaced")
         if self.is_ready:
             try:
                 async with asyncio.timeout(self.limits.answer_seconds):
@@ -428,6 +446,7 @@ class PluginConnection:
         self._monitor.stop()
         self._requests.close(error)
         self._runs.lost(error)
+        self.channels.lost(error)
         self._leaving.clear()
         self._heavy_calls.clear()
         self._out.close()

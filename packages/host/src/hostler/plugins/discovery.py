@@ -18,6 +18,7 @@ from hostler.plugins.lifecycle import PluginLifecycle
 from hostler.plugins.pins import UnrecordedPins
 from hostler.plugins.source import Folder, PluginSource
 from hostler.tools.workspaces.tree_removal import try_remove_tree
+from hostler_protocol.channels import ChannelManifest
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest
 
@@ -27,11 +28,12 @@ MAX_STARTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """A plugin's runners and tools. If `runners` is None they are unknown, and `why` has the reason."""
+    """What a plugin offers. If `runners` is None that is unknown, and `why` has the reason."""
 
     runners: Mapping[str, AgentRunnerManifest] | None
     tools: Mapping[str, ToolManifest] = dataclasses.field(default_factory=dict)
     why: str = ""
+    channels: Mapping[str, ChannelManifest] = dataclasses.field(default_factory=dict)
 
 
 class Discovery:
@@ -76,7 +78,11 @@ class Discovery:
                 connection = await life.connection()
             except HostlerError as error:
                 return Discovered(None, why=error.message)
-            return Discovered(dict(connection.runners), dict(connection.tools))
+            return Discovered(
+                dict(connection.runners),
+                dict(connection.tools),
+                channels=dict(connection.channel_manifests),
+            )
 
     def take(self, plugin_key: str, source: PluginSource) -> PluginLifecycle | None:
         """Hand over a plugin that was started from this source; None if there is none."""

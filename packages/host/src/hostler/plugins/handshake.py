@@ -1,4 +1,4 @@
-"""The handshake with a plugin process: its identity, runners and tools."""
+"""The handshake with a plugin process: its identity, runners, tools and channels."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hostler.plugins.catalog import read_runners
+from hostler.plugins.channel_list import read_channels
 from hostler.plugins.tool_list import read_tools
 from hostler.version import VERSION
+from hostler_protocol.channels import ChannelList, ChannelManifest
 from hostler_protocol.errors import HostlerError, PluginError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
 from hostler_protocol.limits import PROTOCOL_VERSION, Limits
@@ -29,6 +31,7 @@ class PluginOffer:
     tools: dict[str, ToolManifest]
     warnings: list[str]
     takes_ahead: bool
+    channels: dict[str, ChannelManifest]
 
 
 Ask = Callable[[str, Any], Awaitable[Any]]
@@ -36,7 +39,7 @@ Ask = Callable[[str, Any], Awaitable[Any]]
 
 
 async def shake_hands(ask: Ask, expected_key: str, limits: Limits, seconds: float) -> PluginOffer:
-    """Initialize, check the identity against the expected key, and list runners and tools.
+    """Initialize, check the identity against the expected key, and list runners, tools and channels.
 
     Raises PluginStartError if the plugin refuses, ends, has another identity, or takes longer than `seconds`.
     """
@@ -74,4 +77,6 @@ async def _offer(ask: Ask, expected_key: str, limits: Limits) -> PluginOffer:
     runners, warnings = read_runners(reply.plugin, listed)
     # in a thread: hostile schemas take many seconds
     tools, more = await asyncio.to_thread(read_tools, offered) if offered.tools else ({}, [])
-    return PluginOffer(reply.plugin, runners, tools, warnings + more, reply.ahead)
+    said: ChannelList = await ask("channels/list", NoParams()) if reply.channels else ChannelList(channels=[])
+    channels, others = read_channels(said)
+    return PluginOffer(reply.plugin, runners, tools, warnings + more + others, reply.ahead, channels)

@@ -127,7 +127,9 @@ class PluginLifecycle:
     def _take(self, running: RunningPlugin) -> None:
         self._current = running
         connection = running.connection
-        self.context.catalog.learn(self.key, connection.runners, connection.tools)
+        self.context.catalog.learn(
+            self.key, connection.runners, connection.tools, connection.channel_manifests
+        )
         self.context.notice("started", self.key, f"version {connection.version}")
         connection.closed.add_done_callback(lambda future: self._ended(running, future.result()))
 
@@ -136,7 +138,9 @@ class PluginLifecycle:
         self.context = context
         if self._current is not None:
             connection = self._current.connection
-            context.catalog.learn(self.key, connection.runners, connection.tools)
+            context.catalog.learn(
+                self.key, connection.runners, connection.tools, connection.channel_manifests
+            )
             context.notice("started", self.key, f"version {connection.version}")
 
     # -- failing ----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
 
 if TYPE_CHECKING:
+    from hostler_protocol.manifest import AgentRunnerManifest
     from hostler_sdk.loading import PluginFile
 
 
@@ -61,6 +62,20 @@ def read_manifest(folder: Path) -> PluginManifest:
     except ValueError as error:
         raise PluginStartError(f"{path} {error}") from error
     return parse_manifest(data, str(path))
+
+
+def stated_runner(manifest: PluginManifest, name: str) -> AgentRunnerManifest | None:
+    """Return a runner as hostler.yaml states it, without what its class adds; None: it has none of this name.
+
+    Nothing of the plugin is loaded. Raises PluginStartError that says what is wrong.
+    """
+    from hostler_sdk.runner import ManifestError, Runner, manifest_of  # noqa: PLC0415  as above
+
+    stated = next((runner for runner in manifest.file.runners if runner.name == name), None)
+    try:
+        return None if stated is None else manifest_of(Runner, manifest.identity, stated)
+    except ManifestError as error:
+        raise PluginStartError(f"runner {name!r}: {error}") from error
 
 
 @lru_cache(MAX_PARSED)

@@ -39,9 +39,11 @@ class SendQueue:
             self._bytes += len(data)
         else:
             self._collecting = True
-            asyncio.get_running_loop().call_soon(self._end_of_turn)
             self.sent_bytes += len(data)
-            self.transport.send([data])
+            try:
+                self.transport.send([data])
+            finally:  # only now: the peer is at work already
+                asyncio.get_running_loop().call_soon(self._end_of_turn)
         unsent = self._bytes + self.transport_bytes
         if unsent > self.limits.write_limit_bytes:
             return f"the process does not read: {unsent:,} bytes wait for it"

@@ -27,7 +27,9 @@ LASTING_EXIT_STATUS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Confined:
+class ConfinedProcess:
+    """The process of a plugin. `level`: how it is confined; `warnings`: defects of its sandbox."""
+
     process: PluginProcess
     level: str
     warnings: tuple[str, ...] = ()
@@ -53,25 +55,12 @@ async def start_plugin(
         text = f"its manifest now names {launch.identity.key}; add it again under that name"
         raise PluginStartError(text, lasting=True)
     pins = context.pins if isinstance(source, Folder) and source.pin is not None else None
-    facts = None if pins is None else await _admitted(key, source, pins)
+    facts = None if pins is None else await admitted(key, source, pins)
     python = await _interpreter(key, launch, context, pins)
-    author, _, name = key.partition("/")
-    log = PluginLog(context.log_folder / author / f"{name}.log", context.process_limits)
-    marker = secrets.token_hex(16)
-    context.register.enter(marker)
-    try:
-        if isinstance(source, SingleFile) or source.level == "trusted":
-            confined = await _start_trusted(launch, python, context, log, marker)
-        else:
-            confined = await _start_sandboxed(
-                source, launch, python, context, log=log, marker=marker, on_violation=on_violation
-            )
-    except BaseException:
-        context.register.leave(marker)
-        log.close()
-        raise
-    process = confined.process
-    spawn(_clean_up_after(process, log, context))
+    confined = await start_confined(
+        key, source, launch, python, context, spawn=spawn, on_violation=on_violation
+    )
+    process, log = confined.process, confined.process.log
     connection = PluginConnection(key, limits=context.connection_limits)
     transport = await StdioTransport.open(process, connection)
     try:
@@ -92,17 +81,47 @@ async def start_plugin(
     )
 
 
+async def start_confined(
+    key: str,
+    source: Folder | SingleFile,
+    launch: Launch,
+    python: str,
+    context: PluginContext,
+    *,
+    spawn: Callable[[Coroutine[Any, Any, None]], None],
+    on_violation: OnViolation,
+) -> ConfinedProcess:
+    """Start the process of a plugin, with its log, in its sandbox or trusted. Raises PluginStartError."""
+    author, _, name = key.partition("/")
+    log = PluginLog(context.log_folder / author / f"{name}.log", context.process_limits)
+    marker = secrets.token_hex(16)
+    context.register.enter(marker)
+    try:
+        if isinstance(source, SingleFile) or source.level == "trusted":
+            confined = await _start_trusted(launch, python, context, log, marker)
+        else:
+            confined = await _start_sandboxed(
+                source, launch, python, context, log=log, marker=marker, on_violation=on_violation
+            )
+    except BaseException:
+        context.register.leave(marker)
+        log.close()
+        raise
+    spawn(_clean_up_after(confined.process, log, context))
+    return confined
+
+
 async def record_pin(key: str, source: Folder, context: PluginContext) -> None:
     """Record what a plugin is that discovery has started, and what its requirements were resolved to.
 
     PluginStartError if the operator knows it otherwise.
     """
     if context.pins is not None and source.pin is not None:
-        await _admitted(key, source, context.pins)
+        await admitted(key, source, context.pins)
         await _interpreter(key, await asyncio.to_thread(launch_of, source), context, context.pins)
 
 
-async def _admitted(key: str, source: Folder | SingleFile, pins: PluginPins) -> PluginFacts:
+async def admitted(key: str, source: Folder | SingleFile, pins: PluginPins) -> PluginFacts:
     """Return what the folder is, if the operator knows it so. Raises PluginStartError."""
     assert isinstance(source, Folder)
     facts = await asyncio.to_thread(facts_of, source)
@@ -125,7 +144,7 @@ async def _interpreter(key: str, launch: Launch, context: PluginContext, pins: P
 
 async def _start_trusted(
     launch: Launch, python: str, context: PluginContext, log: PluginLog, marker: str
-) -> _Confined:
+) -> ConfinedProcess:
     command = Command(
         argv=[*context.command_prefix, *argv_of(launch, python)],
         cwd=launch.cwd,
@@ -135,7 +154,7 @@ async def _start_trusted(
     for warning in launch.notes:
         log.note(warning)
     process = await start_process(command, log, marker=marker, limits=context.process_limits)
-    return _Confined(process, "trusted", launch.notes)
+    return ConfinedProcess(process, "trusted", launch.notes)
 
 
 async def _start_sandboxed(
@@ -147,7 +166,7 @@ async def _start_sandboxed(
     log: PluginLog,
     marker: str,
     on_violation: OnViolation,
-) -> _Confined:
+) -> ConfinedProcess:
     sandbox = await context.sandbox()
     workspace = await asyncio.to_thread(workspace_of, context.workspaces, launch.identity.key, source.limits)
     spec = spec_of(source, launch, python, workspace, context.data_dir)
@@ -158,7 +177,7 @@ async def _start_sandboxed(
     process = await start_sandboxed(
         sandbox, spec, log, marker=marker, on_violation=on_violation, limits=context.process_limits
     )
-    return _Confined(process, f"sandboxed by {sandbox.mechanism}", warnings)
+    return ConfinedProcess(process, f"sandboxed by {sandbox.mechanism}", warnings)
 
 
 async def _clean_up_after(process: PluginProcess, log: PluginLog, context: PluginContext) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
@@ -46,6 +47,7 @@ from hostler_protocol.manifest import AgentRunnerManifest
 log = logging.getLogger(__name__)
 
 
+FindSandbox = Callable[[], Awaitable[MachineSandbox]]
 SWEEP_SECONDS = 5.0
 """How long a start waits for the removal of the workspaces of former plugins."""
 
@@ -95,7 +97,7 @@ class Supervisor:
         notice: Callable[[str, str, str], None] = _no_notice,
         environments: Path | None = None,
         command_prefix: tuple[str, ...] = (),
-        sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
+        sandbox: FindSandbox = find_sandbox,
         start: StartPlugin = start_plugin,
         pins: PluginPins | None = None,
         on_demand: Callable[[str], PluginSource | None] = lambda _: None,
@@ -123,6 +125,8 @@ class Supervisor:
         self._plugins: dict[str, PluginLifecycle] = {}
         self._leaving: dict[asyncio.Task[None], PluginLifecycle] = {}
         """Plugins that were replaced or removed and are finishing their runs."""
+        self.on_restart: Callable[[str], None] = lambda _: None
+        """Called with the key of a plugin whose processes are to be replaced."""
         self._unexpected: set[str] = set()
         """Remote plugins to forget once their connection ends."""
 
@@ -161,6 +165,17 @@ class Supervisor:
             self._retire(known)
         taken = self.discovery.take(plugin_key, source)
         self._plugins[plugin_key] = taken or PluginLifecycle(plugin_key, source, self._context)
+
+    def context_for(self, start: StartPlugin, place: str) -> PluginContext:
+        """Return the settings for processes of plugins elsewhere; `start` starts one. `place`: for notices.
+
+        What those offer is not learnt: this host knows its plugins by its own processes.
+        """
+
+        def notice(kind: str, plugin_key: str, text: str) -> None:
+            self._context.notice(kind, plugin_key, f"{place}: {text}")
+
+        return dataclasses.replace(self._context, start=start, notice=notice, catalog=PluginCatalog())
 
     def source_of(self, plugin_key: str) -> PluginSource | None:
         """Return where a plugin is served from, or None if it is unknown."""
@@ -259,6 +274,7 @@ class Supervisor:
 
         Raises PluginStartError if that does not start; the old one then stays in use.
         """
+        self.on_restart(plugin_key)
         await self._life(plugin_key).restart()
 
     def replace(self, connection: PluginConnection, why: str) -> None:

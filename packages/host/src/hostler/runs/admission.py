@@ -27,6 +27,7 @@ from hostler.runs.snapshot import FactsAhead
 from hostler.runs.turn_tools import tools_ahead
 from hostler.storage.port import Tx
 from hostler.storage.stores import (
+    agents,
     artifacts,
     conversations,
     deferred,
@@ -346,11 +347,26 @@ def _takes(tx: Tx, opening: Opening, run: NewRun, holder: Run) -> bool:
         return False
     if holder.cancel_reason is not None or holder.steers >= MAX_STEERS_PER_RUN:
         return False
+    if _acts_for_some(tx, opening, holder) and not _is_of_its_author(tx, opening.event, holder):
+        return False
     tools = opening.event.envelope.input.tools
     if holder.grant_json is None:  # its runner has not started yet
         return opening.can_steer(holder.runner_id) and (not tools or among(tools, tools_ahead(tx, holder)))
     granted = msgspec.json.decode(holder.grant_json, type=_Granted)
     return "steering.pull" in granted.calls and among(tools, granted.caller_tools)
+
+
+def _acts_for_some(tx: Tx, opening: Opening, holder: Run) -> bool:
+    """Whether who caused the events of an agent bounds its actions: a run's grant knows of one of them."""
+    version = agents.version(tx, holder.workspace_id, holder.agent_id, holder.agent_version)
+    return any(one is not None and one.spec.resource_policy.action_actors for one in (opening.agent, version))
+
+
+def _is_of_its_author(tx: Tx, event: Event, run: Run) -> bool:
+    """Whether an event has the author of the event that opened a run."""
+    first = None if run.event_id is None else events.find(tx, run.workspace_id, run.event_id)
+    opened = None if first is None else first.event()
+    return opened is not None and debounce.author_of(opened) == debounce.author_of(event)
 
 
 def _store_inline(tx: Tx, event: Event, opening: Opening) -> None:

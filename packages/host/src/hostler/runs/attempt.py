@@ -73,7 +73,10 @@ class Attempt:
             if not end.ended:
                 await end.over.wait()
         finally:
-            await self._leave(pump)
+            try:
+                await self._leave(pump)
+            finally:
+                self._services.ended(run, end.status)
         if end.failure is not None:
             raise end.failure
 
@@ -161,7 +164,7 @@ class StartingAttempt:
         services, run = self.services, self.end.run
         if self._has_stopped():
             return None
-        connection = await self.clock.unless_cut_short(services.connect(run.runner_id))
+        connection = await self.clock.unless_cut_short(services.connect(run))
         if connection is None:
             self._has_stopped()
             return None

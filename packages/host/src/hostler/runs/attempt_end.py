@@ -45,6 +45,8 @@ class AttemptEnd:
     """Nothing more of the runner is accepted. The last item is on its way, or another attempt has the run."""
     queued_again: bool = False
     """Whether the run waits for another attempt."""
+    status: str | None = None
+    """The status with which the run ends; None: the attempt does not end it."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the last item is committed, or never will be."""
     settle: Callable[[Tx], None] = lambda _: None
@@ -72,6 +74,7 @@ class AttemptEnd:
     def finish(self, item: Item, entry: NewEntry, ending: Ending, used: Callable[[], Used]) -> None:
         """Write the terminal result `entry` as `item`, with the run's status, usage and cost."""
         self.ended = True
+        self.status = ending.status
         item.entry = None
         item.move = partial(self._finish, ending, entry, used)
         item.last = True

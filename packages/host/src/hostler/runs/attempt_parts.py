@@ -26,6 +26,7 @@ from hostler.pauses.explicit import ExplicitPauses
 from hostler.plugins.connection import PluginConnection
 from hostler.runs.attempt_end import AttemptEnd, LookAtEnd
 from hostler.runs.attempt_results import AttemptResults
+from hostler.runs.growing_replies import growing_reply_of
 from hostler.runs.preparation import PreparedAttempt
 from hostler.runs.projections import Projector
 from hostler.runs.run_meter import RunMeter
@@ -52,8 +53,8 @@ class AttemptServices:
     db: Database
     feed: Feed
     gate: Gate
-    connect: Callable[[str], Awaitable[PluginConnection]]
-    """By runner id; raises PluginError, or NotFoundError, if there is none."""
+    connect: Callable[[Run], Awaitable[PluginConnection]]
+    """By the run; raises PluginError, or NotFoundError, if there is none."""
     replace: Callable[[PluginConnection, str], None]
     """Has the next runs of a plugin started in another process than this one; the text says why."""
     prepare: Callable[[Run, Mapping[str, AgentRunnerManifest], FactsAhead | None], Awaitable[PreparedAttempt]]
@@ -73,6 +74,8 @@ class AttemptServices:
     """Tokens for services outside that runs work with."""
     workspace_accounts: Callable[[str], Sequence[Account]] = lambda _: ()
     """Returns the accounts of a workspace, as the installation limits them now."""
+    ended: Callable[[Run, str | None], None] = lambda _run, _status: None
+    """Called once an attempt is over, with the status with which it ended its run, or None."""
     freed: Freed = field(default_factory=Freed)
     """Wakes calls that wait until reservations are given back."""
 
@@ -155,5 +158,12 @@ def assemble(
     gated = GatedRun(run.run_id, prepared.grant, deadline_at=prepared.deadline_at, budget=spending)
     meter = RunMeter(Used(run.usage, run.cost), prepared.stream_state)
     scope = prepared.scope(meter, uploads)
-    results = AttemptResults(end, connection, gated, meter, scope, services.projector)
+    growing = growing_reply_of(
+        scope,
+        end.journal,
+        services.projector.on_queued,
+        is_first=run.attempt == 1,
+        resumes=prepared.recording is not None,
+    )
+    results = AttemptResults(end, connection, gated, meter, scope, services.projector, growing)
     return Parts(run, prepared, connection, end, stream, gated, spending, meter, scope, results)

@@ -6,7 +6,7 @@ Nothing is shown to anyone before its commit; the plugin gets credit for a resul
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,11 +21,13 @@ from hostler.journal.feed import StoredResult
 from hostler.journal.run_log import Item
 from hostler.plugins.connection import PluginConnection
 from hostler.runs.attempt_end import AttemptEnd, result_item, without_secrets
+from hostler.runs.growing_replies import GrowingReply
 from hostler.runs.projections import Projector
 from hostler.runs.run_meter import RunMeter
 from hostler.secrets.known_values import redact
 from hostler.storage.stores.journal import Deltas, NewEntry
 from hostler_protocol.errors import HostlerError
+from hostler_protocol.incoming import ResultArrived
 
 WIDER_CREDIT = 960
 """Added to the first credit once a run has stored results, so that a stream of deltas fills one commit while
@@ -44,6 +46,7 @@ class AttemptResults:
     meter: RunMeter
     scope: CallScope
     projector: Projector
+    growing: GrowingReply | None = None
     had_effects: bool = False
     """Whether a result had an effect outside of the journal, which a restart would repeat."""
     _credit: int = 0
@@ -72,8 +75,20 @@ class AttemptResults:
         entry = Deltas(deltas.bodies())
         self._add(Item(entry=entry, published=published, synced=False, size=size, done=done))
 
+    def see(self, arrived: Sequence[ResultArrived]) -> None:
+        """Look at results before they are taken: an answer may be shown as it grows."""
+        if self.growing is not None:
+            self.growing.see(arrived)
+
+    def close(self) -> None:
+        """Show no more of an answer."""
+        if self.growing is not None:
+            self.growing.close()
+
     def went_live(self, frontier: int) -> None:
         """Note that the attempt does new work from here on; `frontier`: the last sequence it repeated."""
+        if self.growing is not None:
+            self.growing.is_live = True
         data = _encoder.encode(Resumed(self.end.run.attempt, frontier))
         self._add(Item(entry=NewEntry("attempt", RESUMED, data), synced=False, size=len(data)))
 

@@ -89,7 +89,12 @@ class RunController:
             data=params.data,
             metadata={"parent_run_id": parent.run_id},
         )
-        caller = Caller(parent.workspace_id, parent.event.requester or "", f"run:{parent.run_id}")
+        caller = Caller(
+            parent.workspace_id,
+            parent.event.requester or "",
+            f"run:{parent.run_id}",
+            roles=frozenset(parent.event.requester_roles),
+        )
         deadline = None if parent.deadline_at is None else int(parent.deadline_at * 1000)
         pending = await self._orchestrator.prepare(
             envelope, caller, parent_run_id=parent.run_id, deadline_at=deadline

@@ -20,11 +20,12 @@ LONGEST = 10
 
 
 def author_of(event: Event) -> str:
-    """Return a digest of who sent the event: its authenticated subject, with actor and sender as stated."""
+    """Return a digest of who sent the event: its subject with roles, and actor and sender as stated."""
     envelope = event.envelope
     actor = envelope.actor
     who = None if actor is None else [actor.actor_type, actor.actor_id]
-    return digest({"requester": event.requester, "sender": envelope.sender_id, "actor": who})
+    known = {"requester": event.requester, "roles": list(event.requester_roles)}
+    return digest({**known, "sender": envelope.sender_id, "actor": who})
 
 
 def size_of(event: Event) -> int:

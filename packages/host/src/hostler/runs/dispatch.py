@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hostler.domain.agents import Agent
-from hostler.domain.slots import SlotKey, Slots, slot_key
+from hostler.domain.slots import NoPlaces, Places, SlotKey, Slots, slot_key
 from hostler.runs.active_attempts import ActiveAttempt, ActiveAttempts, grace_of
 from hostler.runs.queue_limit import QueueLimit
 from hostler.runs.snapshot import FactsAhead
@@ -76,6 +76,7 @@ class Dispatcher:
         max_queued: int,
         max_per_workspace: int | None = None,
         max_per_plugin: int | None = None,
+        places: Places | None = None,
         look_seconds: float | None = None,
         lost_seconds: float = LOST_SECONDS,
     ) -> None:
@@ -83,7 +84,7 @@ class Dispatcher:
         self._member = member
         self._attempts = ActiveAttempts(make, fail, self._attempt_left)
         self._settle_lost = settle
-        self._slots = Slots(max_active, max_per_workspace, max_per_plugin)
+        self._slots = Slots(max_active, max_per_workspace, max_per_plugin, places=places or NoPlaces())
         self._shared = db.shared
         own = SHARED_LOOK_SECONDS if self._shared else LOOK_SECONDS
         self._look_seconds = own if look_seconds is None else look_seconds
@@ -125,12 +126,14 @@ class Dispatcher:
     def reserve(self, agent: Agent, *, begins: bool = True) -> Reservation:
         """Reserve a place for a run that is about to be opened: a slot if it `begins` now and one is free.
 
-        `opened` or `release` must follow.
+        A run for a remote worker is queued, and claimed with a place there. `opened` or `release` must
+        follow.
         """
         self._slots.limit_agent(agent.agent_id, agent.spec.concurrency.max_runs)
         slot = _agent_slot(agent)
         claim = None
         member = self._member()
+        begins = begins and not agent.spec.worker_labels
         if begins and member is not None and not self._stopping and not self._contended:
             claim = member if self._slots.take(slot) else None
             self._contended = not self._slots.free
@@ -368,4 +371,4 @@ def _agent_slot(agent: Agent) -> SlotKey:
 
 
 def _run_slot(run: Run) -> SlotKey:
-    return slot_key(run.workspace_id, run.runner_id, run.agent_id)
+    return slot_key(run.workspace_id, run.runner_id, run.agent_id, (run.run_id, run.attempt))

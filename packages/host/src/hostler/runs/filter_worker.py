@@ -1,7 +1,8 @@
 """The process that filters run in: one line of JSON in, one line out per filter.
 
-In: `{"event": {...}, "filters": [text, ...]}`. Out: `ready`, once everything is imported; then, for each job,
-`{"matched": bool, "error": text or null, "unknown": bool}` per filter, in order. It ends when its input does.
+In: `{"event": {...}, "filters": [text, ...]}`, or `{"names": {...}, "expressions": [text, ...]}`. Out:
+`ready`, once everything is imported; then, for each job, `{"matched": bool, "error": text or null, "unknown":
+bool}` per filter, or `[value, error, unknown]` per expression, in order. It ends when its input does.
 
 A filter that uses more processor time than it may is ended by the timer that is running, and the process with
 it: nothing else stops code that never comes back to the interpreter. Only evaluations run under that timer:
@@ -17,7 +18,8 @@ import sys
 import msgspec
 
 from hostler.domain.bindings import FilterOutcome
-from hostler.domain.filters import Evaluator
+from hostler.domain.filters import Evaluator, ValueOutcome
+from hostler_protocol.limits import MIB
 
 CPU_SECONDS = 0.5
 """Processor time of one filter for one event; a plain filter takes 0.1 ms."""
@@ -28,11 +30,32 @@ MEMORY_BYTES = 1024 * 1024 * 1024
 """Address space of the process, code and libraries included."""
 
 
-class FilterJob(msgspec.Struct):
-    """One event and its filters."""
+MAX_VALUE_BYTES = MIB
+"""The value of one expression as JSON: more than an event may hold."""
 
-    event: dict[str, object]
-    filters: list[str]
+
+class FilterJob(msgspec.Struct):
+    """One event and its filters, or names and the expressions over them."""
+
+    event: dict[str, object] = {}
+    filters: list[str] = []
+    names: dict[str, object] = {}
+    expressions: list[str] = []
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def _value(evaluator: Evaluator, text: str, names: dict[str, object]) -> bytes:
+    """Return the outcome of an expression as JSON."""
+    try:
+        found = _encoder.encode(evaluator.value(text, names))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return _encoder.encode(ValueOutcome(None, f"the value is not JSON: {error}"))
+    if len(found) > MAX_VALUE_BYTES:
+        why = f"the value has {len(found):,} bytes; at most {MAX_VALUE_BYTES:,} are possible"
+        return _encoder.encode(ValueOutcome(None, why))
+    return found
 
 
 def main() -> None:
@@ -44,7 +67,6 @@ def main() -> None:
     evaluator = Evaluator()
     evaluator.evaluate(_WARM_UP, {"a": "x"})
     decoder = msgspec.json.Decoder(FilterJob)
-    encoder = msgspec.json.Encoder()
     out = sys.stdout.buffer
     out.write(READY)
     out.flush()
@@ -58,7 +80,17 @@ def main() -> None:
                 outcome = FilterOutcome.not_evaluated("the filter needs too much memory")
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
-            out.write(encoder.encode(outcome) + b"\n")
+            out.write(_encoder.encode(outcome) + b"\n")
+            out.flush()
+        for text in job.expressions:
+            signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+            try:
+                value = _value(evaluator, text, job.names)
+            except MemoryError:
+                value = _encoder.encode(ValueOutcome.not_evaluated("the expression needs too much memory"))
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+            out.write(value + b"\n")
             out.flush()
 
 

@@ -13,15 +13,19 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from hostler.domain.bindings import FilterOutcome
 from hostler.domain.events import Event
-from hostler.runs.filter_worker import CPU_SECONDS, READY
+from hostler.domain.filters import ValueOutcome
+from hostler.runs.filter_worker import CPU_SECONDS, MAX_VALUE_BYTES, READY
 from hostler_protocol.errors import UnavailableError
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 PROCESSES = 2
@@ -36,6 +40,17 @@ ANSWER_SECONDS = 30.0
 WORKER = (sys.executable, "-m", "hostler.runs.filter_worker")
 _encoder = msgspec.json.Encoder()
 _outcome = msgspec.json.Decoder(FilterOutcome)
+_value = msgspec.json.Decoder(ValueOutcome)
+_WAITING = "too many events wait for their filters; send it again shortly"
+
+
+@dataclass(frozen=True, slots=True)
+class _Job(Generic[T]):
+    """What a process is asked of some texts, and how its answers are read."""
+
+    encode: Callable[[Sequence[str]], bytes]
+    decode: Callable[[bytes], T]
+    not_evaluated: Callable[[str], T]
 
 
 class FilterProcessError(Exception):
@@ -69,15 +84,42 @@ class FilterProcesses:
 
         UnavailableError if MAX_WAITING events wait already.
         """
-        if self._waiting >= MAX_WAITING or self._closed:
-            raise UnavailableError("too many events wait for their filters; send it again shortly")
         view = msgspec.Raw(_encoder.encode(event.envelope))
+        return await self._in_turn(lambda: self._evaluate(view, filters))
+
+    async def values(self, names: Mapping[str, Any], expressions: Sequence[str]) -> dict[str, ValueOutcome]:
+        """Return the values of expressions over these names; one that took too long is unknown.
+
+        UnavailableError if MAX_WAITING events wait already.
+        """
+        view = msgspec.Raw(_encoder.encode(names))
+        return await self._in_turn(lambda: self._values(view, list(dict.fromkeys(expressions))))
+
+    async def _in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
+        if self._waiting >= MAX_WAITING or self._closed:
+            raise UnavailableError(_WAITING)
         self._waiting += 1
         try:
             async with self._free:
-                return await self._ask_all(view, filters)
+                return await work()
         finally:
             self._waiting -= 1
+
+    async def _evaluate(self, view: msgspec.Raw, filters: Sequence[str]) -> dict[str, FilterOutcome]:
+        job = _Job(
+            lambda texts: _encoder.encode({"event": view, "filters": texts}),
+            _outcome.decode,
+            FilterOutcome.not_evaluated,
+        )
+        return await self._ask_all(job, filters)
+
+    async def _values(self, view: msgspec.Raw, expressions: Sequence[str]) -> dict[str, ValueOutcome]:
+        job = _Job(
+            lambda texts: _encoder.encode({"names": view, "expressions": texts}),
+            _value.decode,
+            ValueOutcome.not_evaluated,
+        )
+        return await self._ask_all(job, expressions)
 
     async def close(self) -> None:
         """End the processes."""
@@ -86,34 +128,31 @@ class FilterProcesses:
         for worker in idle:
             await _ended(worker.process)
 
-    async def _ask_all(self, view: msgspec.Raw, filters: Sequence[str]) -> dict[str, FilterOutcome]:
+    async def _ask_all(self, job: _Job[T], filters: Sequence[str]) -> dict[str, T]:
         """Evaluate filters in one process; if one of them kills it, a new process goes on with the next."""
-        outcomes: dict[str, FilterOutcome] = {}
+        outcomes: dict[str, T] = {}
         while len(outcomes) < len(filters):
             rest = filters[len(outcomes) :]
             try:
                 worker = await self._worker()
             except FilterProcessError as error:
-                return outcomes | dict.fromkeys(rest, FilterOutcome.not_evaluated(str(error)))
+                return outcomes | dict.fromkeys(rest, job.not_evaluated(str(error)))
             used_before = worker.evaluated > 0
-            answered, status = await self._ask(worker, view, rest)
+            answered, status = await self._ask(worker, job, rest)
             outcomes.update(zip(rest, answered, strict=False))
             if status is None:
                 continue
             if used_before and not answered and status != -signal.SIGPROF:
                 continue  # it died before this event: another process is asked
-            outcomes[rest[len(answered)]] = FilterOutcome.not_evaluated(_reason(status))
+            outcomes[rest[len(answered)]] = job.not_evaluated(_reason(status))
         return outcomes
 
-    async def _ask(
-        self, worker: _Worker, view: msgspec.Raw, filters: Sequence[str]
-    ) -> tuple[list[FilterOutcome], int | None]:
+    async def _ask(self, worker: _Worker, job: _Job[T], filters: Sequence[str]) -> tuple[list[T], int | None]:
         """Return the outcomes of a process, and its exit status: None if it is idle again."""
-        job = _encoder.encode({"event": view, "filters": filters})
-        answered: list[FilterOutcome] = []
+        answered: list[T] = []
         status = None
         try:
-            await _ask(worker.process, job, len(filters), answered)
+            await _ask(worker.process, job, filters, answered)
         finally:
             worker.evaluated += len(answered)
             if len(answered) == len(filters) and not self._closed:
@@ -143,6 +182,7 @@ async def _started(command: Sequence[str]) -> asyncio.subprocess.Process:
             stderr=asyncio.subprocess.DEVNULL,
             env=environment,
             start_new_session=True,
+            limit=MAX_VALUE_BYTES + 1,
         )
     except OSError as error:
         raise FilterProcessError(f"no process could be started to evaluate it: {error}") from error
@@ -162,20 +202,20 @@ async def _started(command: Sequence[str]) -> asyncio.subprocess.Process:
 
 
 async def _ask(
-    process: asyncio.subprocess.Process, job: bytes, count: int, answered: list[FilterOutcome]
+    process: asyncio.subprocess.Process, job: _Job[T], texts: Sequence[str], answered: list[T]
 ) -> None:
-    """Write one job and append the outcomes as they come; fewer than `count`: the process ended."""
+    """Write one job and append the outcomes as they come; fewer than its texts: the process ended."""
     if process.stdin is None or process.stdout is None:
         raise RuntimeError("a filter process has no pipes")
     try:
-        process.stdin.write(job + b"\n")
+        process.stdin.write(job.encode(texts) + b"\n")
         with contextlib.suppress(ConnectionError):  # a later filter killed it: earlier outcomes count
             await asyncio.wait_for(process.stdin.drain(), ANSWER_SECONDS)
-        while len(answered) < count:
+        while len(answered) < len(texts):
             line = await asyncio.wait_for(process.stdout.readline(), ANSWER_SECONDS)
             if not line.endswith(b"\n"):
                 return
-            answered.append(_outcome.decode(line))
+            answered.append(job.decode(line))
     except (ConnectionError, TimeoutError):
         return  # the caller ends the process and logs its status
 

@@ -15,9 +15,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from hostler.domain.agents import Agent
-from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, Resolution, Undecided, UnknownAgent
+from hostler.domain.bindings import (
+    Ambiguous,
+    Binding,
+    DisabledAgent,
+    Resolution,
+    Undecided,
+    UnknownAgent,
+    Unrouted,
+)
 from hostler.domain.caller_history import with_history
 from hostler.domain.caller_tools import refusal
+from hostler.domain.channels import channel_of_subject
 from hostler.domain.events import Caller, Event
 from hostler.domain.grants import own_tools
 from hostler.domain.ingest import InlineContent, event_of
@@ -117,6 +126,8 @@ class Orchestrator:
         self._can_steer = can_steer
         self._offer = offer
         self.accepting = False
+        self.on_front_end: Callable[[EventEnvelope, Caller], None] = lambda _envelope, _caller: None
+        """Called with each message of a front-end token before it is taken; what it raises refuses it."""
         self._on_deferred = on_deferred
         self._quota_of = quota_of
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -130,17 +141,27 @@ class Orchestrator:
         *,
         delay: float | None = None,
         history: Sequence[HistoryMessage] = (),
+        with_it: Callable[[Tx], object] = lambda _: None,
     ) -> Accepted:
         """Store an event and open its run; a repeated event gets the answer of the first.
 
         `delay`: seconds before the run may begin. `history`: messages that the sender kept itself; they go
         before the event's in its conversation, which must be a new one. With an event that is known they are
-        not stored again; others than the first time are a conflict. Raises CallerError if the event is wrong,
-        ConflictError if another body has this id or two agents match equally, UnavailableError while the host
-        stops.
+        not stored again; others than the first time are a conflict. `with_it`: done in the transaction that
+        stores a new event; what it raises leaves the event unstored.
+
+        Raises CallerError if the event is wrong, ConflictError if another body has this id or two agents
+        match equally, UnavailableError while the host stops.
         """
         pending = await self.prepare(envelope, caller, delay=delay, history=history)
-        return await pending.answer(await self.store(pending))
+
+        def work(tx: Tx) -> Opened:
+            opened: Opened = pending.work(tx)
+            if opened.duplicate is None and opened.refused is None:
+                with_it(tx)
+            return opened
+
+        return await pending.answer(await self.store(msgspec.structs.replace(pending, work=work)))
 
     async def store(self, pending: Pending) -> Any:
         """Store the event and start its run, also if the caller is cancelled meanwhile.
@@ -196,10 +217,14 @@ class Orchestrator:
         event, inline, earlier = with_history(event, inline, history)
         if caller.scope is not None:
             check_said(delayed=bool(delay), has_history=bool(earlier))
+            self.on_front_end(envelope, caller)
             await check_files(self._db, event, caller.scope, inline)
         resolution = await self._event_router.resolve(event) if binding is None else binding
         if isinstance(resolution, UnknownAgent | DisabledAgent):
-            return await self._refused(event, resolution.error())
+            if channel_of_subject(event.requester) is None:
+                return await self._refused(event, resolution.error())
+            # a platform delivers what was said once: it is kept, although no agent can answer it
+            resolution = Unrouted(reason=resolution.error().message)
         not_before = None if not delay else event.created_at + int(delay * 1000)
         run = None
         if isinstance(resolution, Binding):

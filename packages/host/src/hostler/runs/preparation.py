@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from hostler.calls.cursors import Cursors
 from hostler.calls.history import history_cursors
 from hostler.calls.scope import CallScope, Meter, Services
 from hostler.calls.spending import WaitingBefore
+from hostler.domain.accounts import AcrossAccounts
 from hostler.domain.agents import Recovery
 from hostler.domain.allowances import Allowance, Allowances
 from hostler.domain.budgets import Account
@@ -37,7 +39,7 @@ from hostler.pauses.explicit import ExplicitPauses
 from hostler.runs.snapshot import AttemptFacts, ContextFacts, FactsAhead, read_facts
 from hostler.secrets.known_values import remember
 from hostler.secrets.resolver import resolve_secret
-from hostler.storage.stores import artifacts
+from hostler.storage.stores import artifacts, readers
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import NewEntry
@@ -158,6 +160,8 @@ class Preparer:
         facts = None if ahead is None or ahead.manifest is not manifest else ahead.facts.value
         if facts is None:
             facts = await self._facts(run, manifest)
+        if run.grant_json is None:
+            facts = await self._noted(run, manifest, facts)
         origin, event, configuration, grant, known, past = facts
         config = await self._with_secrets(run, origin.agent.name, configuration, may)
         inherited = await inherited_of(self.services.db, self.blobs, origin.source)
@@ -238,6 +242,26 @@ class Preparer:
         if configuration.sealed:
             found |= await self.written_secrets(run.workspace_id, agent, configuration.sealed)
         return configuration.with_secrets(found)
+
+    async def _noted(self, run: Run, manifest: AgentRunnerManifest, facts: AttemptFacts) -> AttemptFacts:
+        """Note that copies from a person's other accounts come into this run's journal; then read them anew.
+
+        So a deletion either finds the run, or has removed what it reads.
+        """
+        noted: AcrossAccounts | None = None
+        while (across := facts.grant.across) is not None and across != noted:
+            noted, actor = across, facts.event.envelope.actor
+            note = partial(
+                readers.note,
+                grant=facts.grant,
+                run_id=run.run_id,
+                actor_id="" if actor is None else actor.actor_id or "",
+                since=run.created_at,
+                first_event=facts.origin.event.seq,
+            )
+            await self.services.db.write(note)
+            facts = await self._facts(run, manifest)
+        return facts
 
     async def _facts(self, run: Run, manifest: AgentRunnerManifest) -> AttemptFacts:
         catalog = self.catalog(run.workspace_id)

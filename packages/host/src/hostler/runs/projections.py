@@ -14,10 +14,21 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hostler.calls.scope import CallScope
-from hostler.domain.outcomes import ActionRequest, ArtifactWrite, StateWrite, Stored, TranscriptWrite
+from hostler.domain.accounts import person_of
+from hostler.domain.outbound import files_of
+from hostler.domain.outcomes import (
+    ActionRequest,
+    ArtifactShown,
+    ArtifactWrite,
+    StateWrite,
+    Stored,
+    TranscriptWrite,
+)
 from hostler.domain.place import NOWHERE, Place
 from hostler.domain.quotas import Amounts, QuotaExceeded
 from hostler.domain.scopes import area_of
+from hostler.runs.queued_actions import ActionOutbox, queue_action
+from hostler.runs.replies import Reply, reply_of
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import artifacts, audit, blobs, quotas, runs, transcripts
 from hostler.storage.stores import state_values as states
@@ -46,18 +57,30 @@ class Projector:
     def __init__(self, database: Database, folder: BlobFolder) -> None:
         self._db = database
         self._blobs = folder
+        self.on_queued: Callable[[], None] = lambda: None
+        """Called after messages were put into the outbox."""
+        self.actor: ActionOutbox | None = None
 
     def project(self, scope: CallScope, stored: Stored) -> Projected:
         """Return the work for one result."""
         match stored.projection:
             case TranscriptWrite(message=message):
-                return _transcript(scope, message)
+                reply = reply_of(scope, message, stored.sequence)
+                return _transcript(self._db, scope, message, reply, self.on_queued)
             case StateWrite() if scope.effects:
                 return Projected(after=partial(_write_state, scope=scope, write=stored.projection))
             case ArtifactWrite():
                 return _Artifact(self._db, self._blobs, scope, stored.projection).projected()
+            case ArtifactShown(artifact_id=artifact_id):
+                return Projected(
+                    after=lambda tx: artifacts.show(tx, scope.workspace_id, scope.run_id, artifact_id)
+                )
             case ActionRequest() as request:
-                return Projected(after=lambda tx: _record_action(tx, scope, request))
+                sequence = stored.sequence
+                return Projected(
+                    after=lambda tx: queue_action(tx, scope, request, sequence, self.actor),
+                    settled=self.on_queued,
+                )
             case _:
                 return Projected()
 
@@ -128,7 +151,9 @@ def _place(scope: CallScope) -> Place:
     return Place.of(scope.grant) if scope.effects else NOWHERE
 
 
-def _transcript(scope: CallScope, message: Message) -> Projected:
+def _transcript(
+    db: Database, scope: CallScope, message: Message, reply: Reply | None, on_queued: Callable[[], None]
+) -> Projected:
     place = _place(scope)
     prepared: list[transcripts.NewTranscriptItem] = []
 
@@ -137,15 +162,33 @@ def _transcript(scope: CallScope, message: Message) -> Projected:
 
     def append(tx: Tx) -> None:
         transcripts.append(tx, scope.workspace_id, prepared[-1])
+        if message.role == "assistant":
+            for ref in files_of(message):
+                artifacts.show(tx, scope.workspace_id, scope.run_id, ref.artifact_id)
+        if reply is not None:
+            reply.queue(tx)
 
-    if len(text_of(message.content)) <= LONG_TEXT_CHARS:
+    settled = None if reply is None else on_queued
+    if len(text_of(message.content)) <= LONG_TEXT_CHARS and (reply is None or reply.size <= LONG_TEXT_CHARS):
         prepare()
-        return Projected(after=append)
-    return Projected(lambda: asyncio.to_thread(prepare), append)
+        return Projected(after=append, settled=settled)
+
+    async def before() -> None:
+        await asyncio.to_thread(prepare)
+        if reply is not None:
+            await reply.prepare(db)
+
+    return Projected(before, append, settled)
 
 
 def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
-    area = area_of(write.scope, write.scope_key, scope.grant.agent_id, scope.event.envelope)
+    area = area_of(
+        write.scope,
+        write.scope_key,
+        scope.grant.agent_id,
+        scope.event.envelope,
+        person_of(scope.grant.across),
+    )
     outcome = states.set(tx, scope.workspace_id, area, write.key, write.value, bounds=scope.allotment.bounds)
     body: dict[str, Any] = {"key": write.key, "scope": write.scope}
     if isinstance(outcome, Full):
@@ -167,15 +210,3 @@ def _refuse(tx: Tx, scope: CallScope, kind: str, body: dict[str, Any], reason: s
     runs.append(tx, scope.run_id, scope.attempt, [NewEntry("warning", "dropped", data)])
     ws, runner = scope.workspace_id, scope.grant.runner_id
     audit.record(tx, ws, actor=runner, action=f"{kind}.refused", target=scope.run_id, body=body)
-
-
-def _record_action(tx: Tx, scope: CallScope, request: ActionRequest) -> None:
-    """Record a requested action. No platform here carries actions out: a granted one is `unsupported`."""
-    audit.record(
-        tx,
-        scope.workspace_id,
-        actor=scope.grant.runner_id,
-        action="action.unsupported" if request.granted and scope.effects else "action.refused",
-        target=scope.run_id,
-        body={"action": request.action, "target": request.target, "payload": request.payload},
-    )

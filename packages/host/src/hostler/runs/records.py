@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hostler.domain.epoch import seconds
+from hostler.domain.run_view import RunView
 from hostler.domain.same_fields import with_fields_of
+from hostler.runs.run_waits import waits_of
+from hostler.runs.worker_waits import lacking_workers
 from hostler.storage.port import Tx
+from hostler.storage.stores import pauses, runs, transcripts
 from hostler.storage.stores import run_sources as sources
-from hostler.storage.stores import runs, transcripts
 from hostler.storage.stores.run_rows import Run
 from hostler.storage.stores.run_sources import Source
 from hostler_protocol.content import Message, text_of
 from hostler_protocol.limits import MAX_PAGE_BYTES
-from hostler_protocol.runs import RunOutput, RunRecord
+from hostler_protocol.runs import TERMINAL_STATUSES, RunOutput, RunRecord
 
 MAX_OUTPUT_MESSAGES = 100
 """Messages of a run's output; the rest is in its journal and its conversation's history."""
@@ -43,6 +48,24 @@ def record_of(run: Run, said: RunOutput | None = None, source: Source | None = N
         forked_from=of.get("fork"),
         forked_at=None if source is None else source.step,
     )
+
+
+def shown(tx: Tx, ws: str, found: Sequence[RunRecord]) -> list[RunView]:
+    """Return runs with what they wait for: a few queries for all."""
+    ids = [run.run_id for run in found if run.status not in TERMINAL_STATUSES]
+    waiting = pauses.waiting_runs(tx, ws, ids) if ids else frozenset[str]()
+    lacking = lacking_workers(tx, ws, [run.run_id for run in found if run.status == "queued"])
+    waits = waits_of(tx, ws, ids, lacking)
+    return [
+        with_fields_of(
+            run,
+            RunView,
+            waiting=run.run_id in waiting,
+            waits_for=lacking.get(run.run_id),
+            waits=waits.get(run.run_id, []),
+        )
+        for run in found
+    ]
 
 
 def output(tx: Tx, run: Run) -> RunOutput:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from hostler.domain.agents import Agent
 from hostler.domain.caller_tools import check_caller_tools
+from hostler.domain.config_overrides import ConfigOverrides
 from hostler.domain.lanes import lane_of
 from hostler.domain.place import Place
-from hostler.domain.secret_refs import is_reference
 from hostler.domain.tapes import inherit, read_tape
 from hostler.domain.trials import is_trial_agent
 from hostler.domain.written_secrets import Forms
@@ -25,9 +27,7 @@ from hostler.storage.stores.run_sources import Source
 from hostler.tools.caller_tools import check_schemas
 from hostler_protocol.errors import (
     ConflictError,
-    InvalidArgumentError,
     NotFoundError,
-    UnauthorizedError,
     UnavailableError,
 )
 from hostler_protocol.events import Input
@@ -84,7 +84,7 @@ class Reruns:
         at: int | None = None,
         position: int | None = None,
         edited: Input | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: ConfigOverrides | None = None,
         agent_version: int | None = None,
         effects: bool = False,
     ) -> str:
@@ -93,8 +93,8 @@ class Reruns:
         `position`: of the last entry of the journal that both share, in place of `at`. `config` changes
         values of its configuration. Calls up to there are answered from the recording. The run holds no lane.
         Without `effects` it changes nothing outside of itself. InvalidArgumentError for a step that does not
-        exist, and for changes of a secret; UnauthorizedError for a change beside a secret that is written
-        out; NotFoundError; ConflictError if event or agent are gone.
+        exist, and for changes of a secret; UnauthorizedError for a change beside a secret that the caller may
+        not make; NotFoundError; ConflictError if event or agent are gone.
         """
         await self._check_room()
         if edited is not None:
@@ -110,9 +110,10 @@ class Reruns:
             agent = _agent(tx, run, agent_version, current=False)
             before = sources.find(tx, workspace_id, run_id)
             changed = {} if before is None or agent_version is not None else dict(before.config or {})
-            if config:
-                check_changes(agent, config, self.form_of(agent.spec.runner))
-                changed |= config
+            if config is not None:
+                current = {**agent.spec.config, **changed}
+                config.check(replace(agent.spec, config=current), self.form_of(agent.spec.runner))
+                changed |= config.values
             new = _new_run(tx, run, agent, requester=actor, alone=True)
             source = Source(
                 run_id=new.run_id,
@@ -146,33 +147,6 @@ class Reruns:
         if not self.accepting():
             raise UnavailableError("the host begins no runs now: it is starting or stopping; try again")
         await self.dispatcher.queue.check()
-
-
-def check_changes(agent: Agent, config: Mapping[str, Any], form: Mapping[str, str] | None) -> None:
-    """Check the changes of a configuration that a fork asks for.
-
-    A secret is never changed, since a fork stores none. Beside one that is written out, only a prompt may be:
-    every other value might say where the secret is sent.
-    """
-    kinds = form or {}
-    secret = sorted(
-        name
-        for name, value in config.items()
-        if kinds.get(name) == "secret" or (name not in kinds and is_reference(value))
-    )
-    if secret:
-        raise InvalidArgumentError(f"config.{secret[0]}: a fork cannot change secrets: change the agent")
-    written_out = [
-        name
-        for name, value in agent.spec.config.items()
-        if value and not is_reference(value) and (form is None or kinds.get(name) == "secret")
-    ]
-    others = sorted(name for name in config if kinds.get(name) != "prompt-editor")
-    if written_out and others:
-        raise UnauthorizedError(
-            f"config.{others[0]}: beside a secret that is written out a fork may only change a prompt: write "
-            "the secret as a reference, or change the agent"
-        )
 
 
 def _open(tx: Tx, run: Run, new: NewRun, source: Source) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from hostler.domain.agents import Agent
-from hostler.domain.bindings import Resolution, filters_of, resolve
+from hostler.domain.bindings import Resolution, Unrouted, filters_of, resolve
 from hostler.domain.clock import monotonic_clock
 from hostler.domain.events import Event
-from hostler.domain.routing_explanations import RoutingExplanation, explain_routing
+from hostler.domain.routing_explanations import RoutingExplanation, explain_routing, nearest_miss
 from hostler.runs.filters import FilterProcesses
 from hostler.storage.port import Database
 from hostler.storage.stores import agents
@@ -34,7 +35,15 @@ class EventRouter:
         current = await self.agents(event.workspace_id)
         filters = list(filters_of(event, current))
         outcomes = await self._filters.evaluate(event, filters) if filters else {}
-        return resolve(event, current, outcomes.__getitem__)
+        resolution = resolve(event, current, outcomes.__getitem__)
+        if not isinstance(resolution, Unrouted):
+            return resolution
+        miss = nearest_miss(event, current, outcomes.__getitem__)
+        return (
+            resolution
+            if miss is None
+            else replace(resolution, reason=f"{resolution.reason}; nearest: {miss}")
+        )
 
     async def explain(self, event: Event) -> RoutingExplanation:
         """Explain what `resolve` returns. UnavailableError: too many events wait."""

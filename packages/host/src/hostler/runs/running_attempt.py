@@ -167,6 +167,7 @@ class RunningAttempt:
         if self._resumption is not None:
             self._resumption.close()
         self._pauses.close()
+        self._results.close()
         self._parts.gated.standing = "ended"
         spending = self._parts.spending
         spending.held, spending.over = None, lambda _: None
@@ -175,8 +176,7 @@ class RunningAttempt:
 
     async def stop_time(self) -> None:
         """Give back the time that was charged ahead."""
-        time = self._parts.spending.time
-        if time is not None:
+        if (time := self._parts.spending.time) is not None:
             await time.stop()
 
     def _used(self) -> Used:
@@ -187,8 +187,8 @@ class RunningAttempt:
     def on_results(self, arrived: Sequence[ResultArrived]) -> None:
         """Accept results that came together; deltas many at once."""
         self._clock.active()
-        stream, results = self._stream, self._results
-        taken = 0
+        self._results.see(arrived)
+        stream, results, taken = self._stream, self._results, 0
         while taken < len(arrived) and not self._end.ended:
             before = taken
             if skipped := stream.skip_deltas(arrived, taken):

@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from hostler.calls.history import history_spans
 from hostler.calls.spending import WaitingBefore
+from hostler.domain.accounts import person_of
+from hostler.domain.action_actors import Causer
 from hostler.domain.agents import Agent
 from hostler.domain.budgets import Account, accounts_of, merge_accounts
 from hostler.domain.child_runs import ParentBounds
@@ -28,10 +31,12 @@ from hostler.storage.port import Look, Tx
 from hostler.storage.stores import (
     agents,
     artifacts,
+    channel_people,
     events,
     journal,
     pause_calls,
     pauses,
+    person_accounts,
     runs,
     transcripts,
 )
@@ -129,6 +134,7 @@ def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Resourc
     configuration = configure(manifest.config_schema, {**origin.agent.spec.config, **changed})
     grant = (
         _grant(
+            tx,
             origin.agent,
             event,
             _Offered(manifest, configuration, catalog),
@@ -180,13 +186,20 @@ class _Offered(NamedTuple):
     catalog: ResourceCatalog
 
 
-def _grant(agent: Agent, event: Event, offered: _Offered, above: ParentBounds | None) -> Grant:
+def _causer(tx: Tx, agent: Agent, event: Event) -> Causer | None:
+    """Return who caused the event, if the agent's actions depend on it."""
+    return channel_people.causer_in(tx, event) if agent.spec.resource_policy.action_actors else None
+
+
+def _grant(tx: Tx, agent: Agent, event: Event, offered: _Offered, above: ParentBounds | None) -> Grant:
     """Build the grant; it is frozen with the first attempt."""
+    across = person_accounts.across_in(tx, agent, event, above)
     scopes = scopes_for(
         workspace_id=event.workspace_id,
         runner_id=agent.spec.runner,
         agent_id=agent.agent_id,
         envelope=event.envelope,
+        person=person_of(across),
     )
     return grant_for(
         manifest=offered.manifest,
@@ -197,6 +210,8 @@ def _grant(agent: Agent, event: Event, offered: _Offered, above: ParentBounds | 
         state_keys=scopes.keys,
         state_closed=scopes.missing,
         above=above,
+        causer=_causer(tx, agent, event),
+        across=across,
     )
 
 
@@ -286,14 +301,7 @@ def _context_facts(tx: Tx, run: Run, grant: Grant, origin: Origin) -> ContextFac
     latest = (
         0
         if grant.conversation_id is None
-        else transcripts.latest_seq(
-            tx,
-            run.workspace_id,
-            conversation_id=grant.conversation_id,
-            thread_id=grant.thread_id,
-            bot_id=grant.bot_id,
-            before_seq=before,
-        )
+        else transcripts.latest_across(tx, run.workspace_id, history_spans(grant), before_seq=before)
     )
     snapshot = states.snapshot(tx, run.workspace_id, grant.state_keys, conversation_id=grant.conversation_id)
     return ContextFacts(before, latest, snapshot)

@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import secrets
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,9 +101,13 @@ class ControlGroups:
         self._pid = os.getpid()
         self.versions = {name: tree.hierarchy.version for tree in trees for name in tree.controllers}
         """The version that each controller in use has."""
+        self._changing = threading.Lock()
 
     def make(self, name: str, limits: GroupLimits) -> SandboxGroup:
         """Make the groups of one sandbox. Blocks. Raises OSError."""
+        if os.getpid() != self._pid:
+            with self._changing:
+                self._be_of_this_process()
         group, label = SandboxGroup(), f"{next(self._numbers)}-{slug(name)}"
         try:
             for tree in self._trees:
@@ -135,6 +140,24 @@ class ControlGroups:
             group.around.append(around)
         if (inside / "cgroup.kill").exists():
             group.kill = inside
+
+    def _be_of_this_process(self) -> None:
+        """Take own groups in a forked process: those of the parent, and their names, are the parent's."""
+        if os.getpid() == self._pid:
+            return
+        own = ControlGroups(
+            [
+                taken
+                for tree in self._trees
+                if (taken := _settle(tree.hierarchy, tree.host.parent, tree.controllers)) is not None
+            ]
+        )
+        if len(own._trees) < len(self._trees):
+            own.close()
+            raise OSError("a forked process can make no groups of its own here")
+        for tree in self._trees:
+            os.close(tree.lock)  # the parent holds it still
+        self._pid, self._trees = own._pid, own._trees
 
     def close(self) -> None:
         """Remove the groups of this process, as far as they are empty."""

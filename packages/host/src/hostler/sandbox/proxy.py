@@ -1,6 +1,7 @@
 """The only way from a sandbox to a network: an HTTP proxy that connects to the allowed endpoints.
 
-Supports CONNECT, and plain http:// requests in absolute form. Its listening socket is inside the sandbox.
+Supports CONNECT, and plain http:// requests in absolute form, one on each connection, as its answers say. Its
+listening socket is inside the sandbox.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import contextlib
 import ipaddress
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
 from urllib.parse import urlsplit
 
 from hostler.domain.endpoints import HostPort, parse_host_port
@@ -21,6 +23,9 @@ HEAD_SECONDS = 30.0
 CONNECT_SECONDS = 30.0
 MAX_CONNECTIONS = 128
 """Connections of one sandbox at once; more are closed."""
+ATTEMPT_SECONDS = 0.25
+"""After so long without an answer the next address of a name is tried, beside those before (RFC 8305)."""
+MAX_ADDRESSES = 16
 CHUNK_BYTES = 64 * 1024
 HTTP_PORT = 80
 _log = logging.getLogger(__name__)
@@ -98,9 +103,10 @@ class Proxy:
         try:
             if first is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await _relay(_copy(reader, ours), _copy(theirs, writer))
             else:
                 ours.write(first)
-            await _relay(reader, ours, theirs, writer)
+                await _relay(_copy(reader, ours), _copy_answer(theirs, writer))
         finally:
             ours.close()
 
@@ -136,6 +142,7 @@ def _parse_head(head: bytes) -> tuple[HostPort, bytes | None]:
 def _is_hop(field: bytes) -> bool:
     return field.partition(b":")[0].strip().lower() in (
         b"connection",
+        b"keep-alive",
         b"proxy-connection",
         b"proxy-authorization",
     )
@@ -146,15 +153,53 @@ async def _connect(endpoint: HostPort) -> tuple[asyncio.StreamReader, asyncio.St
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             found = await loop.getaddrinfo(endpoint.name, endpoint.port, type=socket.SOCK_STREAM)
-            addresses = [entry[4][0] for entry in found]
+            addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))[:MAX_ADDRESSES]
             for address in addresses:
-                _check_address(endpoint, str(address))
-            return await asyncio.open_connection(str(addresses[0]), endpoint.port, limit=CHUNK_BYTES)
+                _check_address(endpoint, address)
+            return await _first_to_answer(addresses, endpoint.port)
     except TimeoutError:
         raise _Refused("504 Gateway Timeout", f"{endpoint} did not answer", "connection_timeout") from None
     except OSError as error:
         why = f"{endpoint} cannot be reached: {error.strerror or error}"
         raise _Refused("502 Bad Gateway", why, "destination_unavailable") from None
+
+
+async def _first_to_answer(
+    addresses: list[str], port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the first of these addresses that answers. Raises OSError if none does.
+
+    The next one is tried when one fails, or says nothing for a while: a name may have an IPv6 address that
+    leads nowhere.
+    """
+    waiting = deque(addresses)
+    trying: set[asyncio.Task[tuple[asyncio.StreamReader, asyncio.StreamWriter]]] = set()
+    errors: list[BaseException] = []
+    try:
+        while waiting or trying:
+            if waiting:
+                attempt = asyncio.open_connection(waiting.popleft(), port, limit=CHUNK_BYTES)
+                trying.add(asyncio.create_task(attempt))
+            done, _ = await asyncio.wait(
+                trying, timeout=ATTEMPT_SECONDS if waiting else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            for ended in done:
+                trying.discard(ended)
+                if (error := ended.exception()) is None:
+                    trying |= done - {ended}
+                    return ended.result()
+                errors.append(error)
+    finally:
+        for late in trying:
+            late.add_done_callback(_close_late)
+            late.cancel()
+    raise errors[0]
+
+
+def _close_late(attempt: asyncio.Task[tuple[asyncio.StreamReader, asyncio.StreamWriter]]) -> None:
+    """Close a connection that another one came before."""
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result()[1].close()
 
 
 def _check_address(endpoint: HostPort, address: str) -> None:
@@ -176,15 +221,46 @@ def _is_address(name: str) -> bool:
     return True
 
 
-async def _relay(
-    from_client: asyncio.StreamReader,
-    to_server: asyncio.StreamWriter,
-    from_server: asyncio.StreamReader,
-    to_client: asyncio.StreamWriter,
-) -> None:
+async def _relay(*directions: Coroutine[None, None, None]) -> None:
     async with asyncio.TaskGroup() as both:
-        both.create_task(_copy(from_client, to_server))
-        both.create_task(_copy(from_server, to_client))
+        for one in directions:
+            both.create_task(one)
+
+
+async def _copy_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy the answer to a plain request, and say in it that nothing follows on this connection.
+
+    Otherwise a client would keep the connection, and send its next request into the end of it. What is no
+    answer is passed on as it is: the client judges it as without a proxy.
+    """
+    with contextlib.suppress(OSError, asyncio.LimitOverrunError):
+        try:
+            while _is_interim(line := await reader.readuntil(b"\n")):
+                await _copy_fields(line, reader, writer)
+            if line.startswith(b"HTTP/1."):
+                line += b"Connection: close\r\n"
+            await _copy_fields(line, reader, writer)
+        except asyncio.IncompleteReadError as ended:
+            writer.write(ended.partial)
+    await _copy(reader, writer)
+
+
+def _is_interim(status_line: bytes) -> bool:
+    """Whether another answer follows, as after 100 Continue. 101 is the last: another protocol follows it."""
+    version, _, status = status_line.partition(b" ")
+    return version.startswith(b"HTTP/1.") and status.startswith(b"1") and not status.startswith(b"101")
+
+
+async def _copy_fields(first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy the lines of a head up to the empty one, without what belongs to the connection to the server."""
+    line, dropped = first, False
+    while line.strip(b"\r\n"):
+        dropped = _is_hop(line) or (dropped and line.startswith((b" ", b"\t")))
+        if not dropped:
+            writer.write(line)
+            await writer.drain()
+        line = await reader.readuntil(b"\n")
+    writer.write(line)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

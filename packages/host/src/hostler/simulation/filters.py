@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from hostler.domain.bindings import FilterOutcome
-from hostler.domain.filters import Evaluator
+from hostler.domain.filters import Evaluator, ValueOutcome
 from hostler.runs.filters import FilterProcesses
 from hostler.simulation.latency import Latency
 
@@ -22,7 +22,14 @@ class SimulatedFilters(FilterProcesses):
         self._broken = broken
         self._evaluator = Evaluator()
 
-    async def _ask_all(self, view: msgspec.Raw, filters: Sequence[str]) -> dict[str, FilterOutcome]:
+    async def _values(self, view: msgspec.Raw, expressions: Sequence[str]) -> dict[str, ValueOutcome]:
+        await asyncio.sleep(self._latency.thread())
+        if self._broken():
+            return dict.fromkeys(expressions, ValueOutcome.not_evaluated("the process of the filter ended"))
+        names = msgspec.json.decode(view)
+        return {text: self._evaluator.value(text, names) for text in expressions}
+
+    async def _evaluate(self, view: msgspec.Raw, filters: Sequence[str]) -> dict[str, FilterOutcome]:
         await asyncio.sleep(self._latency.thread())
         if self._broken():
             return dict.fromkeys(filters, FilterOutcome.not_evaluated("the process of the filter ended"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hostler_protocol.calls.actions import ActionOutcome, ActionParams, ActionReply
 from hostler_protocol.calls.around import (
     HostInfo,
     HostInfoParams,
@@ -54,6 +55,13 @@ from hostler_protocol.calls.reading import (
     HistorySearchParams,
     SteeringPullParams,
     SteeringPullReply,
+)
+from hostler_protocol.calls.schedules import (
+    RunSchedule,
+    RunScheduleList,
+    ScheduleCreateParams,
+    ScheduleDeleteParams,
+    ScheduleListParams,
 )
 from hostler_protocol.calls.state import (
     STATE_KEY_ALIASES,
@@ -157,6 +165,7 @@ CALLS: dict[str, Call] = {
         Call("file.get", FileGetParams, FileGetReply, resource="file_id", heavy=True),
         Call("prompt.get", PromptGetParams, PromptReply),
         Call("interaction.request", InteractionParams, Decision, effect=True),
+        Call("action.request", ActionParams, ActionReply, effect=True),
         Call("run.get", RunGetParams, RunRecord, ("runs", "get")),
         Call("run.list", RunListParams, Page[RunRecord], ("runs", "list"), heavy=True),
         Call("run.events", RunEventsParams, Page[JournalRecord], ("runs", "events"), heavy=True),
@@ -164,15 +173,22 @@ CALLS: dict[str, Call] = {
         Call("run.create", RunCreateParams, RunRecord, ("runs", "create"), effect=True),
         Call("run.append", RunAppendParams, Nothing, ("runs", "append"), effect=True),
         Call("run.finalize", RunFinalizeParams, RunRecord, ("runs", "finalize"), effect=True),
+        Call("schedule.create", ScheduleCreateParams, RunSchedule, ("schedules", "create"), effect=True),
+        Call("schedule.list", ScheduleListParams, RunScheduleList, ("schedules", "list")),
+        Call("schedule.delete", ScheduleDeleteParams, DeletedReply, ("schedules", "delete"), effect=True),
         Call("host.info", HostInfoParams, HostInfo),
     )
 }
 """Every call by its name without `host/`. Permissions of storage depend on the parameter `area`
-(`storage: plugin|workspace`), those of files on the file's source: the host's gate checks them there."""
+(`storage: plugin|workspace`), those of files on the file's source, those of
+`action.request` on the action: the host's gate checks them there."""
 
 __all__ = [
     "CALLS",
     "STATE_KEY_ALIASES",
+    "ActionOutcome",
+    "ActionParams",
+    "ActionReply",
     "ArtifactMetadataParams",
     "ArtifactReadParams",
     "ArtifactUploadParams",
@@ -215,6 +231,11 @@ __all__ = [
     "RunFinalizeParams",
     "RunGetParams",
     "RunListParams",
+    "RunSchedule",
+    "RunScheduleList",
+    "ScheduleCreateParams",
+    "ScheduleDeleteParams",
+    "ScheduleListParams",
     "StateDeleteParams",
     "StateGetParams",
     "StateGetReply",

@@ -17,7 +17,7 @@ from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_MESSAGE_BYTES, PROTOCOL_VERSION
 from hostler_protocol.methods import AnswerAhead, NoParams, RunAheadNote
 from hostler_protocol.results import HOST_ONLY_RESULTS, RESULT_TYPES, decode_data
-from hostler_sdk.conformance import tools
+from hostler_sdk.conformance import channels, tools
 from hostler_sdk.conformance.process import (
     START_SECONDS,
     Candidate,
@@ -331,6 +331,11 @@ CHECKS: dict[str, Check] = {
     "tool_parameters": tools.parameters,
     "tool_calls": tools.calls,
     "tool_lookup": tools.lookup,
+    "channels_list": channels.listed,
+    "channel_unknown": channels.unknown,
+    "channel_open": channels.opened,
+    "channel_send": channels.sending,
+    "channel_shutdown": channels.shutdown_closes,
     "shutdown_drains": shutdown_drains,
     "eof_exits": eof_exits,
 }

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from hostler_protocol.channels import ChannelManifest
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.events import AgentRunContext, EventRef, Input, Runtime, Trigger
 from hostler_protocol.ids import new_id
@@ -33,6 +34,7 @@ STDERR_BYTES = 2_000
 """Length of the end of standard error that is shown with a failure."""
 READ_BYTES = 256 * 1024
 NO_TOOLS = "it offers no tools"
+NO_CHANNELS = "it offers no channels"
 TOOL_CONTEXT = ToolCallContext(
     run_id="conformance", call_id="conformance", effect_key="conformance", workspace_id="conformance"
 )
@@ -132,18 +134,27 @@ class Candidate:
     start: StartPlugin
     step_seconds: float = STEP_SECONDS
     offers_tools: bool | None = None
+    offers_channels: bool | None = None
     """What its last answer to `initialize` said."""
 
     @asynccontextmanager
     async def started(
-        self, *, initialize: bool = True, cut: bool = False, for_tools: bool = False
+        self,
+        *,
+        initialize: bool = True,
+        cut: bool = False,
+        for_tools: bool = False,
+        for_channels: bool = False,
     ) -> AsyncIterator[PluginUnderTest]:
         """Start the process. At the end it is killed, with all processes that it started.
 
-        Raises NotOfferedError `for_tools` that the plugin is known not to offer, without starting anything.
+        Raises NotOfferedError `for_tools` or `for_channels` that the plugin is known not to offer, without
+        starting anything.
         """
         if for_tools and self.offers_tools is False:
             raise NotOfferedError(NO_TOOLS)
+        if for_channels and self.offers_channels is False:
+            raise NotOfferedError(NO_CHANNELS)
         try:
             process = await self.start()
         except HostlerError as error:
@@ -153,6 +164,7 @@ class Candidate:
             if initialize:
                 await plugin.awaited("an answer to initialize", plugin.session.initialize(), START_SECONDS)
                 self.offers_tools = plugin.session.offers_tools
+                self.offers_channels = plugin.session.offers_channels
             yield plugin
         finally:
             await plugin.kill()
@@ -200,7 +212,7 @@ class PluginUnderTest:
     # -- for checks ------------------------------------------------------------------------------
 
     async def runners(self) -> list[AgentRunnerManifest]:
-        """Return the checked manifests of `runners/list`. Raises NotOfferedError if there are only tools."""
+        """Return the checked manifests of `runners/list`. Raises NotOfferedError if there are only others."""
         listed = await self.awaited(
             "an answer to runners/list", self.session.request("runners/list", NoParams())
         )
@@ -208,10 +220,11 @@ class PluginUnderTest:
             manifests = [msgspec.json.decode(entry, type=AgentRunnerManifest) for entry in listed.runners]
         except msgspec.DecodeError as error:
             raise ViolationError(f"runners/list: a manifest is invalid: {error}") from error
-        if not manifests and self.session.offers_tools:
-            raise NotOfferedError("it offers tools and no runner")
+        if not manifests and (self.session.offers_tools or self.session.offers_channels):
+            others = "tools" if self.session.offers_tools else "channels"
+            raise NotOfferedError(f"it offers {others} and no runner")
         if not manifests:
-            raise ViolationError("runners/list: no runner is offered, and no tool")
+            raise ViolationError("runners/list: no runner is offered, no tool and no channel")
         return manifests
 
     async def tools(self) -> list[ToolManifest]:
@@ -223,6 +236,17 @@ class PluginUnderTest:
             return [msgspec.json.decode(entry, type=ToolManifest) for entry in listed.tools]
         except msgspec.DecodeError as error:
             raise ViolationError(f"tools/list: a manifest is invalid: {error}") from error
+
+    async def channels(self) -> list[ChannelManifest]:
+        """Return the checked manifests of `channels/list`. Raises NotOfferedError if there are none."""
+        if not self.session.offers_channels:
+            raise NotOfferedError(NO_CHANNELS)
+        listing = self.session.request("channels/list", NoParams())
+        listed = await self.awaited("an answer to channels/list", listing)
+        try:
+            return [msgspec.json.decode(entry, type=ChannelManifest) for entry in listed.channels]
+        except msgspec.DecodeError as error:
+            raise ViolationError(f"channels/list: a manifest is invalid: {error}") from error
 
     async def call_tool(self, name: str, parameters: dict[str, Any]) -> Any:
         """Call a tool and return its result. Raises HostlerError if it refuses."""

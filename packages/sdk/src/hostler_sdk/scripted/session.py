@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from hostler_protocol.calls import CALLS, CallParams
+from hostler_protocol.channels import IngestHealthNote
 from hostler_protocol.errors import HostlerError, PluginProtocolError, from_fault
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId
@@ -42,6 +43,7 @@ from hostler_protocol.methods import (
 )
 from hostler_protocol.results import AgentRunResult
 from hostler_sdk.errors import HostError, InvalidArgument, RuntimeFailure
+from hostler_sdk.scripted.ingest import ScriptedIngest
 from hostler_sdk.scripted.scripts import chunks_of
 from hostler_sdk.scripted.world import World
 
@@ -89,6 +91,10 @@ class HostSession:
         self.warnings: list[str] = []
         self.offers_tools = False
         """`tools` of the answer to `initialize`."""
+        self.offers_channels = False
+        """`channels` of the answer to `initialize`."""
+        self.ingest = ScriptedIngest()
+        """What channels delivered."""
         self.lost_because: str | None = None
         self._write = write
         self._requests: dict[MessageId, asyncio.Future[Any]] = {}
@@ -108,6 +114,7 @@ class HostSession:
         )
         reply: InitializeReply = await self.request("initialize", params)
         self.offers_tools = reply.tools
+        self.offers_channels = reply.channels
         return reply
 
     async def request(self, method: str, params: Any) -> Any:
@@ -180,8 +187,12 @@ class HostSession:
                 self._settle(id_, None, error)
             case ResultArrived() | RunEnded() | RunBroken():
                 self._take_run_event(event)
+            case Called(id=id_, method=method, params=params) if method.startswith("ingest/"):
+                self._answer_ingest(id_, params)
             case Called(id=id_, method=method, params=params):
                 self._answer(id_, method, params)
+            case Noted(params=IngestHealthNote() as note):
+                self.ingest.health.append(note)
             case CallCancelled(id=id_):
                 self._give_up(id_)
             case Warned(reason=reason, run_id=run_id):
@@ -229,6 +240,12 @@ class HostSession:
         task = asyncio.get_running_loop().create_task(self._answer_call(id_, call, run.context))
         self._answering[id_] = (task, call)
         task.add_done_callback(lambda _: self._answering.pop(id_, None))
+
+    def _answer_ingest(self, id_: MessageId, params: Any) -> None:
+        try:
+            self._write(self.link.reply(id_, self.ingest.answer(params)))
+        except HostlerError as error:
+            self._write(self.link.refuse(id_, error))
 
     async def _answer_call(self, id_: MessageId, call: HostCall, given: AgentRunContext) -> None:
         try:

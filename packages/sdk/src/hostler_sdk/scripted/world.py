@@ -33,6 +33,7 @@ from hostler_protocol.runs import (
 from hostler_sdk.errors import InvalidArgument, NotFound
 from hostler_sdk.scripted.artifacts import ArtifactShelf, file_range
 from hostler_sdk.scripted.people import People, Told
+from hostler_sdk.scripted.schedules import Schedules
 from hostler_sdk.scripted.scripts import (
     ModelScript,
     ModelScripts,
@@ -69,7 +70,9 @@ class World:
         self.steering: list[Input] = []
         """Messages that the active run has not pulled yet; `arrive` adds to them at any time."""
         self.people = People()
+        self.schedules = Schedules()
         self.agents: dict[str, str] = {}
+        self.actions: dict[str, Any] = {}
         self.files: dict[str, bytes] = {}
         self.prompt: list[ModelMessage] = []
         self.script(**scripts)
@@ -85,6 +88,7 @@ class World:
         steering: Sequence[Arrival] = (),
         decisions: Sequence[Told] = (),
         agents: Mapping[str, str] | None = None,
+        actions: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
         prompt: Sequence[ModelMessage | Mapping[str, Any]] = (),
     ) -> None:
@@ -93,7 +97,8 @@ class World:
         `models`: a text, a list of texts, or replies by model id. `tools`: `@tool` functions, or functions,
         values and exceptions by name. `knowledge`: passages by knowledge base. `history`: messages before the
         run. `states`: values by scope and key. `steering`: messages that arrive during the run. `decisions`:
-        of people and clients, in order. `agents`: the answers of child runs by agent. `files`: bytes by file
+        of people and clients, in order. `agents`: the answers of child runs by agent. `actions`: the
+        platform's answers, replies or exceptions by action; others are unsupported. `files`: bytes by file
         id. `prompt`: the answer to `prompt.get`.
         """
         if models is not None:
@@ -110,6 +115,7 @@ class World:
         self.arrive(*steering)
         self.people.add(decisions)
         self.agents.update(agents or {})
+        self.actions.update(actions or {})
         self.files.update(files or {})
         self.prompt.extend(msgspec.convert(list(prompt), list[ModelMessage]))
 
@@ -235,6 +241,15 @@ class World:
         more = len(found) > len(items)
         return Page(items=items, next_cursor=items[-1].cursor if more else None, has_more=more)
 
+    def _act(self, params: calls.ActionParams) -> calls.ActionReply:
+        if params.action not in self.actions:
+            return calls.ActionReply(outcome="unsupported", reason=f"{params.action!r} is not scripted")
+        answer = self.actions[params.action]
+        if isinstance(answer, Exception):
+            raise answer
+        whole = isinstance(answer, calls.ActionReply)
+        return answer if whole else calls.ActionReply(outcome="done", result=answer)
+
     def _search(self, params: calls.HistorySearchParams) -> HistorySearchResult:
         words = params.query.lower().split()
         found = [item for item in self.history if all(_holds(item.content.lower(), word) for word in words)]
@@ -328,6 +343,7 @@ _FACTS: dict[type[calls.CallParams], _Answer] = {
     calls.RetrieveParams: lambda world, params, _: world._retrieve(params),
     calls.HistoryPageParams: lambda world, params, _: world._history_page(params),
     calls.HistorySearchParams: lambda world, params, _: world._search(params),
+    calls.ActionParams: lambda world, params, _: world._act(params),
     calls.EventGetParams: lambda _, __, given: _event_record(given),
     calls.EventPageParams: lambda _, __, given: Page(items=[_event_record(given)]),
     calls.SteeringPullParams: lambda world, params, given: world._pull(params, given),
@@ -346,6 +362,10 @@ _FACTS: dict[type[calls.CallParams], _Answer] = {
     **dict.fromkeys(
         (calls.RunGetParams, calls.RunCancelParams, calls.RunFinalizeParams),
         lambda _, __, given: _run_record(given, "running"),
+    ),
+    **dict.fromkeys(
+        (calls.ScheduleCreateParams, calls.ScheduleListParams, calls.ScheduleDeleteParams),
+        lambda world, params, _: world.schedules.answer(params),
     ),
     calls.RunListParams: lambda _, __, given: Page(items=[_run_record(given, "running")]),
     calls.RunEventsParams: lambda _, __, ___: Page(items=[]),

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
+from hostler_sdk.network import how_to_allow
 from hostler_sdk.services.failures import ServiceFailure
 from hostler_sdk.services.json_values import as_object, reason_in, shortened
 from hostler_sdk.services.limits import (
@@ -276,12 +277,10 @@ class ServiceHttp:
         return self.clean(reason_in(data))
 
     def _not_allowed(self, why: str) -> ServiceFailure:
-        plugin = f"{os.environ.get('HOSTLER_PLUGIN_AUTHOR', '')}/{os.environ.get('HOSTLER_PLUGIN_NAME', '')}"
-        path = plugin if plugin.startswith("hostler/") else "..."
         return ServiceFailure(
             "unreachable",
             f"{self.place} cannot be reached from the plugin's sandbox ({self.clean(why)}); allow it by an "
-            f'entry in the configuration: `plugins: [{{path: {path}, network: ["{self.place}"]}}]`',
+            f"entry in the configuration: {how_to_allow(self.place)}",
         )
 
     def _unreachable(self, why: str) -> ServiceFailure:

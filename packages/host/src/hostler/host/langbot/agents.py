@@ -16,7 +16,7 @@ from hostler.domain.json_data import json_mistakes
 from hostler.domain.type_fit import fit
 from hostler.host.langbot.acp import acp_section
 from hostler.host.langbot.items import Item, Row
-from hostler.host.langbot.naming import agent_name, plain_name, slug
+from hostler.host.langbot.naming import agent_name, knowledge_base_id, plain_name, slug
 from hostler.host.langbot.pipeline_rules import debounce_of, left_out, removes_think
 from hostler.host.langbot.runners import Form, Target, target_of
 from hostler.host.langbot.secrets import Secrets
@@ -237,12 +237,14 @@ def _local(given: dict[str, Any], item: Item, world: World) -> None:
         chosen = [] if chosen in NOT_CHOSEN else [chosen]
     if isinstance(chosen, list) and chosen:
         names = [one for one in chosen if isinstance(one, str) and one not in NOT_CHOSEN]
-        given["knowledge-bases"] = [plain_name(world.knowledge_bases.get(one, one)) for one in names]
+        given["knowledge-bases"] = [
+            knowledge_base_id(world.knowledge_bases.get(one, one), one) for one in names
+        ]
         if names:
             listed = ", ".join(map(repr, given["knowledge-bases"]))
             item.disable(
-                f"needs the knowledge bases {listed:.200}, whose documents are not imported: a plugin has to "
-                "provide them under these names; then set `enabled: true`"
+                f"needs the knowledge bases {listed:.200}, whose documents are not imported: make them "
+                "under these names with `hostler knowledge add` and `upload`; then set `enabled: true`"
             )
     elif chosen not in (None, [], "", {}):
         item.change("knowledge-bases: is no list of ids, and is left out")

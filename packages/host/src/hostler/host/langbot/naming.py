@@ -9,6 +9,7 @@ from collections.abc import Collection
 from hostler.domain.agent_review import MAX_AGENT_NAME_CHARS
 
 MAX_SLUG_CHARS = 60
+_KB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _SEPARATED = re.compile(r"[^A-Za-z0-9]+")
 
 
@@ -25,6 +26,14 @@ def plain_name(text: str) -> str:
         for char in text[: 4 * MAX_AGENT_NAME_CHARS]
     )
     return " ".join(shown.split())
+
+
+def knowledge_base_id(name: str, uuid: str) -> str:
+    """Return the id under which a knowledge base of LangBot can be made here: its name, if it can be one."""
+    for one in (plain_name(name), plain_name(uuid)):
+        if _KB_ID.fullmatch(one):
+            return one
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", plain_name(uuid)).strip("-_")[:100] or "langbot"
 
 
 def agent_name(text: str, uuid: str, taken: Collection[str]) -> str:

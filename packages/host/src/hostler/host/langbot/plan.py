@@ -11,13 +11,13 @@ from hostler.domain.endpoints import HostPort
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry
 from hostler.domain.type_fit import fit
-from hostler.host.bundled import shipped_runner, shipped_runners
+from hostler.host.bundled import shipped_plugin, shipped_runners
 from hostler.host.config import ConfigFile
 from hostler.host.langbot.agents import World, agent_of, plugin_folder
 from hostler.host.langbot.database import names_of
 from hostler.host.langbot.items import Entry, Item, Row, Source
 from hostler.host.langbot.models import model_of
-from hostler.host.langbot.naming import plain_name
+from hostler.host.langbot.naming import knowledge_base_id, plain_name
 from hostler.host.langbot.runners import form_of
 from hostler.host.langbot.secrets import Secrets, WantedSecret
 from hostler.host.langbot.servers import server_of
@@ -65,7 +65,7 @@ class _Planner:
         self._source = source
         self._secrets = secrets
         self._used: list[WantedSecret] = []
-        shipped = {str(shipped_runner(key)): key for key in shipped_runners()}
+        shipped = {str(shipped_plugin(key)): key for key in shipped_runners()}
         self._existing: dict[str, dict[str, Any]] = {
             "models": {one.id: one for one in existing.models},
             "tools": {one.mcp.name: one for one in existing.tools if one.mcp is not None},
@@ -217,6 +217,9 @@ class _Planner:
         if row.kind == "skill":
             folder = plain_name(str(row.values.get("folder")))
             return f"its files stay where they are: `hostler skills add {folder}`"
+        if row.kind == "knowledge base":
+            made = f"hostler knowledge add {knowledge_base_id(row.name, row.uuid)}"
+            return f"documents are not imported: `{made}` makes it here, `hostler knowledge upload` fills it"
         if row.kind == "bot":
             adapter, pipeline = row.values.get("adapter"), row.values.get("use_pipeline_name")
             ran = f" (it ran {plain_name(pipeline)!r:.80})" if isinstance(pipeline, str) and pipeline else ""
@@ -230,7 +233,6 @@ class _Planner:
 
 
 _REASONS = {
-    "knowledge base": "documents are not imported: a plugin provides knowledge bases here",
     "webhook": "webhooks here report pauses, and are another thing: docs/operate.md",
     "api key": "keys of LangBot's HTTP API are not valid here: `hostler keys create` makes one",
     "table": "has no part that could be imported",

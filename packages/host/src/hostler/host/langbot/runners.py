@@ -10,7 +10,7 @@ from functools import cache
 import msgspec
 
 from hostler.domain.endpoints import ANY
-from hostler.host.bundled import shipped_runner
+from hostler.host.bundled import shipped_plugin
 from hostler.plugins.manifest import read_manifest
 from hostler_protocol.errors import PluginError
 from hostler_protocol.manifest import FormItem
@@ -113,7 +113,7 @@ def _shipped(name: str, *, from_litellm_platform: bool = False, provider: str | 
 @cache
 def form_of(plugin: str) -> Form | None:
     """Return the form of a shipped runner from its manifest; None if it did not come with this host."""
-    folder = shipped_runner(plugin)
+    folder = shipped_plugin(plugin)
     if folder is None:
         return None
     try:

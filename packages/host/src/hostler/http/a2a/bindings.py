@@ -1,4 +1,7 @@
-"""Events of a stream as frames: by HTTP+JSON as they are, by JSON-RPC as results of their request."""
+"""Events of a stream as frames: by HTTP+JSON as they are, by JSON-RPC as results of their request.
+
+The id of a request is a placeholder in its frames, so that readers of one task share them.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import msgspec
 from hostler.http.a2a.dialect import rest_error, rpc_error
 from hostler.http.a2a.fold import Binding
 from hostler.http.a2a.wire import StreamEvent, encode
+from hostler.http.dialects.placeholders import REQUEST_ID, Filling, as_json, filling_of
 from hostler.http.problems import Problem
 
 
@@ -18,14 +22,18 @@ def _rest_error(problem: Problem) -> bytes:
     return b"event: error\ndata: %b\n\n" % msgspec.json.encode(rest_error(problem), enc_hook=str)
 
 
-HTTP_JSON_EVENTS = Binding(_rest_event, _rest_error)
+def _rpc_event(event: StreamEvent) -> bytes:
+    return b'data: {"jsonrpc":"2.0","id":%b,"result":%b}\n\n' % (REQUEST_ID.mark, encode(event))
 
 
-def rpc_events(request_id: str | int) -> Binding:
-    """Return how the events of a request of JSON-RPC are framed."""
-    head = b'data: {"jsonrpc":"2.0","id":%b,"result":' % msgspec.json.encode(request_id)
+def _rpc_error(problem: Problem) -> bytes:
+    return b"data: %b\n\n" % msgspec.json.encode(rpc_error(problem, REQUEST_ID), enc_hook=as_json)
 
-    def error(problem: Problem) -> bytes:
-        return b"data: %b\n\n" % msgspec.json.encode(rpc_error(problem, request_id), enc_hook=str)
 
-    return Binding(lambda event: b"%b%b}\n\n" % (head, encode(event)), error)
+HTTP_JSON_EVENTS = Binding("http+json", _rest_event, _rest_error)
+RPC_EVENTS = Binding("json-rpc", _rpc_event, _rpc_error)
+
+
+def filling_for(request_id: str | int) -> Filling:
+    """Return what the frames of a request of JSON-RPC have in the place of its id."""
+    return filling_of({REQUEST_ID: msgspec.json.encode(request_id)})

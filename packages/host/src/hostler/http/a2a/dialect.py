@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hostler.http.dialects.dialect import Dialect, Refusal
+from hostler.http.dialects.placeholders import Placeholder
 from hostler.http.problems import Problem
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 
@@ -144,7 +145,7 @@ def details_of(problem: Problem, meaning: Meaning) -> list[dict[str, Any]]:
     return [{"@type": ERROR_INFO, "reason": meaning.reason, "domain": DOMAIN, "metadata": metadata}]
 
 
-def rpc_error(problem: Problem, request_id: str | int | None) -> dict[str, Any]:
+def rpc_error(problem: Problem, request_id: str | int | Placeholder | None) -> dict[str, Any]:
     """Return an error as a response of JSON-RPC."""
     meaning = meaning_of(problem)
     error = {"code": meaning.code, "message": problem.detail, "data": details_of(problem, meaning)}

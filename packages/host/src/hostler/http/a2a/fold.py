@@ -69,8 +69,9 @@ class TaskFacts:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """How events become frames of a stream, and errors that end one."""
+    """How events become frames of a stream, and errors that end one. No two have a name in common."""
 
+    name: str
     event: Callable[[StreamEvent], bytes]
     error: Callable[[Problem], bytes]
 

@@ -18,7 +18,6 @@ from hostler.http.responses import Json, RawBody
 from hostler.http.sse import EVENT_STREAM
 
 STREAM = Media(EVENT_STREAM, "Events of A2A 1.0: the task, then what changes")
-_KIND = "http+json"
 
 
 @endpoint("GET", "/a2a/{agent}/.well-known/agent-card.json", right=None, tag="a2a", dialect=HTTP_JSON)
@@ -59,7 +58,7 @@ async def send_a2a_message(request: ApiRequest, body: wire.SendMessage) -> Json[
 async def stream_a2a_message(request: ApiRequest, body: wire.SendMessage) -> EventStream | RawBody:
     """Send a message, and stream its task."""
     check_version(request)
-    return await methods.stream(request, request.parameters["agent"], body, HTTP_JSON_EVENTS, _KIND)
+    return await methods.stream(request, request.parameters["agent"], body, HTTP_JSON_EVENTS)
 
 
 @endpoint("GET", "/a2a/{agent}/tasks", right="runs:read", tag="a2a", dialect=HTTP_JSON)
@@ -82,7 +81,7 @@ async def get_a2a_task(request: ApiRequest, query: wire.TaskQuery) -> EventStrea
     check_version(request)
     agent, (task_id, verb) = request.parameters["agent"], _verb_of(request)
     if verb == "subscribe":
-        return await methods.subscribe(request, agent, task_id, HTTP_JSON_EVENTS, _KIND)
+        return await methods.subscribe(request, agent, task_id, HTTP_JSON_EVENTS)
     if verb:
         raise MethodNotFoundError(verb)
     wanted = wire.GetTask(id=task_id, history_length=query.history_length)
@@ -105,7 +104,7 @@ async def change_a2a_task(request: ApiRequest) -> EventStream | Json[wire.Task]:
         case "cancel":
             return Json(await methods.cancel(request, agent, task_id))
         case "subscribe":
-            return await methods.subscribe(request, agent, task_id, HTTP_JSON_EVENTS, _KIND)
+            return await methods.subscribe(request, agent, task_id, HTTP_JSON_EVENTS)
         case _:
             raise MethodNotFoundError(verb or "POST of a task")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
 from hostler.http.a2a import methods, push, wire
-from hostler.http.a2a.bindings import rpc_events
+from hostler.http.a2a.bindings import RPC_EVENTS, filling_for
 from hostler.http.a2a.card import extended_card
 from hostler.http.a2a.dialect import (
     JSON_RPC,
@@ -17,7 +17,7 @@ from hostler.http.a2a.dialect import (
     rpc_error,
     rpc_status,
 )
-from hostler.http.a2a.messages import wrong
+from hostler.http.a2a.messages import MAX_ID_CHARS, wrong
 from hostler.http.a2a.tasks import list_tasks
 from hostler.http.a2a.versions import check_version
 from hostler.http.endpoint import ANY_KEY, Media, endpoint
@@ -32,12 +32,19 @@ from hostler_protocol.errors import HostlerError
 log = logging.getLogger("hostler.http")
 
 
+RequestId = (
+    Annotated[str, msgspec.Meta(max_length=MAX_ID_CHARS)]
+    | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+)
+"""It is repeated in every frame of a stream, so it has a bound."""
+
+
 class RpcRequest(Lenient):
     """A request of JSON-RPC 2.0."""
 
     jsonrpc: Literal["2.0"]
     method: str
-    id: str | int
+    id: RequestId
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -65,13 +72,12 @@ async def _send(call: Call, params: wire.SendMessage) -> Any:
 
 
 async def _stream(call: Call, params: wire.SendMessage) -> EventStream | RawBody:
-    binding = rpc_events(call.request_id)
-    return await methods.stream(call.request, call.agent, params, binding, call.request_id)
+    return await methods.stream(call.request, call.agent, params, RPC_EVENTS, filling_for(call.request_id))
 
 
 async def _subscribe(call: Call, params: wire.NamedTask) -> EventStream:
-    binding = rpc_events(call.request_id)
-    return await methods.subscribe(call.request, call.agent, params.id, binding, call.request_id)
+    filling = filling_for(call.request_id)
+    return await methods.subscribe(call.request, call.agent, params.id, RPC_EVENTS, filling)
 
 
 async def _get(call: Call, params: wire.GetTask) -> Any:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 
 from hostler.http.a2a.extensions import TOOLS, Lent
 from hostler.http.a2a.wire import GivenMessage, GivenPart, Message, Part
-from hostler.http.dialects.files import UNKNOWN_TYPE, artifact_url, checked_base64
+from hostler.http.dialects.files import UNKNOWN_TYPE, artifact_at, artifact_url, checked_base64
 from hostler.http.request import ApiRequest
 from hostler_protocol.content import (
     ArtifactElement,
@@ -30,7 +28,6 @@ from hostler_protocol.ids import digest
 DATA_KEY = "a2a"
 """Where the id and the metadata of a message are in the event's data."""
 MAX_ID_CHARS = 400
-_OUR_FILE = re.compile(r"(?:https?://[^/]+)?/v1/artifacts/([^/?#]+)/content")
 
 
 def wrong(field: str, expected: str) -> InvalidArgumentError:
@@ -66,7 +63,10 @@ def envelope_of(
 ) -> EventEnvelope:
     """Return the event that a message is. A message without a context begins one."""
     event_id = event_id_of(request, agent, message)
-    contents = [element_of(part, f"message.parts[{number}]") for number, part in enumerate(message.parts)]
+    contents = [
+        element_of(part, f"message.parts[{number}]", request.addresses)
+        for number, part in enumerate(message.parts)
+    ]
     tools = tools_of(message)
     only = contents[0] if len(contents) == 1 else None
     if isinstance(only, TextElement):
@@ -98,8 +98,11 @@ def tools_of(message: GivenMessage) -> list[CallerTool]:
         raise wrong(f"message.metadata[{TOOLS!r}]", f"tools of name and parameters: {error}") from None
 
 
-def element_of(part: GivenPart, place: str) -> ContentElement:
-    """Return a part of a message as content. InvalidArgumentError if it has none, or more than one."""
+def element_of(part: GivenPart, place: str, addresses: Iterable[str]) -> ContentElement:
+    """Return a part of a message as content. InvalidArgumentError if it has none, or more than one.
+
+    `addresses`: of this host, whose files are artifacts.
+    """
     given = [name for name in ("text", "raw", "url") if getattr(part, name) is not None]
     if part.data is not msgspec.UNSET:
         given.append("data")
@@ -117,13 +120,15 @@ def element_of(part: GivenPart, place: str) -> ContentElement:
             return ImageBase64Element(image_base64=data, mime_type=kind)
         return FileBase64Element(file_base64=data, file_name=name, mime_type=kind)
     if part.url is not None:
-        return _of_url(part.url, part.media_type, name, place)
+        return _of_url(part.url, part.media_type, name, place, addresses)
     return TextElement(text=msgspec.json.encode(part.data).decode())
 
 
-def _of_url(url: str, kind: str | None, name: str | None, place: str) -> ContentElement:
-    if (ours := _OUR_FILE.fullmatch(url)) is not None:
-        return ArtifactElement(artifact_id=unquote(ours[1]), mime_type=kind, file_name=name)
+def _of_url(
+    url: str, kind: str | None, name: str | None, place: str, addresses: Iterable[str]
+) -> ContentElement:
+    if (own := artifact_at(url, addresses)) is not None:
+        return ArtifactElement(artifact_id=own, mime_type=kind, file_name=name)
     if not url.startswith(("https://", "http://")):
         raise wrong(f"{place}.url", "an address that begins with https:// or http://")
     if (kind or "").startswith("image/"):

@@ -23,6 +23,7 @@ from hostler.http.dialects.answers import (
     whole_answer,
 )
 from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.placeholders import Filling, filled
 from hostler.http.event_stream import EventStream
 from hostler.http.narrow import find_run
 from hostler.http.request import ApiRequest
@@ -51,24 +52,24 @@ async def send(request: ApiRequest, agent: str, body: SendMessage) -> SentTask:
 
 
 async def stream(
-    request: ApiRequest, agent: str, body: SendMessage, binding: Binding, kind: object
+    request: ApiRequest, agent: str, body: SendMessage, binding: Binding, filling: Filling = ()
 ) -> EventStream | RawBody:
     """Send a message, and stream its task: as it is where the answer begins, then what changes.
 
-    The stream ends where the task is over or waits.
+    The stream ends where the task is over or waits. `filling`: of the binding's placeholders.
     """
     history = _history(None if body.configuration is None else body.configuration.history_length)
     answer, waits = await _accept(request, agent, body)
     run = await find_run(request, answer.run_id)
     if waits:
         event = StreamEvent(task=await task_now(request, run, history=history))
-        return RawBody(binding.event(event), f"{EVENT_STREAM}; charset=utf-8")
+        return RawBody(filled(binding.event(event), filling), f"{EVENT_STREAM}; charset=utf-8")
     opening = await task_now(request, run, history=history, until=answer.after, goes_on=True)
-    return await _streamed(request, run, answer, opening, binding, kind, stays=False)
+    return await _streamed(request, run, answer, opening, binding, filling, stays=False)
 
 
 async def subscribe(
-    request: ApiRequest, agent: str, task_id: str, binding: Binding, kind: object
+    request: ApiRequest, agent: str, task_id: str, binding: Binding, filling: Filling = ()
 ) -> EventStream:
     """Stream a task as it is, then what changes, until it is over.
 
@@ -78,7 +79,8 @@ async def subscribe(
     if run.status in TERMINAL_STATUSES:
         raise UnsupportedOperationError(f"the task is over ({state_of(run)}): get it instead")
     opening = await task_now(request, run, until=run.sequence)
-    return await _streamed(request, run, Answer(run.run_id, run.sequence), opening, binding, kind, stays=True)
+    answer = Answer(run.run_id, run.sequence)
+    return await _streamed(request, run, answer, opening, binding, filling, stays=True)
 
 
 async def _streamed(  # noqa: PLR0917
@@ -87,7 +89,7 @@ async def _streamed(  # noqa: PLR0917
     answer: Answer,
     opening: Task,
     binding: Binding,
-    kind: object,
+    filling: Filling,
     *,
     stays: bool,
 ) -> EventStream:
@@ -96,8 +98,10 @@ async def _streamed(  # noqa: PLR0917
         request,
         answer,
         lambda: TaskFold(facts, binding, opening=opening, stays=stays),
-        ("a2a", kind, stays, facts.tools, facts.base),
+        ("a2a", binding.name, stays, facts.tools, facts.base),
+        anywhere=stays,
         headers=extension_headers(request),
+        filling=filling,
     )
 
 

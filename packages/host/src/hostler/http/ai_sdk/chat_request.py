@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -74,8 +74,11 @@ class Decided(NamedTuple):
     action: Callable[[CallView], Action]
 
 
-def last_said(chat: ChatRequest) -> Said:
-    """Return the last message of the user. InvalidArgumentError if the chat does not end with one."""
+def last_said(chat: ChatRequest, addresses: Collection[str]) -> Said:
+    """Return the last message of the user. InvalidArgumentError if the chat does not end with one.
+
+    `addresses`: of this host, whose files are artifacts.
+    """
     message = chat.messages[-1]
     place = f"messages[{len(chat.messages) - 1}]"
     if message.role != "user":
@@ -83,7 +86,7 @@ def last_said(chat: ChatRequest) -> Said:
             f"{place}: role: expected user, or an assistant message with decisions in it"
         )
     parts = [
-        element_of(part, f"{place}.parts[{number}]")
+        element_of(part, f"{place}.parts[{number}]", addresses)
         for number, part in enumerate(message.parts)
         if not str(part.get("type", "")).startswith("data-")
     ]

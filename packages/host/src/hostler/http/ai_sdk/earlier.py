@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -17,19 +17,22 @@ from hostler_protocol.content import (
 )
 
 
-def earlier_messages(chat: ChatRequest) -> list[HistoryMessage]:
-    """Return what a chat has before its last message. InvalidArgumentError for a part that cannot be read."""
+def earlier_messages(chat: ChatRequest, addresses: Collection[str]) -> list[HistoryMessage]:
+    """Return what a chat has before its last message. InvalidArgumentError for a part that cannot be read.
+
+    `addresses`: of this host, whose files are artifacts.
+    """
     return [
         said
         for number, message in enumerate(chat.messages[:-1])
-        for said in _said(message, f"messages[{number}]")
+        for said in _said(message, f"messages[{number}]", addresses)
     ]
 
 
-def _said(message: UIMessage, place: str) -> Iterator[HistoryMessage]:
+def _said(message: UIMessage, place: str, addresses: Collection[str]) -> Iterator[HistoryMessage]:
     """Yield a message, with its tool calls, and then what came of them."""
     shown = [
-        element_of(part, f"{place}.parts[{number}]")
+        element_of(part, f"{place}.parts[{number}]", addresses)
         for number, part in enumerate(message.parts)
         if part.get("type") in ("text", "file")
     ]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from typing import Any
-from urllib.parse import unquote
 
-from hostler.http.dialects.files import UNKNOWN_TYPE, file_at, file_of, read_data_url
+from hostler.http.dialects.files import UNKNOWN_TYPE, artifact_at, file_at, file_of, read_data_url
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
@@ -14,19 +13,20 @@ from hostler_protocol.content import (
 )
 from hostler_protocol.errors import InvalidArgumentError
 
-_OUR_FILE = re.compile(r"(?:https?://[^/]+)?/v1/artifacts/([^/?#]+)/content")
 
+def element_of(part: dict[str, Any], place: str, addresses: Iterable[str]) -> ContentElement:
+    """Return a text or file part of a user's message as content. InvalidArgumentError for any other.
 
-def element_of(part: dict[str, Any], place: str) -> ContentElement:
-    """Return a text or file part of a user's message as content. InvalidArgumentError for any other."""
+    `addresses`: of this host, whose files are artifacts.
+    """
     if part.get("type") == "text" and isinstance(text := part.get("text"), str):
         return TextElement(text=text)
     url, kind, name = part.get("url"), part.get("mediaType", UNKNOWN_TYPE), part.get("filename")
     if part.get("type") != "file" or not isinstance(url, str) or not isinstance(kind, str):
         raise InvalidArgumentError(f"{place}: expected a text part, or a file part with url and mediaType")
     name = name if isinstance(name, str) else None
-    if (ours := _OUR_FILE.fullmatch(url)) is not None:
-        return ArtifactElement(artifact_id=unquote(ours[1]), mime_type=kind, file_name=name)
+    if (own := artifact_at(url, addresses)) is not None:
+        return ArtifactElement(artifact_id=own, mime_type=kind, file_name=name)
     image = kind.startswith("image/")
     try:
         if url.startswith("data:"):

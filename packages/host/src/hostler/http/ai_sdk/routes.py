@@ -67,7 +67,7 @@ async def send_to_chat(request: ApiRequest, body: ChatRequest) -> EventStream | 
         return await _go_on(request, body, decisions)
     if body.trigger == "regenerate-message" and (again := await _again(request, body)) is not None:
         return again
-    said = last_said(body)
+    said = last_said(body, request.addresses)
     envelope = EventEnvelope(
         event_type="message.received",
         event_id=said.event_id,
@@ -120,7 +120,8 @@ async def _answer_to(request: ApiRequest, envelope: EventEnvelope, body: ChatReq
     if known is not None and known.run_id is not None:
         await _run_of(request, body.id, known.run_id)
         return Answer(known.run_id)
-    started = await send_message(request, envelope, history=() if begun else earlier_messages(body))
+    earlier = () if begun else earlier_messages(body, request.addresses)
+    started = await send_message(request, envelope, history=earlier)
     return started.answer
 
 
@@ -177,7 +178,7 @@ async def _run_to_repeat(request: ApiRequest, body: ChatRequest) -> str | None:
         run_id = read_answer_id(PREFIX, body.message_id).run_id
         await _run_of(request, body.id, run_id)
         return run_id
-    event_id = stored_event_id(request.caller, last_said(body).event_id)
+    event_id = stored_event_id(request.caller, last_said(body, request.addresses).event_id)
     event = await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, event_id))
     return None if event is None else event.run_id
 

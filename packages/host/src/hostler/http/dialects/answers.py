@@ -19,6 +19,7 @@ from hostler.http.auth import has_right, require_right
 from hostler.http.dialects.disconnects import ON_DISCONNECT_HEADER, cancels_when_gone
 from hostler.http.dialects.fold import Answer, Fold, Folding
 from hostler.http.dialects.message_files import check_files
+from hostler.http.dialects.placeholders import Filling
 from hostler.http.event_stream import Batches, EventStream, Translation, next_batch
 from hostler.http.limits import MAX_WAIT_SECONDS, STREAM_QUIET_SECONDS
 from hostler.http.narrow import check_run, find_run
@@ -240,25 +241,29 @@ async def stream_answer(
     *,
     skip: int = 0,
     through: bool = False,
+    anywhere: bool = False,
     prepare: Callable[[], Awaitable[None]] | None = None,
     headers: Headers | None = None,
     when_gone: WhenGone = "continue",
+    filling: Filling = (),
 ) -> EventStream:
     """Return an answer as the stream of a dialect. NotFoundError if the run is not the caller's.
 
     `make` makes a fresh fold; equal `kind` of the same answer means equal frames. `skip`: the number of
-    frames that the client has already. `through`: as of `Folding`. `prepare` is awaited before the first
-    results of a reading are folded: it reads facts that exist once the run has begun. `when_gone`: what
-    becomes of the run if the client disconnects and its request does not say. Also NotFoundError if the
-    answer begins after the run's last result.
+    frames that the client has already. `through`, `anywhere`: as of `Folding`. `prepare` is awaited before
+    the first results of a reading are folded: it reads facts that exist once the run has begun. `when_gone`:
+    what becomes of the run if the client disconnects and its request does not say. `filling`: what this
+    client has in the place of placeholders. Also NotFoundError if the answer begins after the run's last
+    result.
     """
     await check_answer(request, answer)
     watch: Callable[[int], Batches] = partial(request.state.host.runs.feed.watch, answer.run_id)
     decided = await decided_calls(request, answer.run_id) if through else frozenset()
     translation = Translation(
-        (answer.after, kind, skip, through, decided),
-        lambda: Folding(make(), answer, skip=skip, through=through, decided=decided),
+        (0 if anywhere else answer.after, kind, through, decided),
+        lambda: Folding(make(), answer, skip=skip, through=through, decided=decided, anywhere=anywhere),
         partial(usage_of, request, answer.run_id),
+        filling,
     )
     return EventStream(
         request.state.streams.serve,

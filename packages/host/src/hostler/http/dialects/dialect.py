@@ -34,6 +34,8 @@ class Dialect(ABC):
 
     name: str = ""
     """As in `hostler runs show --as NAME`."""
+    problem: type[Problem] | None = None
+    """What its errors are, if its routes are documented by the OpenAPI document; else by their makers."""
 
     def authorization(self, headers: dict[str, str]) -> str | None:
         """Return the Authorization header of a request, or what its dialect sends instead; None: no key."""

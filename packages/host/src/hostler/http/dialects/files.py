@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -24,6 +25,9 @@ from hostler_protocol.content import (
 from hostler_protocol.events import CallerTool, Input
 
 UNKNOWN_TYPE = "application/octet-stream"
+_ADDRESS = re.compile(r"(https?)://([^/?#]+)(.*)", re.DOTALL | re.IGNORECASE)
+_CONTENT = re.compile(r"/v1/artifacts/([^/?#]+)/content")
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
 
 
 class ShownFile(NamedTuple):
@@ -48,6 +52,31 @@ class ShownFile(NamedTuple):
 def artifact_url(artifact_id: str) -> str:
     """Return where the bytes of an artifact are, below the host's address."""
     return f"/v1/artifacts/{quote(artifact_id, safe='')}/content"
+
+
+def artifact_at(url: str, addresses: Iterable[str]) -> str | None:
+    """Return the id of the artifact of this host that a URL names; None for a URL of anything else.
+
+    It is a path, or below one of the host's `addresses`: other hosts have such paths, too. Schemes are not
+    compared, since TLS may end at a proxy.
+    """
+    paths = [url]
+    if (bare := _without_scheme(url)) is not None:
+        own = [one for address in addresses if (one := _without_scheme(address)) is not None]
+        paths = [bare.removeprefix(one) for one in own if bare.startswith(one)]
+    found = next((found for path in paths if (found := _CONTENT.fullmatch(path)) is not None), None)
+    return None if found is None else unquote(found[1])
+
+
+def _without_scheme(url: str) -> str | None:
+    """Return the host, the port unless it is the usual one of the scheme, and what follows.
+
+    None if it is no address in the web.
+    """
+    if (found := _ADDRESS.fullmatch(url)) is None:
+        return None
+    scheme, place, rest = found.groups()
+    return place.lower().removesuffix(_USUAL_PORTS[scheme.lower()]) + str(rest)
 
 
 def artifact_of(made: FileMade) -> ArtifactElement:

@@ -119,8 +119,10 @@ class Folding:
 
     `skip`: frames that the client has already. `through`: requests that were decided end nothing, so that the
     answer is the whole run, up to its end or to where it waits now; `decided` are those of which the run has
-    not shown that yet (the host's ids of the calls). `ending` is set once the answer is over; `finish` then
-    gives its last frames. A client that says it has more than there are is told so at the end.
+    not shown that yet (the host's ids of the calls). `anywhere`: what is under way where the answer
+    begins goes on in it, so that the frames of a result are the same wherever before it an answer began; the
+    fold has to remember from `before` all that it would from `take`. `ending` is set once the answer is over;
+    `finish` then gives its last frames. A client that says it has more than there are is told so at the end.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class Folding:
         skip: int = 0,
         through: bool = False,
         decided: Collection[str] = (),
+        anywhere: bool = False,
     ) -> None:
         self.ending: Ending | None = None
         self.frames = 0
@@ -140,7 +143,9 @@ class Folding:
         self._skip = skip
         self._through = through
         self._decided = decided
+        self._anywhere = anywhere
         self._muted = -1
+        self._taken = 0
         self._events = RunEvents(retracts=fold.retracts)
         self._asked: dict[str, Asked] = {}
         self._reasoning = False
@@ -159,8 +164,8 @@ class Folding:
 
     @property
     def caught_up(self) -> bool:
-        """Whether all frames that the client has were counted, so that later ones are written."""
-        return self.frames >= self._skip
+        """Whether the answer has begun, and all frames that the client has were counted."""
+        return self.frames >= self._skip and self._taken >= self._after
 
     def mute_through(self, sequence: int) -> None:
         """Write no frames of results up to a sequence: another reading has written them."""
@@ -182,9 +187,10 @@ class Folding:
                 self._asked.clear()
         if (data := data_of(result)) is None:
             return []
+        self._taken = result.sequence
         if result.sequence <= self._after:
             for event in self._events.take(result.sequence, data):
-                self._fold.before(result.sequence, event)
+                self._before(result.sequence, event)
             return []
         frames: list[bytes] = []
         for event in self._events.take(result.sequence, data):
@@ -238,6 +244,20 @@ class Folding:
                     self._messages.add(event.key)
                     frames += self._fold.take(sequence, MessageStarted(event.key, None))
         return frames + self._fold.take(sequence, event)
+
+    def _before(self, sequence: int, event: RunEvent) -> None:
+        self._fold.before(sequence, event)
+        if not self._anywhere:
+            return
+        match event:
+            case ReasoningAdded():
+                self._reasoning = True
+            case ReasoningEnded():
+                self._reasoning = False
+            case MessageStarted():
+                self._messages.add(event.key)
+            case _:
+                pass
 
     def _wait(self) -> None:
         waiting = [one for call_id, one in self._asked.items() if call_id not in self._decided]

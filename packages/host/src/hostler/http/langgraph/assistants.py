@@ -7,6 +7,7 @@ from typing import Any
 from hostler.domain.agents import Agent
 from hostler.domain.narrow_callers import check_agent
 from hostler.http.endpoint import ANY_KEY
+from hostler.http.langgraph.conditions import check_conditions
 from hostler.http.langgraph.dialect import refused
 from hostler.http.langgraph.fold import AGENT_NODE, TOOLS_NODE
 from hostler.http.langgraph.routes import route
@@ -183,12 +184,13 @@ async def get_langgraph_ok(request: ApiRequest) -> Json[dict[str, bool]]:
 @route("GET", "/info", ANY_KEY)
 async def get_langgraph_info(request: ApiRequest) -> Json[dict[str, Any]]:
     """Say what this server has of a LangGraph server's features."""
-    flags = {"assistants": True, "crons": False, "store": True, "langsmith": False}
+    flags = {"assistants": True, "crons": True, "store": True, "langsmith": False}
     return Json({"version": VERSION, "flags": flags, "host": {"kind": "hostler"}})
 
 
 async def _found(request: ApiRequest, wanted: Found) -> list[dict[str, Any]]:
     host, workspace = request.state.host, request.workspace_id
+    metadata = check_conditions("metadata", wanted.metadata)
     created = await host.db.read(lambda tx: agents.created(tx, workspace))
     found = [
         _assistant(agent, created.get(agent.name, 0))
@@ -197,7 +199,7 @@ async def _found(request: ApiRequest, wanted: Found) -> list[dict[str, Any]]:
         and (wanted.graph_id is None or agent.name == wanted.graph_id)
         and (wanted.name is None or wanted.name.lower() in agent.name.lower())
     ]
-    for name, value in (wanted.metadata or {}).items():
+    for name, value in metadata.items():
         found = [one for one in found if one["metadata"].get(name) == value]
     return found
 

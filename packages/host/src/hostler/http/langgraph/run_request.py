@@ -13,14 +13,26 @@ from hostler.http.langgraph.fold import MODES
 from hostler.http.langgraph.messages import Said, read_messages, wrong
 from hostler.http.request import ApiRequest
 from hostler.storage.stores.events import StoredEvent
-from hostler_protocol._base import Lenient
+from hostler_protocol._base import Lenient, Strict
 from hostler_protocol.content import Content
 from hostler_protocol.events import CallerTool, Delivery, EventEnvelope
 
 DATA_KEY = "langgraph"
 """Where the ids of messages, `metadata` and the modes of a run are in its event's data."""
-_OWN_CONFIG = ("thread_id", "run_id", "assistant_id", "graph_id", "checkpoint_id", "checkpoint_ns", "user_id")
+PARAMS_KEY = "params"
+"""What is in an event's data under this key is `adapter.extra.params` of its run."""
+OWN_CONFIG = ("thread_id", "run_id", "assistant_id", "graph_id", "checkpoint_id", "checkpoint_ns", "user_id")
 """Members of `config.configurable` that are the server's."""
+
+_ABSENT = {
+    "checkpoint": "a run begins at the end of its thread",
+    "checkpoint_id": "a run begins at the end of its thread",
+    "interrupt_before": "an agent has no nodes: its policy says what waits",
+    "interrupt_after": "an agent has no nodes: its policy says what waits",
+    "webhook": "webhooks are configured on the host",
+    "after_seconds": "a run begins when it is created",
+}
+"""What is refused wherever it is asked for, and why."""
 
 
 class Command(Lenient):
@@ -91,18 +103,13 @@ def check(body: RunCreate) -> None:
     command = body.command
     if command is not None and (command.update is not None or command.goto):
         raise refused("command", "update and goto change a graph, and agents are none: resume is taken")
-    for name, value, why in (
-        ("checkpoint", body.checkpoint, "a run begins at the end of its thread"),
-        ("checkpoint_id", body.checkpoint_id, "a run begins at the end of its thread"),
-        (
-            "interrupt_before",
-            body.interrupt_before,
-            "an agent has no nodes: its policy says what waits",
-        ),
-        ("interrupt_after", body.interrupt_after, "an agent has no nodes: its policy says what waits"),
-        ("webhook", body.webhook, "webhooks are configured on the host"),
-        ("after_seconds", body.after_seconds, "a run begins when it is created"),
-    ):
+    refuse_absent(body)
+
+
+def refuse_absent(body: Lenient | Strict) -> None:
+    """Raise InvalidArgumentError if a request asks for what no run of this host has."""
+    for name, why in _ABSENT.items():
+        value = getattr(body, name, None)
         if value and not (name == "checkpoint" and _is_latest(value)):
             raise refused(name, why)
 
@@ -121,9 +128,8 @@ def modes_of(given: str | Sequence[str] | None, kept: Sequence[str] = ()) -> tup
     return tuple(dict.fromkeys(asked or [mode for mode in kept if mode in MODES] or ["values"]))
 
 
-def said_of(body: RunCreate) -> list[Said]:
-    """Return the messages of the input. InvalidArgumentError if it has none."""
-    given = body.input
+def said_of(given: Any) -> list[Said]:
+    """Return the messages of an input. InvalidArgumentError if it has none."""
     if isinstance(given, str | list):
         given = {"messages": given}
     if not isinstance(given, dict) or given.get("messages") in (None, "", []):
@@ -143,7 +149,7 @@ def envelope_of(
         own["metadata"] = body.metadata
     data: dict[str, Any] = {DATA_KEY: own}
     if params := _params_of(body):
-        data["params"] = params  # `adapter.extra.params` of the run
+        data[PARAMS_KEY] = params
     return EventEnvelope(
         event_type="message.received",
         input=input_of(contents, _tools_of(body.input)),
@@ -156,7 +162,7 @@ def envelope_of(
 
 def _params_of(body: RunCreate) -> dict[str, Any]:
     configured = (body.config.configurable if body.config is not None else None) or {}
-    kept = {name: value for name, value in configured.items() if name not in _OWN_CONFIG}
+    kept = {name: value for name, value in configured.items() if name not in OWN_CONFIG}
     rest = {}
     if isinstance(body.input, dict):
         rest = {name: value for name, value in body.input.items() if name not in ("messages", "tools")}

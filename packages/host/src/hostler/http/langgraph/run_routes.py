@@ -16,6 +16,7 @@ from hostler.http.langgraph.fold import RUN
 from hostler.http.langgraph.routes import STREAM, route
 from hostler.http.langgraph.run_request import RunCreate
 from hostler.http.langgraph.running import (
+    Begun,
     begin,
     cursor_of,
     find_answer,
@@ -26,7 +27,7 @@ from hostler.http.langgraph.running import (
     streamed,
     waited,
 )
-from hostler.http.langgraph.threads import MAX_ACTIVE_RUNS, check_thread, new_thread_id, runs_of
+from hostler.http.langgraph.threads import MAX_ACTIVE_RUNS, new_thread_id, runs_of, thread_of
 from hostler.http.langgraph.waited import Waited
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Json, RawBody
@@ -68,48 +69,43 @@ class CancelQuery(Lenient):
 @route("POST", "/threads/{thread}/runs", "events:write", narrow=True)
 async def create_thread_run(request: ApiRequest, body: RunCreate) -> Json[dict[str, Any]]:
     """Begin a run of a thread, and return it without waiting."""
-    return await _created(request, body, request.parameters["thread"])
+    return await _created(request, body)
 
 
 @route("POST", "/threads/{thread}/runs/stream", "events:write", narrow=True, answer=STREAM)
 async def stream_thread_run(request: ApiRequest, body: RunCreate) -> EventStream | RawBody:
     """Begin a run of a thread, or let one go on by `command.resume`, and stream it."""
-    begun = await begin(request, body, request.parameters["thread"])
-    return await streamed(request, begun, on_disconnect=body.on_disconnect)
+    return await streamed(request, await _begun(request, body), on_disconnect=body.on_disconnect)
 
 
 @route("POST", "/threads/{thread}/runs/wait", "events:write", narrow=True, answer=dict[str, Any])
 async def wait_for_thread_run(request: ApiRequest, body: RunCreate) -> Waited:
     """Begin a run of a thread, and return the state of the thread at its end."""
-    begun = await begin(request, body, request.parameters["thread"])
-    return await waited(request, begun, on_disconnect=body.on_disconnect)
+    return await waited(request, await _begun(request, body), on_disconnect=body.on_disconnect)
 
 
 @route("POST", "/runs", "events:write")
 async def create_stateless_run(request: ApiRequest, body: RunCreate) -> Json[dict[str, Any]]:
     """Begin a run in a thread of its own, and return it without waiting."""
-    return await _created(request, body, _thread_of_its_own(request, body))
+    return await _created(request, body)
 
 
 @route("POST", "/runs/stream", "events:write", answer=STREAM)
 async def stream_stateless_run(request: ApiRequest, body: RunCreate) -> EventStream | RawBody:
     """Begin a run in a thread of its own, and stream it."""
-    begun = await begin(request, body, _thread_of_its_own(request, body))
-    return await streamed(request, begun, on_disconnect=body.on_disconnect)
+    return await streamed(request, await _begun(request, body), on_disconnect=body.on_disconnect)
 
 
 @route("POST", "/runs/wait", "events:write", answer=dict[str, Any])
 async def wait_for_stateless_run(request: ApiRequest, body: RunCreate) -> Waited:
     """Begin a run in a thread of its own, and return the state of that at its end."""
-    begun = await begin(request, body, _thread_of_its_own(request, body))
-    return await waited(request, begun, on_disconnect=body.on_disconnect)
+    return await waited(request, await _begun(request, body), on_disconnect=body.on_disconnect)
 
 
 @route("GET", "/threads/{thread}/runs", "runs:read", narrow=True)
 async def list_thread_runs(request: ApiRequest, query: RunsQuery) -> Json[list[dict[str, Any]]]:
     """List the runs of a thread, newest first. One that waited and went on is listed once."""
-    thread_id = request.parameters["thread"]
-    await check_thread(request, thread_id)
+    thread_id = await thread_of(request)
     part = slice_of(query.offset, query.limit)
     if query.status is not None and query.status not in _STATUSES:
         raise refused("status", f"{query.status[:40]!r} is no status of a run", f"of {', '.join(_STATUSES)}")
@@ -123,22 +119,21 @@ async def list_thread_runs(request: ApiRequest, query: RunsQuery) -> Json[list[d
 @route("GET", "/threads/{thread}/runs/{answer}", "runs:read", narrow=True)
 async def get_thread_run(request: ApiRequest) -> Json[dict[str, Any]]:
     """Get a run of a thread. One that waits for people is a success; its thread is interrupted."""
-    run, answer = await find_answer(request, request.parameters["thread"], request.parameters["answer"])
+    run, answer = await find_answer(request)
     return Json(await record_of(request, run, answer))
 
 
 @route("GET", "/threads/{thread}/runs/{answer}/join", "runs:read", narrow=True, answer=dict[str, Any])
 async def join_thread_run(request: ApiRequest, query: JoinQuery) -> Waited:
     """Wait for the end of a run, and return the state of its thread then."""
-    begun = await joined(request, request.parameters["thread"], request.parameters["answer"])
+    begun = await joined(request)
     return await waited(request, begun, on_disconnect="cancel" if query.cancel_on_disconnect else None)
 
 
 @route("GET", "/threads/{thread}/runs/{answer}/stream", "runs:read", narrow=True, answer=STREAM)
 async def join_thread_run_stream(request: ApiRequest, query: JoinQuery) -> EventStream | RawBody:
     """Stream a run from its start, or after `Last-Event-ID`, also when it has ended."""
-    place = request.parameters["thread"], request.parameters["answer"]
-    begun = await joined(request, *place, query.stream_mode)
+    begun = await joined(request, query.stream_mode)
     wish: WhenGone | None = "cancel" if query.cancel_on_disconnect else None
     return await streamed(request, begun, skip=cursor_of(request), on_disconnect=wish)
 
@@ -146,21 +141,20 @@ async def join_thread_run_stream(request: ApiRequest, query: JoinQuery) -> Event
 @route("POST", "/threads/{thread}/runs/{answer}/cancel", "runs:write", narrow=True, answer=dict[str, Any])
 async def cancel_thread_run(request: ApiRequest, query: CancelQuery) -> Json[dict[str, Any]] | Waited:
     """Cancel a run. With `wait` the answer comes once it has ended; with `rollback` it is deleted then."""
-    thread_id, name = request.parameters["thread"], request.parameters["answer"]
-    run, _ = await find_answer(request, thread_id, name)
+    run, _ = await find_answer(request)
     await cancel(request, run, query.action)
     if query.wait and query.action == "interrupt":
         require_right(request.caller, "runs:read")
-        return await waited(request, await joined(request, thread_id, name))
+        return await waited(request, await joined(request))
     return Json({})
 
 
 @route("DELETE", "/threads/{thread}/runs/{answer}", "conversations:write")
 async def delete_thread_run(request: ApiRequest) -> Empty:
     """Delete what a run heard, said and did, with a receipt in the audit. 409 while it is active."""
-    name = request.parameters["answer"]
-    run, answer = await find_answer(request, request.parameters["thread"], name)
+    run, answer = await find_answer(request)
     if answer.after:
+        name = request.parameters["answer"]
         raise refused(
             "run_id", f"{name!r} is what came after a decision: delete the whole, {RUN}_{run.run_id}"
         )
@@ -174,13 +168,19 @@ async def create_run_batch(request: ApiRequest, body: Anything) -> Json[dict[str
     raise refused("body", "runs are begun one by one: POST /runs for each")
 
 
+async def _begun(request: ApiRequest, body: RunCreate) -> Begun:
+    """Begin a run of the thread in the path, or of a thread of its own, or let one go on."""
+    thread_id = request.parameters.get("thread")
+    return await begin(request, body, _thread_of_its_own(request, body) if thread_id is None else thread_id)
+
+
 def _thread_of_its_own(request: ApiRequest, body: RunCreate) -> str:
     if body.command is not None and body.command.resume is not msgspec.UNSET:
         raise refused("command", "a run goes on in its thread, which Content-Location names: resume it there")
     return new_thread_id(request)
 
 
-async def _created(request: ApiRequest, body: RunCreate, thread_id: str) -> Json[dict[str, Any]]:
-    begun = await begin(request, body, thread_id)
+async def _created(request: ApiRequest, body: RunCreate) -> Json[dict[str, Any]]:
+    begun = await _begun(request, body)
     run = await check_answer(request, begun.answer)
     return Json(await record_of(request, run, begun.answer), headers=headers_of(begun))

@@ -86,7 +86,7 @@ async def begin(request: ApiRequest, body: RunCreate, thread_id: str) -> Begun:
         await check_thread(request, thread_id)
     if body.command is not None and body.command.resume is not msgspec.UNSET:
         return await _resume(request, body, thread_id, modes)
-    said = said_of(body)
+    said = said_of(body.input)
     earlier, new = split(said)
     if not new:
         raise wrong("input.messages", "a message of type human at its end: there is nothing new to answer")
@@ -199,8 +199,12 @@ def headers_of(begun: Begun, then: str | None = None) -> Headers:
     return headers
 
 
-async def find_answer(request: ApiRequest, thread_id: str, name: str) -> tuple[Run, Answer]:
-    """Return the run of an id, and where in it that begins. NotFoundError unless it is of this thread."""
+async def find_answer(request: ApiRequest) -> tuple[Run, Answer]:
+    """Return the run that the path of a request names, and where in it that begins.
+
+    NotFoundError unless it is of the thread in the path.
+    """
+    thread_id, name = request.parameters["thread"], request.parameters["answer"]
     check_conversation(request.caller, thread_id)
     answer = read_answer_id(RUN, name)
     run = await check_answer(request, answer)
@@ -209,11 +213,11 @@ async def find_answer(request: ApiRequest, thread_id: str, name: str) -> tuple[R
     return run, answer
 
 
-async def joined(request: ApiRequest, thread_id: str, name: str, modes: Sequence[str] | None = None) -> Begun:
-    """Return the answer of an id, to read it again."""
-    run, answer = await find_answer(request, thread_id, name)
+async def joined(request: ApiRequest, modes: Sequence[str] | None = None) -> Begun:
+    """Return the answer that the path of a request names, to read it again."""
+    run, answer = await find_answer(request)
     kept = await request.state.host.db.read(lambda tx: _kept(tx, run))
-    return Begun(thread_id, answer, modes_of(modes, kept), run.agent_name)
+    return Begun(request.parameters["thread"], answer, modes_of(modes, kept), run.agent_name)
 
 
 def _kept(tx: Tx, run: Run) -> list[str]:

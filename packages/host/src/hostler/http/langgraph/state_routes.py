@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from hostler.http.langgraph.assistants import slice_of
+from hostler.http.langgraph.conditions import check_conditions
 from hostler.http.langgraph.history import history, named, state_at
 from hostler.http.langgraph.routes import route
 from hostler.http.langgraph.state_update import StateUpdate, add_messages, read_update
 from hostler.http.langgraph.thread_state import checkpoint, load_state, state_record
-from hostler.http.langgraph.threads import check_thread
+from hostler.http.langgraph.threads import thread_of
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Json
 from hostler_protocol._base import Lenient
@@ -46,9 +47,7 @@ class HistoryWanted(Lenient):
 @route("GET", "/threads/{thread}/state", "conversations:read", narrow=True)
 async def get_thread_state(request: ApiRequest, query: StateQuery) -> Json[dict[str, Any]]:
     """Get the messages of a thread, and what it waits for."""
-    thread_id = request.parameters["thread"]
-    await check_thread(request, thread_id)
-    return Json(state_record(await load_state(request, thread_id)))
+    return Json(state_record(await load_state(request, await thread_of(request))))
 
 
 @route("GET", "/threads/{thread}/state/{checkpoint}", "conversations:read")
@@ -75,14 +74,14 @@ async def get_thread_history(request: ApiRequest, body: HistoryWanted) -> Json[l
     before = named(body.before, "before")
     if (place := named(body.checkpoint, "checkpoint")) is not None:
         return Json([await _at(request, place)])
-    return Json(await _history(request, body.limit, before, body.metadata or {}))
+    wanted = check_conditions("metadata", body.metadata)
+    return Json(await _history(request, body.limit, before, wanted))
 
 
 @route("POST", "/threads/{thread}/state", "conversations:write")
 async def update_thread_state(request: ApiRequest, body: StateUpdate) -> Json[dict[str, Any]]:
     """Add messages to a thread in which nothing works or waits, without a run. 409 while something does."""
-    thread_id = request.parameters["thread"]
-    await check_thread(request, thread_id)
+    thread_id = await thread_of(request)
     state = await load_state(request, thread_id)
     added = read_update(body, state)
     if added:
@@ -93,17 +92,13 @@ async def update_thread_state(request: ApiRequest, body: StateUpdate) -> Json[di
 
 
 async def _at(request: ApiRequest, name: str | None) -> dict[str, Any]:
-    thread_id = request.parameters["thread"]
-    await check_thread(request, thread_id)
-    state = await load_state(request, thread_id)
+    state = await load_state(request, await thread_of(request))
     return state_record(state) if name is None else await state_at(request, state, name)
 
 
 async def _history(
     request: ApiRequest, limit: int, before: str | None, wanted: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    thread_id = request.parameters["thread"]
-    await check_thread(request, thread_id)
-    state = await load_state(request, thread_id)
+    state = await load_state(request, await thread_of(request))
     part = slice_of(0, limit)
     return await history(request, state, before=before or None, limit=part.stop, wanted=wanted)

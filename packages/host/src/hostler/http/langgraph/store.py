@@ -11,6 +11,7 @@ import msgspec
 
 from hostler.domain.quotas import quotas_of
 from hostler.http.langgraph.assistants import slice_of
+from hostler.http.langgraph.conditions import check_conditions
 from hostler.http.langgraph.dialect import refused
 from hostler.http.langgraph.messages import wrong
 from hostler.http.langgraph.routes import route
@@ -114,7 +115,7 @@ async def search_store_items(request: ApiRequest, body: ItemsWanted) -> Json[dic
     if body.query:
         raise refused("query", "items are found by namespace and filter; knowledge bases search by meaning")
     part = slice_of(body.offset, body.limit)
-    wanted = body.filter or {}
+    wanted = check_conditions("filter", body.filter)
     _check_filter(wanted)
     read = partial(_search, ws=request.workspace_id, prefix=body.namespace_prefix)
     found: list[Item] = []
@@ -124,11 +125,11 @@ async def search_store_items(request: ApiRequest, body: ItemsWanted) -> Json[dic
         )
     else:
         for offset in range(0, MAX_SEARCHED, STEP):
-            items = await request.state.host.db.read(
-                lambda tx, offset=offset: read(tx, offset=offset, limit=STEP)  # type: ignore[misc]
+            fitting, is_last = await request.state.host.db.read(
+                lambda tx, offset=offset: _fitting(read(tx, offset=offset, limit=STEP), wanted)  # type: ignore[misc]
             )
-            found += [item for item in items if matches(item.value, wanted)]
-            if len(items) < STEP or len(found) >= part.stop:
+            found += fitting
+            if is_last or len(found) >= part.stop:
                 break
         found = found[part]
     return Json({"items": _within(found)})
@@ -202,6 +203,14 @@ def _ends(labels: Sequence[str], pattern: Sequence[str]) -> bool:
 
 def _search(tx: Tx, *, ws: str, prefix: Sequence[str], offset: int, limit: int) -> list[Item]:
     return client_items.page(tx, ws, prefix, offset=offset, limit=limit)
+
+
+def _fitting(items: Sequence[Item], wanted: Mapping[str, Any]) -> tuple[list[Item], bool]:
+    """Return the items of a step that are as a filter says, and whether no others follow.
+
+    They are compared in a thread of the database, not on the loop.
+    """
+    return [item for item in items if matches(item.value, wanted)], len(items) < STEP
 
 
 def _within(found: Sequence[Item]) -> list[msgspec.Raw]:

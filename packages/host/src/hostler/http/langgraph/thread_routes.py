@@ -18,15 +18,15 @@ from hostler.http.langgraph.thread_state import load_state
 from hostler.http.langgraph.threads import (
     Thread,
     ThreadStatus,
-    check_thread,
     new_thread_id,
     read_thread,
+    statuses_of,
+    thread_of,
     thread_record,
-    thread_status,
-    waiting_ids,
 )
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Json
+from hostler.http.routes.conversation_changes import FORK_RIGHTS
 from hostler.storage.port import Tx
 from hostler.storage.stores import conversation_forks as forks
 from hostler.storage.stores import conversation_metadata, conversations
@@ -75,8 +75,7 @@ async def create_thread(request: ApiRequest, body: CreateThread) -> Json[dict[st
 @route("GET", "/threads/{thread}", "conversations:read", narrow=True)
 async def get_thread(request: ApiRequest, query: StateQuery) -> Json[dict[str, Any]]:
     """Get a thread, with its state and what it waits for."""
-    thread_id = request.parameters["thread"]
-    await check_thread(request, thread_id)
+    thread_id = await thread_of(request)
     state = await load_state(request, thread_id)
     return Json(
         thread_record(thread_id, state.thread, state.status, values=state.values, interrupts=state.interrupts)
@@ -86,9 +85,8 @@ async def get_thread(request: ApiRequest, query: StateQuery) -> Json[dict[str, A
 @route("PATCH", "/threads/{thread}", "conversations:write", answer=(dict[str, Any], None))
 async def update_thread(request: ApiRequest, body: UpdateThread) -> Json[dict[str, Any]] | Empty:
     """Change metadata of a thread: what is named is replaced, the rest stays."""
-    thread_id = request.parameters["thread"]
     _check_ttl(body.ttl)
-    await check_thread(request, thread_id)
+    thread_id = await thread_of(request)
     thread = await _describe(request, thread_id, body.metadata or {})
     if request.headers.get("prefer") == "return=minimal":
         return Empty()
@@ -98,10 +96,10 @@ async def update_thread(request: ApiRequest, body: UpdateThread) -> Json[dict[st
 @route("POST", "/threads/{thread}/copy", "conversations:write")
 async def copy_thread(request: ApiRequest) -> Json[dict[str, Any]]:
     """Copy a thread: its messages, their files and its metadata, into a thread without runs."""
-    thread_id, workspace = request.parameters["thread"], request.workspace_id
-    require_right(request.caller, "conversations:read")
-    require_right(request.caller, "events:write")
-    await check_thread(request, thread_id)
+    workspace = request.workspace_id
+    for right in FORK_RIGHTS:
+        require_right(request.caller, right)
+    thread_id = await thread_of(request)
     name, bounds = new_thread_id(request), _bounds(request)
 
     def copy(tx: Tx) -> Thread:
@@ -119,8 +117,7 @@ async def copy_thread(request: ApiRequest) -> Json[dict[str, Any]]:
 @route("DELETE", "/threads/{thread}", "conversations:write")
 async def delete_thread(request: ApiRequest) -> Empty:
     """Delete all data of a thread. 409 while a run of it is active."""
-    thread_id, data = request.parameters["thread"], request.state.host.data
-    await check_thread(request, thread_id)
+    thread_id, data = await thread_of(request), request.state.host.data
     if (await _read(request, thread_id)).known:
         await maintenance.delete_conversation(
             data, request.workspace_id, thread_id, by=request.caller.subject
@@ -150,9 +147,8 @@ async def _record(request: ApiRequest, thread_id: str, thread: Thread) -> dict[s
 
 async def status_of(request: ApiRequest, thread: Thread) -> ThreadStatus:
     """Return how a thread is."""
-    run = thread.run
-    waits = run is not None and bool(await waiting_ids(request, run))
-    return thread_status(run, waits=waits)
+    ws = request.workspace_id
+    return (await request.state.host.db.read(lambda tx: statuses_of(tx, ws, [thread])))[0]
 
 
 def _bounds(request: ApiRequest) -> Quotas:

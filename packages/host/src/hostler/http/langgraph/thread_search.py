@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from hostler.http.langgraph.assistants import slice_of
+from hostler.http.langgraph.conditions import Containment, check_conditions
 from hostler.http.langgraph.dialect import refused
 from hostler.http.langgraph.messages import wrong
 from hostler.http.langgraph.routes import route
-from hostler.http.langgraph.thread_routes import status_of
 from hostler.http.langgraph.thread_state import MAX_MESSAGES, shown
-from hostler.http.langgraph.threads import Thread, ThreadStatus, read_thread, thread_record
+from hostler.http.langgraph.threads import Thread, ThreadStatus, read_thread, statuses_of, thread_record
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json
 from hostler.storage.port import Tx
@@ -78,19 +78,9 @@ async def count_threads(request: ApiRequest, body: Wanted) -> Json[int]:
     return Json(len(await _search(request, body)))
 
 
-def contains(value: Any, wanted: Any) -> bool:
-    """Whether a JSON value contains another: objects by members, lists by items, as PostgreSQL's `@>`."""
-    if isinstance(wanted, Mapping):
-        return isinstance(value, Mapping) and all(
-            name in value and contains(value[name], inner) for name, inner in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return isinstance(value, list) and all(any(contains(one, inner) for one in value) for inner in wanted)
-    return type(value) is type(wanted) and bool(value == wanted)
-
-
 async def _search(request: ApiRequest, wanted: Wanted) -> list[Found]:
     """Return the threads that are wanted, latest message first."""
+    condition = Containment(check_conditions("metadata", wanted.metadata))
     if wanted.values:
         raise refused("values", "threads are not searched by their values: GET /v1/conversations searches")
     if wanted.extract:
@@ -98,22 +88,24 @@ async def _search(request: ApiRequest, wanted: Wanted) -> list[Found]:
     names = await _names(request) if wanted.ids is None else list(dict.fromkeys(wanted.ids))[:MAX_SEARCHED]
     if any("\x00" in name for name in names):
         raise wrong("ids", "texts without NUL")
-    found = []
+    found: list[Found] = []
     for start in range(0, len(names), STEP):
         part = names[start : start + STEP]
         read = await request.state.host.db.read(
-            lambda tx, part=part: _read(tx, request.workspace_id, part)  # type: ignore[misc]
+            lambda tx, part=part: _read(tx, request.workspace_id, part, condition)  # type: ignore[misc]
         )
-        for name, thread in read:
-            if thread.known and contains(thread.all_metadata, wanted.metadata or {}):
-                status = await status_of(request, thread)
-                if wanted.status in (None, status):
-                    found.append(Found(name, thread, status))
+        found += [one for one in read if wanted.status in (None, one.status)]
     return found
 
 
-def _read(tx: Tx, ws: str, names: Sequence[str]) -> list[tuple[str, Thread]]:
-    return [(name, read_thread(tx, ws, name)) for name in names]
+def _read(tx: Tx, ws: str, names: Sequence[str], condition: Containment) -> list[Found]:
+    """Return the threads that fit. They are compared here, in a thread of the database, not on the loop."""
+    read = ((name, read_thread(tx, ws, name)) for name in names)
+    fitting = [
+        (name, thread) for name, thread in read if thread.known and condition.fits(thread.all_metadata)
+    ]
+    statuses = statuses_of(tx, ws, [thread for _, thread in fitting])
+    return [Found(*one, status) for one, status in zip(fitting, statuses, strict=True)]
 
 
 async def _names(request: ApiRequest) -> list[str]:

@@ -15,7 +15,7 @@ from hostler.http.dialects.answers import keyed_event_id, waiting_calls
 from hostler.http.langgraph.fold import RUN
 from hostler.http.request import ApiRequest
 from hostler.storage.port import Tx
-from hostler.storage.stores import conversation_metadata, conversations, runs
+from hostler.storage.stores import conversation_metadata, conversations, pauses, runs
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.ids import new_id
@@ -53,10 +53,18 @@ def metadata_of(run: Run | None) -> dict[str, str]:
 def read_thread(tx: Tx, ws: str, thread_id: str, *, agent: str | None = None) -> Thread:
     """Read what is stored of a thread itself. `agent`: look at its runs only."""
     found = runs.page(tx, ws, agent_name=agent, conversation_id=thread_id, limit=1)
-    described = conversation_metadata.latest(tx, ws, conversation_id=thread_id)
-    metadata, at = (described[0].metadata, described[0].updated_at) if described else ({}, 0)
+    described = conversation_metadata.find(tx, ws, thread_id)
+    metadata, at = ({}, 0) if described is None else (described.metadata, described.updated_at)
     known = bool(found or described) or conversations.known(tx, ws, thread_id)
     return Thread(found[0] if found else None, known, metadata, at)
+
+
+def statuses_of(tx: Tx, ws: str, threads: Sequence[Thread]) -> list[ThreadStatus]:
+    """Return how threads are, in their order: one query for all."""
+    newest = [thread.run for thread in threads]
+    active = [run.run_id for run in newest if run is not None and run.status not in TERMINAL_STATUSES]
+    waiting = pauses.waiting_runs(tx, ws, active) if active else frozenset[str]()
+    return [thread_status(run, waits=run is not None and run.run_id in waiting) for run in newest]
 
 
 def thread_status(run: Run | None, *, waits: bool) -> ThreadStatus:
@@ -104,6 +112,13 @@ async def check_thread(request: ApiRequest, thread_id: str) -> None:
         lambda tx: conversations.known(tx, request.workspace_id, thread_id)
     ):
         raise no_thread(thread_id)
+
+
+async def thread_of(request: ApiRequest) -> str:
+    """Return the thread that the path of a request names. NotFoundError as `check_thread`."""
+    thread_id = request.parameters["thread"]
+    await check_thread(request, thread_id)
+    return thread_id
 
 
 def no_thread(thread_id: str) -> NotFoundError:

@@ -11,8 +11,8 @@ from hostler.domain.narrow_callers import filled_in
 from hostler.domain.suggestions import did_you_mean
 from hostler.http.auth import require_right
 from hostler.journal.timeline_entries import ENTRY_TYPES
-from hostler.journal.timeline_feed import TimelineFeed, TimelineFilter
-from hostler_protocol.errors import InvalidArgumentError
+from hostler.journal.timeline_feed import Everywhere, TimelineFeed, TimelineFilter
+from hostler_protocol.errors import InvalidArgumentError, UnauthorizedError
 
 From = Literal["now", "start"]
 """Where a stream without a cursor begins: with what comes, or with the first entry that is kept."""
@@ -33,13 +33,16 @@ def wanted_by(
     agent: str | None = None,
     bot_id: str | None = None,
     types: Sequence[str] = (),
+    everywhere: Sequence[Everywhere] = (),
 ) -> TimelineFilter:
     """Return the filter of a stream in the caller's workspace.
 
     InvalidArgumentError for an unknown type. For a narrow caller the filter is that of its agent and
-    conversation; NotFoundError for others.
+    conversation; NotFoundError for others, and UnauthorizedError for what is `everywhere`.
     """
     check_access(caller)
+    if everywhere and caller.scope is not None:
+        raise UnauthorizedError("this token reaches one conversation: leave out `everywhere`")
     own = filled_in(caller, {"agent": agent, "conversation_id": conversation_id})
     agent, conversation_id = own.get("agent", agent), own.get("conversation_id", conversation_id)
     for name in types:
@@ -54,6 +57,7 @@ def wanted_by(
         agent=agent,
         bot_id=bot_id,
         types=frozenset(types) or None,
+        everywhere=frozenset(everywhere),
     )
 
 

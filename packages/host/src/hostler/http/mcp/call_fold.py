@@ -7,7 +7,7 @@ request to the client (sessions), the reason for which the call is to be repeate
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -32,6 +32,15 @@ from hostler.domain.run_events import (
 from hostler.http.dialects.files import ShownFile, shown_file
 from hostler.http.dialects.fold import CLIENT_TOOLS, Answer, Ending, Fold, Waiting
 from hostler.http.dialects.notices import where_to_decide
+from hostler.http.dialects.placeholders import (
+    EVENT_IDS,
+    PROGRESS_TOKEN,
+    REQUEST_ID,
+    REQUEST_STATE,
+    Filling,
+    as_json,
+    filling_of,
+)
 from hostler.http.mcp.dialect import error_object
 from hostler.http.mcp.elicitation import ELICITED, form_id, form_of
 from hostler.http.mcp.levels import LEVELS
@@ -43,7 +52,7 @@ from hostler_protocol.content import Usage
 RETRY_MILLISECONDS = 500
 """How long a client of a session waits before it continues a stream that broke."""
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-_encoder = msgspec.json.Encoder(enc_hook=str)
+_encoder = msgspec.json.Encoder(enc_hook=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,8 @@ class CallFacts:
     `progress`: the token for the text as it comes. `level`: the least important log messages that are wanted;
     None: none. `elicits`: the client can ask its user. `event_ids`: what the ids of events begin with; None:
     they have none. `state`: with what a stateless call is repeated; None: the call is of a session. `task`:
-    the id of the task whose result this is.
+    the id of the task whose result this is. `with_placeholders`: the frames have them where another call of
+    the run has other ids.
     """
 
     answer: Answer
@@ -63,9 +73,32 @@ class CallFacts:
     progress: RequestId | None = None
     level: str | None = None
     elicits: bool = False
-    event_ids: str | None = None
+    event_ids: bytes | None = None
     state: str | None = None
     task: str | None = None
+    with_placeholders: bool = False
+
+    def shared(self) -> CallFacts:
+        """Return what this call has in common with others of its run: placeholders are for the rest."""
+        return replace(
+            self,
+            request_id=0,
+            progress=None if self.progress is None else 0,
+            event_ids=None if self.event_ids is None else b"",
+            state=None if self.state is None else "",
+            with_placeholders=True,
+        )
+
+    def filling(self) -> Filling:
+        """Return what this call has in the place of the placeholders."""
+        values = {REQUEST_ID: _encoder.encode(self.request_id)}
+        if self.progress is not None:
+            values[PROGRESS_TOKEN] = _encoder.encode(self.progress)
+        if self.event_ids is not None:
+            values[EVENT_IDS] = self.event_ids
+        if self.state is not None:
+            values[REQUEST_STATE] = _encoder.encode(self.state)
+        return filling_of(values)
 
 
 class CallFold(Fold):
@@ -76,6 +109,11 @@ class CallFold(Fold):
         self.ends_at = CLIENT_TOOLS if stays else CLIENT_TOOLS | ELICITED
         self.result: dict[str, Any] | None = None
         self._facts = facts
+        shared = facts.with_placeholders
+        self._request_id = REQUEST_ID if shared else facts.request_id
+        self._progress_token = PROGRESS_TOKEN if shared else facts.progress
+        self._event_ids = EVENT_IDS.mark if shared else facts.event_ids or b""
+        self._state = REQUEST_STATE if shared else facts.state
         self._frames = 0
         self._chars = 0
         self._level = len(LEVELS) if facts.level is None else LEVELS.index(facts.level)
@@ -133,25 +171,25 @@ class CallFold(Fold):
                 self.result = {
                     "resultType": "input_required",
                     "inputRequests": forms,
-                    "requestState": self._facts.state,
+                    "requestState": self._state,
                 }
             case Waiting(asked=asked):
                 for one in asked:
                     text = where_to_decide(self._facts.answer.run_id, one.request)
                     self._blocks.append(text_block(text))
                 self.result = self._called("waiting", usage)
-        return self._frame({"id": self._facts.request_id, "result": self._on_wire(self.result)})
+        return self._frame({"id": self._request_id, "result": self._on_wire(self.result)})
 
     def refuse(self, problem: Problem) -> list[bytes]:
         """Say why the stream ends early. Without an id: a client may continue it."""
-        error = {"jsonrpc": "2.0", "id": self._facts.request_id, "error": error_object(problem)}
+        error = {"jsonrpc": "2.0", "id": self._request_id, "error": error_object(problem)}
         return [b"data: %s\n\n" % _encoder.encode(error)]
 
     def body(self) -> bytes:
         """Return the response as JSON. RuntimeError before the end."""
         if self.result is None:
             raise RuntimeError("the answer has not ended")
-        message = {"jsonrpc": "2.0", "id": self._facts.request_id, "result": self._on_wire(self.result)}
+        message = {"jsonrpc": "2.0", "id": self._request_id, "result": self._on_wire(self.result)}
         return _encoder.encode(message)
 
     def _on_wire(self, result: dict[str, Any]) -> dict[str, Any]:
@@ -167,7 +205,7 @@ class CallFold(Fold):
         return [b"id: %s\ndata: %s\n\n" % (self._id(), data)]
 
     def _id(self) -> bytes:
-        return f"{self._facts.event_ids}.{self._frames}".encode("ascii")
+        return b"%b.%d" % (self._event_ids, self._frames)
 
     # -- on the way -----------------------------------------------------------------------------------------
 
@@ -175,7 +213,7 @@ class CallFold(Fold):
         self._chars += len(text)
         if self._facts.progress is None or not text:
             return []
-        params = {"progressToken": self._facts.progress, "progress": self._chars, "message": text}
+        params = {"progressToken": self._progress_token, "progress": self._chars, "message": text}
         return self._notify("notifications/progress", params)
 
     def _log_event(self, event: RunEvent) -> list[bytes]:

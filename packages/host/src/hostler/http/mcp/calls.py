@@ -116,14 +116,16 @@ async def respond(
             facts.answer, facts.request_id, facts.progress, facts.level or "", facts.elicits, task, 0
         )
         facts = replace(facts, event_ids=event_ids(request, stream))
+    shared = facts.shared()
     return await stream_answer(
         request,
         facts.answer,
-        lambda: CallFold(facts),
-        ("mcp", facts),
+        lambda: CallFold(shared),
+        ("mcp", shared),
         skip=skip,
         through=True,
         when_gone=when_gone,
+        filling=facts.filling(),
     )
 
 

@@ -36,6 +36,9 @@ NAMED_BY: Mapping[str, str] = {
 """Method -> the parameter that a stateless request repeats in the header Mcp-Name."""
 MAX_ID_CHARS = 128
 """The id of a request that is text."""
+MAX_REPEATED_BYTES = 256
+"""Of the id of a request, and of a progress token, as JSON: they are repeated in every frame, and both are in
+the ids of events, which come back in a header."""
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -139,7 +142,20 @@ def _id(data: dict[str, Any]) -> RequestId | None:
         raise RpcError(INVALID_REQUEST, "the id of a message is a text or a whole number")
     if isinstance(id_, str) and len(id_) > MAX_ID_CHARS:
         raise RpcError(INVALID_REQUEST, f"the id of a message has at most {MAX_ID_CHARS} characters")
+    if not is_short(id_):
+        raise RpcError(
+            INVALID_REQUEST,
+            "the id of a message is a number of 64 bits, or a text of at most "
+            f"{MAX_REPEATED_BYTES} bytes as JSON",
+        )
     return id_
+
+
+def is_short(value: RequestId) -> bool:
+    """Whether a value may be repeated in every frame of a stream."""
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return len(_encoder.encode(value)) <= MAX_REPEATED_BYTES
 
 
 def _check_version(version: str | None, id_: RequestId | None) -> None:

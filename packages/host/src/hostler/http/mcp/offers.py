@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from hostler.domain.agents import Agent
+from hostler.domain.bindings import takes_type
 from hostler.domain.type_fit import convert
 from hostler.http.auth import require_right
 from hostler.http.dialects.files import checked_base64, content_of
@@ -113,7 +114,7 @@ async def agents_of(request: ApiRequest) -> list[Agent]:
     require_right(request.caller, "runs:read")
     found = await request.state.host.event_router.agents(request.workspace_id)
     return sorted(
-        (agent for agent in found if agent.spec.enabled and MESSAGES in agent.spec.event_types),
+        (agent for agent in found if agent.spec.enabled and takes_type(agent.spec.event_types, MESSAGES)),
         key=lambda agent: agent.name,
     )
 

@@ -15,11 +15,13 @@ from hostler.http.mcp.levels import LEVELS
 from hostler.http.mcp.messages import (
     INVALID_PARAMS,
     INVALID_REQUEST,
+    MAX_REPEATED_BYTES,
     SESSION_HEADER,
     SESSION_VERSIONS,
     RequestId,
     RpcError,
     RpcMessage,
+    is_short,
     session_version,
 )
 from hostler.http.request import ApiRequest
@@ -27,8 +29,6 @@ from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 
 NONCE_BYTES = 12
 """Two sessions of a workspace do not share an id: with it the ids of their requests are unique."""
-MAX_TOKEN_CHARS = 256
-"""A progress token that is text: it comes back in each notification and in the ids of events."""
 
 
 class Session(NamedTuple):
@@ -100,21 +100,20 @@ def _session_ids(request: ApiRequest) -> ScopedCursors:
 # -- streams ---------------------------------------------------------------------------------------------
 
 
-def event_ids(request: ApiRequest, stream: Resumed) -> str:
+def event_ids(request: ApiRequest, stream: Resumed) -> bytes:
     """Return what the ids of a stream's events begin with."""
     flags = sum(bit for bit, is_set in ((1, stream.elicits), (2, stream.task)) if is_set)
     if stream.progress is not None:
         flags |= 4
-    return _streams(request).issue(
-        [
-            stream.answer.run_id,
-            stream.answer.after,
-            stream.request_id,
-            "" if stream.progress is None else stream.progress,
-            stream.level,
-            flags,
-        ]
-    )
+    position: Position = [
+        stream.answer.run_id,
+        stream.answer.after,
+        stream.request_id,
+        "" if stream.progress is None else stream.progress,
+        stream.level,
+        flags,
+    ]
+    return _streams(request).issue(position).encode("ascii")
 
 
 def read_event_id(request: ApiRequest, text: str) -> Resumed:
@@ -179,14 +178,13 @@ def progress_of(message: RpcMessage) -> RequestId | None:
         return token
     raise RpcError(
         INVALID_PARAMS,
-        f"_meta.progressToken: expected a whole number, or a text of at most {MAX_TOKEN_CHARS} characters",
+        "_meta.progressToken: expected a whole number of 64 bits, or a text of at most "
+        f"{MAX_REPEATED_BYTES} bytes as JSON",
     )
 
 
 def _is_token(value: Any) -> TypeGuard[RequestId]:
-    if isinstance(value, str):
-        return len(value) <= MAX_TOKEN_CHARS
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, str | int) and not isinstance(value, bool) and is_short(value)
 
 
 def level_named(value: Any, name: str) -> str:

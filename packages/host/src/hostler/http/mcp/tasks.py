@@ -103,7 +103,7 @@ async def _waiting(request: ApiRequest, found: Sequence[Run]) -> frozenset[str]:
     ids = [run.run_id for run in found if run.status in {"running", "paused"}]
     if not ids:
         return frozenset()
-    return await request.state.host.db.read(lambda tx: pauses.waiting_runs(tx, ids))
+    return await request.state.host.db.read(lambda tx: pauses.waiting_runs(tx, request.workspace_id, ids))
 
 
 def _said(run: Run, waits: bool = False) -> str | None:

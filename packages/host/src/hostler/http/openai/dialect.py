@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hostler.http.dialects.dialect import Dialect, Refusal
-from hostler.http.problems import Problem
+from hostler.http.problems import PROBLEM_TYPE, Problem
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 
@@ -59,6 +59,24 @@ class OpenAI(Dialect):
         return Refusal(problem.status, body, ((b"x-should-retry", again),))
 
 
+class ModelProblem(Problem):
+    """A problem document. `error`: the same to clients of OpenAI's interfaces."""
+
+    error: ErrorBody
+
+
+class Models(OpenAI):
+    """The habits of the list of models, which clients of OpenAI's interfaces read, and those of this one."""
+
+    problem = ModelProblem
+
+    def refuse(self, problem: Problem) -> Refusal:
+        """Return a problem document that has the error of OpenAI's interfaces, too."""
+        refusal = super().refuse(problem)
+        body = {**msgspec.structs.asdict(problem), **refusal.body}
+        return Refusal(refusal.status, body, refusal.headers, PROBLEM_TYPE)
+
+
 def error_of(problem: Problem) -> ErrorBody:
     """Return what is wrong, as OpenAI's interfaces say it."""
     default = "server_error" if problem.status >= 500 else "invalid_request_error"
@@ -81,3 +99,4 @@ def _param_of(details: dict[str, Any]) -> str | None:
 
 
 OPENAI = OpenAI()
+MODELS = Models()

@@ -12,16 +12,16 @@ import yaml
 from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.config_changes import ConfigProblem, sparse
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
-from hostler.domain.secret_refs import reference_names, shown_reference, stored_name
+from hostler.domain.reference_rights import ReferenceRights
 from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest, LenientBody
 from hostler.http.responses import Empty, Json, Listing
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, audit, members
+from hostler.storage.stores import agents, audit, members, schedule_removal
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import ConflictError, NotFoundError, UnauthorizedError
+from hostler_protocol.errors import ConflictError, NotFoundError
 
 
 class AgentRecord(Strict):
@@ -149,9 +149,11 @@ async def delete_agent(request: ApiRequest, query: ChangeQuery) -> Empty:
     name, workspace, actor = request.parameters["name"], request.workspace_id, request.caller.subject
 
     def delete(tx: Tx) -> bool:
-        _check_version(agents.current_version(tx, workspace, name), name, query.version)
+        known = agents.current_version(tx, workspace, name)
+        _check_version(known, name, query.version)
         deleted = agents.delete(tx, workspace, name)
-        if deleted:
+        if deleted and known is not None:
+            schedule_removal.drop_of_agent(tx, workspace, known[0], name, actor)
             audit.record(tx, workspace, actor, "agent.removed", name, {})
         return deleted
 
@@ -181,7 +183,8 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec], version: int 
         # an address next to it may obtain a secret that the caller does not know
         same_config=not has_right(request.caller, "installation"),
     )
-    _check_references(request, known, spec)
+    references = reference_rights(request)
+    references.check(None if known is None else known.spec, spec)
     if hidden or body.mistakes or known is None or known.spec != spec:
         mistakes = [*body.mistakes, *hidden, *await host.configurator.review_agent(spec, workspace)]
         if any(mistake.severity == "error" for mistake in mistakes):
@@ -193,7 +196,8 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec], version: int 
     def save(tx: Tx) -> Agent:
         before = agents.current_version(tx, workspace, spec.name)
         _check_version(before, spec.name, version)
-        _check_references(request, agents.readable(tx, workspace, spec.name), spec)
+        stored = agents.readable(tx, workspace, spec.name)
+        references.check(None if stored is None else stored.spec, spec)
         after = agents.apply(tx, workspace, spec, made_by=actor)
         if before != (after.agent_id, after.version):
             action = "agent.added" if before is None else "agent.changed"
@@ -217,34 +221,12 @@ def _check_version(current: tuple[str, int] | None, name: str, version: int | No
     )
 
 
-def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec) -> None:
-    """Raise UnauthorizedError for references to secrets that the workspace or the key may not use.
-
-    If the configuration lists the secrets of the workspace, nobody writes others into its agents. Otherwise
-    references need the right `installation`, and those to stored secrets of the workspace `secrets:write`.
-
-    Stored references may stay if runner and configuration are unchanged: another runner, or another address
-    next to the reference, could obtain the secret. The type of a form item is ignored, since a plugin may
-    change it later.
-    """
-    may = request.state.host.allowances.of(request.workspace_id)
-    names = reference_names(spec.config)
-    if may.lists_secrets:
-        refused = [spec.config[name] for name in names if not may.secret(spec.config[name])]
-        if refused and (before is None or before.spec != spec):
-            raise UnauthorizedError(may.refused("secret", shown_reference(refused[0][:300])))
-        return
-    if has_right(request.caller, "secrets:write"):
-        names = [name for name in names if stored_name(spec.config[name]) is None]
-    if not names or has_right(request.caller, "installation"):
-        return
-    if before is not None and (before.spec.runner, before.spec.config) == (spec.runner, spec.config):
-        return
-    raise UnauthorizedError(
-        f"config: {', '.join(map(repr, names))[:300]} refers to a secret: only a key with the right "
-        "'installation' (for secret://NAME: 'secrets:write') may write that, or change the configuration "
-        "that contains it; write the value itself",
-        right="installation",
+def reference_rights(request: ApiRequest) -> ReferenceRights:
+    """Return what the caller may do with references to secrets."""
+    return ReferenceRights(
+        request.state.host.allowances.of(request.workspace_id),
+        installation=has_right(request.caller, "installation"),
+        secrets_write=has_right(request.caller, "secrets:write"),
     )
 
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from typing import Annotated
-from urllib.parse import quote
 
 import msgspec
 
+from hostler.domain.narrow_callers import sees_work
 from hostler.domain.place import Place
 from hostler.domain.quotas import UNBOUNDED, Allotment, QuotaExceeded, quotas_of
+from hostler.http.downloads import BINARY, BYTES, RANGE, Download, download
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.idempotency import run_once
 from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
+from hostler.http.narrow import check_run
 from hostler.http.pagination import Moment, PageQuery, list_cursors, listing
-from hostler.http.ranges import etag_matches, parse_range
 from hostler.http.request import ApiRequest, body_chunks
-from hostler.http.responses import Empty, Headers, Json, Listing, StreamedBody
+from hostler.http.responses import Empty, Json, Listing, StreamedBody
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts, audit, blobs
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact
@@ -27,10 +28,6 @@ from hostler_protocol.runs import ArtifactMetadata
 
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}")
-_UNSAFE_IN_FILENAME = re.compile(r'[^\x20-\x7e]|["\\/%]')
-_BINARY = {"type": "string", "format": "binary"}
-RANGE = Media("application/octet-stream", "The requested range", schema=_BINARY)
-BYTES = Media("application/octet-stream", "The content, of the artifact's own type", schema=_BINARY)
 
 
 class UploadQuery(Strict):
@@ -50,14 +47,15 @@ class UploadQuery(Strict):
     right="artifacts:write",
     tag="artifacts",
     status=201,
-    media=Media("application/octet-stream", "The content, of any type", schema=_BINARY),
+    media=Media("application/octet-stream", "The content, of any type", schema=BINARY),
     narrow=("conversation_id",),
 )
 async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[ArtifactMetadata]:
     """Upload a file: the body is its content, the Content-Type its type. At most 1 GiB."""
     host, ws = request.state.host, request.workspace_id
     bounds = quotas_of(host.allowances.of(ws).quota)
-    body = body_chunks(request, limit=MAX_UPLOAD_BODY_BYTES)
+    most = host.widgets.upload_limit(request.caller, MAX_UPLOAD_BODY_BYTES)
+    body = body_chunks(request, limit=most)
     declared = request.headers.get("content-length", "")
     async with request.while_key_is_valid():
         blob = await put_within_quota(
@@ -68,7 +66,7 @@ async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[Artif
             # a repeated request gets the answer of the first, whatever room is left
             allotment=Allotment(bounds=bounds if request.idempotency_key() is None else UNBOUNDED),
             declared_bytes=int(declared) if declared.isdecimal() else 0,
-            max_bytes=MAX_UPLOAD_BODY_BYTES,
+            max_bytes=most,
         )
     artifacts.check_declared(blob, size_bytes=None, sha256=query.sha256)
     new = NewArtifact(
@@ -100,10 +98,17 @@ class ArtifactsQuery(PageQuery):
     run_id: str | None = None
 
 
-@endpoint("GET", "/v1/artifacts", right="artifacts:read", tag="artifacts")
+@endpoint("GET", "/v1/artifacts", right="artifacts:read", tag="artifacts", narrow=("conversation_id",))
 async def list_artifacts(request: ApiRequest, query: ArtifactsQuery) -> Listing[ArtifactMetadata]:
-    """List the files of a conversation or of a run, newest first."""
-    if (query.conversation_id is None) == (query.run_id is None):
+    """List the files of a conversation or of a run, newest first.
+
+    A front-end token without `runs:read` gets those that people are shown, and not what tools returned.
+    """
+    conversation_id, run_id = query.conversation_id, query.run_id
+    if request.caller.scope is not None and run_id is not None:
+        await check_run(request, run_id)
+        conversation_id = None  # its own, which every run that it reaches is in
+    if (conversation_id is None) == (run_id is None):
         raise InvalidArgumentError("send either conversation_id or run_id: whose files")
     cursors = list_cursors(request.state.host.cursors, "artifacts", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_place(query.cursor)
@@ -111,8 +116,9 @@ async def list_artifacts(request: ApiRequest, query: ArtifactsQuery) -> Listing[
         lambda tx: artifacts.page(
             tx,
             request.workspace_id,
-            conversation_id=query.conversation_id,
-            run_id=query.run_id,
+            conversation_id=conversation_id,
+            run_id=run_id,
+            only_shown=not sees_work(request.caller),
             before=before,
             limit=query.size + 1,
         )
@@ -142,27 +148,15 @@ async def get_artifact(request: ApiRequest) -> ArtifactMetadata:
 )
 async def get_artifact_content(request: ApiRequest) -> StreamedBody | Empty:
     """Get an artifact's content, whole or one range of it (Range, If-Range, ETag)."""
-    artifact = await _find(request)
-    etag = f'"{artifact.sha256}"'
-    headers: Headers = [(b"etag", etag.encode()), (b"accept-ranges", b"bytes")]
-    if etag_matches(request.headers.get("if-none-match"), etag, weakly=True):
-        return Empty(304, headers)
-    byte_range = None
-    condition = request.headers.get("if-range")
-    if condition is None or etag_matches(condition, etag, weakly=False):
-        byte_range = parse_range(request.headers.get("range"), artifact.size_bytes)
-    offset, length = byte_range or (0, artifact.size_bytes)
-    headers += [
-        (b"content-type", (_media_type(artifact.mime_type) or "application/octet-stream").encode("ascii")),
-        (b"content-disposition", content_disposition(artifact.name)),
-        (b"content-security-policy", b"default-src 'none'; sandbox"),
-    ]
-    if byte_range is not None:
-        content_range = b"bytes %d-%d/%d" % (offset, offset + length - 1, artifact.size_bytes)
-        headers.append((b"content-range", content_range))
-    chunks = artifacts.stream(artifact, request.state.host.blobs, offset, length)
-    status = 200 if byte_range is None else 206
-    return StreamedBody(chunks, length, status, headers, request.while_key_is_valid)
+    artifact, folder = await _find(request), request.state.host.blobs
+    stored = Download(
+        name=artifact.name,
+        mime_type=_media_type(artifact.mime_type) or "application/octet-stream",
+        sha256=artifact.sha256,
+        size_bytes=artifact.size_bytes,
+        stream=lambda offset, length: artifacts.stream(artifact, folder, offset, length),
+    )
+    return download(request, stored)
 
 
 @endpoint("DELETE", "/v1/artifacts/{artifact_id}", right="artifacts:write", tag="artifacts")
@@ -197,15 +191,6 @@ async def _find(request: ApiRequest) -> StoredArtifact:
     if found is None:
         raise NotFoundError(f"there is no artifact {artifact_id!r}")
     return found
-
-
-def content_disposition(name: str | None) -> bytes:
-    """Return a Content-Disposition: always an attachment, which no browser shows as a page of the host."""
-    if not name:
-        return b"attachment"
-    ascii_name = _UNSAFE_IN_FILENAME.sub("_", name)
-    encoded = quote(name.encode("utf-8", "replace"), safe="")
-    return f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{encoded}".encode("ascii")
 
 
 def _media_type(text: str | None) -> str | None:

@@ -77,8 +77,8 @@ async def export_config(request: ApiRequest) -> ConfigFile:
 @endpoint("GET", "/v1/config/{kind}", right="installation", tag="configuration")
 async def list_entries(request: ApiRequest) -> Listing[EntryRecord]:
     """List the entries of one kind by name. Kinds are the keys of a configuration file: `plugins`, `models`,
-    `tools`, `skills`, `workspaces`, `agents`, `webhooks`, `sign_in`, `retention`, `pause_key`, `master_key`,
-    `working_folders`, `audit_anchors`, `cors`.
+    `tools`, `skills`, `workspaces`, `agents`, `webhooks`, `hooks`, `schedules`, `widgets`, `sign_in`,
+    `retention`, `pause_key`, `master_key`, `working_folders`, `audit_anchors`, `cors`.
     """
     kind = entry_kind(request.parameters["kind"])
     entries, problems = await _entries_and_problems(request)

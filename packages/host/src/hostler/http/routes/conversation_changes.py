@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from hostler.domain.quotas import QuotaExceeded, quotas_of
+from hostler.http.auth import Right, require_right
 from hostler.http.endpoint import endpoint
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Json
@@ -19,6 +20,9 @@ from hostler.storage.stores.conversation_metadata import FORKED_FROM, MAX_TITLE_
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.ids import new_id
+
+FORK_RIGHTS: tuple[Right, ...] = ("conversations:read", "events:write")
+"""What copying a conversation takes beside `conversations:write`, in each interface."""
 
 
 class Title(Strict):
@@ -87,8 +91,12 @@ async def fork_conversation(request: ApiRequest, body: ForkConversation) -> Json
     """Fork a conversation: begin a new one with copies of its messages, up to any of them, and their files.
 
     At most the newest 1,000 messages and 8 MiB. State that agents keep of the conversation is not copied. The
-    copies are deleted with the new conversation, or with the data of the people whose messages they are.
+    copies are deleted with the new conversation, or with the data of the people whose messages they are. It
+    needs the rights `conversations:read` and `events:write`, too: the answer has the title, and what was said
+    comes before the messages of a new conversation.
     """
+    for right in FORK_RIGHTS:
+        require_right(request.caller, right)
     source, host, workspace = request.parameters["conversation_id"], request.state.host, request.workspace_id
     before = None
     if body.at is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import Limit, Moment
+from hostler.http.pagination import Limit, Moment, page_size
 from hostler.http.request import ApiRequest
 from hostler.http.routes.conversations import ConversationItem, any_or, conversation_item, history_cursors
 from hostler.storage.stores import search
 from hostler_protocol._base import Strict
-from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 
 class SearchQuery(Strict):
@@ -64,7 +63,7 @@ async def _search(request: ApiRequest, query: SearchQuery, conversation_id: str 
             role=query.role,
             after=None if query.since is None else int(query.since * 1000) - 1,
             before=None if query.until is None else int(query.until * 1000) + 1,
-            limit=min(query.limit, MAX_PAGE_ITEMS),
+            limit=page_size(query.limit),
         )
     )
     found = []

@@ -8,10 +8,11 @@ import msgspec
 
 from hostler.calls.cursors import ScopedCursors
 from hostler.domain.agents import Agent
+from hostler.domain.narrow_callers import sees_work
 from hostler.domain.same_fields import with_fields_of
 from hostler.host import maintenance
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import Limit, PageQuery, list_cursors
+from hostler.http.pagination import Limit, PageQuery, list_cursors, page_size
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.port import Tx
@@ -24,8 +25,8 @@ from hostler.storage.stores.transcripts import StoredItem, TranscriptPage
 from hostler.storage.stores.waiting_messages import UnstartedConversation, WaitingMessage, WaitingPage
 from hostler_protocol._base import Strict
 from hostler_protocol.content import ArtifactRef
-from hostler_protocol.errors import InvalidArgumentError, NotFoundError
-from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError, UnauthorizedError
+from hostler_protocol.limits import DEFAULT_PAGE_ITEMS
 from hostler_protocol.runs import Page, TranscriptItem
 
 
@@ -134,7 +135,10 @@ async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[C
         if room := query.size - len(unstarted):
             page = conversations.page(tx, request.workspace_id, before=before, limit=room)
         listed: list[ConversationSummary | UnstartedConversation] = [*unstarted, *page.items]
-        return [_conversation(tx, request.workspace_id, one) for one in listed], page
+        titles = conversation_metadata.titles(
+            tx, request.workspace_id, [one.conversation_id for one in listed]
+        )
+        return [_conversation(one, titles.get(one.conversation_id)) for one in listed], page
 
     items, page = await host.db.read(read)
     return Listing(
@@ -144,10 +148,10 @@ async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[C
     )
 
 
-def _conversation(tx: Tx, ws: str, item: ConversationSummary | UnstartedConversation) -> ConversationRecord:
+def _conversation(item: ConversationSummary | UnstartedConversation, title: str | None) -> ConversationRecord:
     return ConversationRecord(
         conversation_id=item.conversation_id,
-        title=conversation_metadata.title(tx, ws, item.conversation_id),
+        title=title,
         latest_at=item.created_at / 1000,
         latest_role=item.role,
         latest_content=item.content,
@@ -185,7 +189,7 @@ async def get_history(request: ApiRequest, query: HistoryQuery) -> ConversationH
             **place,
             before_seq=before,
             after_seq=after,
-            limit=min(query.limit, MAX_PAGE_ITEMS),
+            limit=page_size(query.limit),
             direction="forward" if after is not None else "backward",
         )
         if before is not None or (after is not None and page.has_more):
@@ -232,9 +236,14 @@ def _waiting(message: WaitingMessage) -> WaitingRecord:
 async def get_state(request: ApiRequest, query: PageQuery) -> Listing[StateRecord]:
     """Read a conversation's state, of all agents.
 
-    A front-end token reads that of its agent alone: its pages may be short, or empty, while `has_more` is
-    true.
+    A front-end token needs the right `runs:read` as well, and reads that of its agent alone: its pages may be
+    short, or empty, while `has_more` is true.
     """
+    if not sees_work(request.caller):
+        raise UnauthorizedError(
+            "what an agent keeps is its own: this token does not have the right 'runs:read'",
+            right="runs:read",
+        )
     conversation_id = request.parameters["conversation_id"]
     cursors = request.state.host.cursors.scoped("http state", [request.workspace_id, conversation_id])
     after = ("", "")

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import msgspec
 
 from hostler.domain.epoch import seconds
-from hostler.domain.ingest import event_of
+from hostler.domain.ingest import event_of, replayed
 from hostler.domain.routing_explanations import RoutingExplanation
 from hostler.domain.same_fields import with_fields_of
+from hostler.domain.suggestions import did_you_mean
 from hostler.http.auth import require_right
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import EventStream
@@ -22,13 +23,14 @@ from hostler.http.responses import Headers, Json, Listing
 from hostler.http.routes.runs import open_stream
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM
 from hostler.runs.orchestrator import Accepted
-from hostler.storage.stores import events
+from hostler.storage.port import Tx
+from hostler.storage.stores import agents, audit, events
 from hostler.storage.stores.events import Outcome, StoredEvent
 from hostler.storage.stores.filters import ANY
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import NotFoundError
+from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from hostler_protocol.events import EventEnvelope
-from hostler_protocol.ids import digest
+from hostler_protocol.ids import digest, new_id
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 
 MAX_DELAY_SECONDS = 366 * 86_400
@@ -54,6 +56,12 @@ class PostedEvent(EventEnvelope, frozen=True, kw_only=True, forbid_unknown_field
     def envelope(self) -> EventEnvelope:
         """Return the event without its delay."""
         return EventEnvelope(**{name: getattr(self, name) for name in EventEnvelope.__struct_fields__})
+
+
+class ReplayEvent(Strict):
+    """`agent`: who gets the event; null: the agent that it named, else the one that its bindings find now."""
+
+    agent: str | None = None
 
 
 class GetEventQuery(Strict):
@@ -167,6 +175,37 @@ async def explain_event(request: ApiRequest, body: EventEnvelope) -> RoutingExpl
     """Say which agent would take an event, and of each other agent why it would not. Nothing is stored."""
     event, _ = event_of(body, request.caller, int(time.time() * 1000))
     return await request.state.host.event_router.explain(event)
+
+
+@endpoint("POST", "/v1/events/{event_id}/replay", right="events:write", tag="events", status=202)
+async def replay_event(request: ApiRequest, body: ReplayEvent) -> Json[Accepted]:
+    """Send a stored event again, as a new event whose `metadata.replay_of` names the old one.
+
+    It is an event of the caller, who needs `events:read` as well, and is routed by what is configured now.
+    One that a channel brought is answered in its conversation, and nowhere else. With an `Idempotency-Key`
+    it is one event, however often it is asked for.
+    """
+    require_right(request.caller, "events:read")
+    ws, old_id, key = request.workspace_id, request.parameters["event_id"], request.idempotency_key()
+    host = request.state.host
+    stored, names = await host.db.read(lambda tx: (events.find(tx, ws, old_id), agents.names(tx, ws)))
+    if stored is None:
+        raise NotFoundError(f"there is no event {old_id!r}")
+    if body.agent is not None and body.agent not in names:
+        hint = did_you_mean(body.agent, names)
+        raise InvalidArgumentError(f"agent: there is no agent {body.agent!r:.200}; {hint}")
+    event = stored.event()
+    if event is None:
+        raise ConflictError(f"the content of event {old_id!r} was deleted: nothing of it can be sent again")
+    identity = new_id() if key is None else digest([ws, request.caller.key_id, key, old_id, body.agent])
+    again = replayed(event, f"replay-{identity}", body.agent)
+
+    def note(tx: Tx) -> None:
+        audit.record(tx, ws, request.caller.subject, "event.replayed", old_id, {"event_id": again.event_id})
+
+    accepted = await host.orchestrator.accept(again, request.caller, with_it=note)
+    request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
+    return Json(accepted, 202)
 
 
 @endpoint("GET", "/v1/events", right="events:read", tag="events")

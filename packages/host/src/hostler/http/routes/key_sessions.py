@@ -11,7 +11,7 @@ from hostler.http.auth import ADMIN_KEY_ID, KEY_ISSUER, KeyHolder, key_caller
 from hostler.http.ended_access import end_access
 from hostler.http.endpoint import ANY_KEY, endpoint
 from hostler.http.limits import MAX_TOKEN_CHARS
-from hostler.http.own_pages import name_of, own_origin
+from hostler.http.own_pages import own_names, own_origin
 from hostler.http.problems import UnauthenticatedError
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Json, Listing
@@ -102,7 +102,7 @@ async def create_session(request: ApiRequest, body: NewSession) -> Json[SessionV
     state = request.state
     if (body.key is None) == (body.code is None):
         raise InvalidArgumentError("expected either key or code")
-    origin = own_origin(request.headers, _own_names(request))
+    origin = own_origin(request.headers, own_names(request.state.host))
     state.sign_ins.take(request.address)
     agent = "".join(filter(str.isprintable, request.headers.get("user-agent", "")))
     by_key = None
@@ -159,11 +159,3 @@ def _holder(request: ApiRequest, holder: KeyHolder | None) -> _Holder:
     key_id = holder.caller.credential_id
     issuer = request.state.keys.admin_issuer if key_id == ADMIN_KEY_ID else KEY_ISSUER
     return _Holder(holder.caller.workspace_id, key_id, issuer or KEY_ISSUER)
-
-
-def _own_names(request: ApiRequest) -> set[str]:
-    host = request.state.host
-    urls = [entry.origin for entry in host.providers.entries]
-    if host.settings.public_url is not None:
-        urls.append(host.settings.public_url)
-    return {name_of(url) for url in urls}

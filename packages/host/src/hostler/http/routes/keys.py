@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from hostler.domain.channels import check_reserved
 from hostler.domain.epoch import seconds
 from hostler.domain.members import PERSON_PREFIX
 from hostler.domain.narrow_callers import SUBJECT_PREFIX
@@ -150,6 +151,7 @@ def _check_grantable(request: ApiRequest, body: NewKey, workspace: str) -> None:
         raise InvalidArgumentError(
             f"subjects that begin with {PERSON_PREFIX} are those of people who sign in: use another"
         )
+    check_reserved(body.subject or body.name)
     if (body.subject or body.name).startswith(SUBJECT_PREFIX):
         raise InvalidArgumentError(
             f"subjects that begin with {SUBJECT_PREFIX} are those of front-end tokens: use another"

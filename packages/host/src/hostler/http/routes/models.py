@@ -10,6 +10,7 @@ from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.trials import model_trial
 from hostler.http.auth import has_right, require_right
 from hostler.http.endpoint import endpoint
+from hostler.http.openai.dialect import MODELS
 from hostler.http.openai.models import AgentModel, find_model, models_of
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Json, Listing
@@ -52,7 +53,15 @@ class ModelListing(Listing[ModelRecord]):
     object: Literal["list"] = "list"
 
 
-@endpoint("GET", "/v1/models", right="models:read", tag="models", narrow=(), narrow_right="events:write")
+@endpoint(
+    "GET",
+    "/v1/models",
+    right="models:read",
+    tag="models",
+    dialect=MODELS,
+    narrow=(),
+    narrow_right="events:write",
+)
 async def list_models(request: ApiRequest) -> ModelListing:
     """List the configured models that the workspace may use, including those that do not work, and why.
 
@@ -87,6 +96,7 @@ async def list_models(request: ApiRequest) -> ModelListing:
     "/v1/models/{model_id}",
     right="models:read",
     tag="models",
+    dialect=MODELS,
     narrow=(),
     checks=("model_id",),
     narrow_right="events:write",

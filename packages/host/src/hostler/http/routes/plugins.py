@@ -11,7 +11,7 @@ import msgspec
 from hostler.domain.epoch import seconds
 from hostler.domain.plugin_pins import LockedPackage
 from hostler.domain.same_fields import with_fields_of
-from hostler.host.plugin_entries import add_shipped_runner
+from hostler.host.plugin_entries import stated_shipped_runner
 from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
 from hostler.http.limits import MAX_LOG_TAIL_LINES
@@ -24,6 +24,7 @@ from hostler.plugins.status import PluginStatus
 from hostler.storage.stores import audit
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
+from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
 
 PluginConfinement = Literal["trusted", "sandboxed", "remote"]
@@ -93,7 +94,9 @@ class LogsQuery(Strict):
 
 
 class LogTail(Strict):
-    """The last lines of a plugin's log, oldest first. `next`: where the following ones will begin.
+    """The last lines of a plugin's log, oldest first. `next`: where the following ones will begin; empty if
+    the host keeps no log of the plugin. Without `after` the last line may be unfinished: it comes again when
+    it is complete.
 
     `skipped`: lines between `after` and these were left out, since there were more than `lines`, or another
     file was begun.
@@ -182,16 +185,28 @@ async def list_runners(request: ApiRequest) -> Listing[AgentRunnerManifest]:
 
 @endpoint("GET", "/v1/runners/{runner_id}", right="plugins:read", tag="plugins")
 async def get_runner(request: ApiRequest) -> AgentRunnerManifest:
-    """Get one runner; its plugin is started if the runner is unknown. Slashes of the id are written `%2F`.
+    """Get one runner. Slashes of the id are written `%2F`.
 
-    It may also be one that comes with the host and that no agent uses yet.
+    The plugin of an entry is started if it was never seen. One that comes with the host and that no agent
+    uses yet is not: the answer is what it states.
     """
     host, runner_id = request.state.host, request.parameters["runner_id"]
     may = host.allowances.of(request.workspace_id)
     if not may.runner(runner_id):
         raise NotFoundError(may.refused("runner", runner_id))
-    await asyncio.to_thread(add_shipped_runner, host.supervisor, runner_id)
+    if _plugin_of(runner_id) not in host.supervisor:
+        stated = await asyncio.to_thread(stated_shipped_runner, runner_id)
+        if stated is None:
+            raise NotFoundError(f"there is no runner {runner_id[:200]!r}")
+        return stated
     return await host.supervisor.manifest(runner_id)
+
+
+def _plugin_of(runner_id: str) -> str:
+    try:
+        return split_runner_id(runner_id)[0]
+    except ValueError as error:
+        raise NotFoundError(str(error)) from error
 
 
 def _status(request: ApiRequest) -> PluginStatus:

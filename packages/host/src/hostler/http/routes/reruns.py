@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.config_overrides import ConfigOverrides
 from hostler.domain.tapes import TapeFile
 from hostler.http.auth import require_right
 from hostler.http.endpoint import endpoint
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Json
+from hostler.http.routes.agents import reference_rights
 from hostler.journal.export import tape_of
 from hostler.version import VERSION
 from hostler_protocol._base import Strict
@@ -77,12 +79,10 @@ async def fork_run(request: ApiRequest, body: ForkRun) -> Json[RunRecord]:
 
     Calls recorded up to that step get their recorded responses. Unless `effects` is true, calls with side
     effects outside of the run are refused as `denied`, and its messages stay out of the conversation.
-    `config` needs the right `agents:write`, too: secrets cannot be changed, and beside one that is written
-    out only a prompt.
+    `config` needs the right `agents:write`, too: secrets cannot be changed, beside one that is written out
+    only prompts, and beside a reference to one what the key may change in the agent.
     """
     host = request.state.host
-    if body.config:
-        require_right(request.caller, "agents:write")
     if body.at is not None and body.position is not None:
         raise InvalidArgumentError("at and position both name where the fork begins: leave one out")
     new_run_id = await host.reruns.fork(
@@ -91,7 +91,7 @@ async def fork_run(request: ApiRequest, body: ForkRun) -> Json[RunRecord]:
         actor=request.caller.subject,
         at=body.at,
         position=body.position,
-        config=body.config,
+        config=_overrides(request, body.config),
         edited=Input(text=body.input) if isinstance(body.input, str) else body.input,
         agent_version=body.agent_version,
         effects=body.effects,
@@ -151,13 +151,15 @@ async def replay_run(request: ApiRequest, body: ReplayRun) -> ReplayReport:
     """Replay a recorded run: its runner works again, against the recording alone, and nothing is changed.
 
     The runner has a process of its own without network access, and gets the recorded answers. The response
-    has the first difference. A replay takes a minute at most; while too many wait it is `rate_limited`.
+    has the first difference. A replay takes a minute at most once its plugin has started, which takes two at
+    most; while too many wait it is `rate_limited`. `config` needs the right `agents:write`, too, and is
+    bounded as in a fork.
     """
     made = await request.state.host.replays.replay(
         request.workspace_id,
         request.parameters["run_id"],
         actor=request.caller.subject,
-        config=body.config,
+        config=_overrides(request, body.config),
         agent_version=body.agent_version,
     )
     replayed, found = made.replayed, made.replayed.divergence
@@ -183,6 +185,13 @@ async def replay_run(request: ApiRequest, body: ReplayRun) -> ReplayReport:
         notes=list(replayed.notes),
         network=made.network,
     )
+
+
+def _overrides(request: ApiRequest, config: dict[str, Any] | None) -> ConfigOverrides | None:
+    if not config:
+        return None
+    require_right(request.caller, "agents:write")
+    return ConfigOverrides(config, reference_rights(request))
 
 
 def _bounded(value: Any) -> Any:

@@ -11,100 +11,42 @@ import msgspec
 from hostler.calls.cursors import ScopedCursors
 from hostler.domain.epoch import seconds
 from hostler.domain.explanations import Explanation
+from hostler.domain.run_view import RunView
 from hostler.domain.same_fields import with_fields_of
 from hostler.domain.steering import SteerStatus
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import Batches, EventStream
 from hostler.http.journal_page import journal_page
 from hostler.http.narrow import find_run
-from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors, listing
+from hostler.http.pagination import Limit, PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Listing
+from hostler.http.run_queries import RunsQuery, RunTotals, Text, TotalsQuery
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM, last_event_id
 from hostler.journal import explained_calls
 from hostler.journal.feed import StoredResult
-from hostler.runs.records import record_of
+from hostler.runs.records import record, record_of, shown
 from hostler.storage.port import Tx
 from hostler.storage.stores import run_lists as lists
 from hostler.storage.stores import run_sources as sources
 from hostler.storage.stores import runs, steering
 from hostler.storage.stores.filters import NEWEST
+from hostler.storage.stores.run_rows import Run
 from hostler.storage.stores.steering import Steer
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS, MAX_REASON_CHARS
-from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord, RunStatus
+from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 
 MAX_GRACE_SECONDS = 5.0
 """The longest that a person who pressed a stop button waits."""
 MAX_BRIEF_ENTRIES = 500
 """Entries of a page in brief, each of about 1 KiB at most."""
-MAX_SEARCH_CHARS = 200
-MAX_SKIPPED = 5_000
-"""Runs that a page leaves out: their keys are read from the index, in about 10 ms."""
-Cost = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 STREAM = Media(
     EVENT_STREAM,
     "One event per result: `id` its sequence, `event` its type, `data` its JSON",
     schema=EVENT_SCHEMA,
 )
-
-
-Text = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_SEARCH_CHARS)]
-
-
-class RunsQuery(PageQuery):
-    """Filters of the list. Times are UTC epoch seconds of the run's creation.
-
-    `min_cost`: only runs that cost at least so much. `tool`: only runs that used the tool of this name.
-    `text`: only runs in which this was asked or answered, whole words, in order of the messages. `dead`: only
-    runs that the host gave up on and that were not retried; combines with agent and times only. `skip`:
-    leave out so many runs first, to read from the middle of a long list, behind a cursor of its totals; goes
-    with times and at most one of agent, conversation and tool.
-    """
-
-    status: list[RunStatus] = []
-    agent: str | None = None
-    conversation_id: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None
-    min_cost: Cost | None = None
-    tool: str | None = None
-    text: Text | None = None
-    dead: bool = False
-    skip: Annotated[int, msgspec.Meta(ge=0, le=MAX_SKIPPED)] = 0
-
-
-class TotalsQuery(Strict):
-    """The filters of the list, and `cursor`: `next_cursor` of the part before."""
-
-    status: list[RunStatus] = []
-    agent: str | None = None
-    conversation_id: str | None = None
-    since: Moment | None = None
-    until: Moment | None = None
-    min_cost: Cost | None = None
-    tool: str | None = None
-    text: Text | None = None
-    cursor: str | None = None
-
-
-class RunTotals(Strict):
-    """Sums over a part of the runs: add up the parts until `has_more` is false.
-
-    `by_status`: numbers of runs. Tokens and cost are null if no run of the part has a value. `timed`: runs
-    that began and ended, and `seconds` from the one to the other.
-    """
-
-    runs: int
-    by_status: dict[str, int]
-    input_tokens: int | None
-    output_tokens: int | None
-    cost: float | None
-    timed: int
-    seconds: float
-    next_cursor: str | None
-    has_more: bool
 
 
 class JournalQuery(Strict):
@@ -169,9 +111,11 @@ class CancelRun(Strict):
 
 
 @endpoint("GET", "/v1/runs", right="runs:read", tag="runs", narrow=("agent", "conversation_id"))
-async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]:
+async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunView]:
     """List runs, newest first, without their output.
 
+    `waiting`: the run waits for people now, also one that is `running` since its process is held meanwhile.
+    `waits`: what for, and all else that it waits for.
     `status` may be repeated. Rare combinations of filters are looked for step by step: a page may have fewer
     runs than `limit`, or none, and be followed by others, as `has_more` says.
     """
@@ -180,17 +124,20 @@ async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]
         return await _list_dead(request, query, cursors)
     after = None if query.cursor is None else lists.Place(*cursors.read_place(query.cursor))
     wanted = _filter(query)
-    page = await request.state.host.db.read(
-        lambda tx: lists.page(tx, request.workspace_id, wanted, after, query.size, skip=query.skip)
-    )
+
+    def read(tx: Tx) -> tuple[list[RunView], lists.Place | None]:
+        page = lists.page(tx, request.workspace_id, wanted, after, query.size, skip=query.skip)
+        return shown(tx, request.workspace_id, [record_of(run) for run in page.items]), page.after
+
+    items, rest = await request.state.host.db.read(read)
     return Listing(
-        items=[record_of(run) for run in page.items],
-        next_cursor=None if page.after is None else cursors.issue([page.after.at, page.after.run_id]),
-        has_more=page.after is not None,
+        items=items,
+        next_cursor=None if rest is None else cursors.issue([rest.at, rest.run_id]),
+        has_more=rest is not None,
     )
 
 
-async def _list_dead(request: ApiRequest, query: RunsQuery, cursors: ScopedCursors) -> Listing[RunRecord]:
+async def _list_dead(request: ApiRequest, query: RunsQuery, cursors: ScopedCursors) -> Listing[RunView]:
     if query.status or query.conversation_id or query.min_cost is not None or query.tool or query.text:
         raise InvalidArgumentError("dead combines with agent, since and until only: leave the others out")
     before: tuple[int, str] | None = None
@@ -208,10 +155,14 @@ async def _list_dead(request: ApiRequest, query: RunsQuery, cursors: ScopedCurso
             limit=query.size + 1,
         )
     )
-    return listing(rows, query.size, record_of, lambda run: [run.created_at, run.run_id], cursors)
+
+    def shown_of(run: Run) -> RunView:
+        return with_fields_of(record_of(run), RunView, waiting=False, waits_for=None, waits=[])  # ended
+
+    return listing(rows, query.size, shown_of, lambda run: [run.created_at, run.run_id], cursors)
 
 
-def _filter(query: RunsQuery | TotalsQuery) -> lists.RunFilter:
+def _filter(query: TotalsQuery) -> lists.RunFilter:
     return lists.RunFilter(
         statuses=query.status or None,
         agent_name=query.agent,
@@ -253,9 +204,18 @@ async def get_run_totals(request: ApiRequest, query: TotalsQuery) -> RunTotals:
 
 
 @endpoint("GET", "/v1/runs/{run_id}", right="runs:read", tag="runs", narrow=())
-async def get_run(request: ApiRequest) -> RunRecord:
-    """Get one run with its output: the completed messages of the assistant."""
-    return await request.state.host.runs.record(request.workspace_id, request.parameters["run_id"])
+async def get_run(request: ApiRequest) -> RunView:
+    """Get one run with its output: the completed messages of the assistant.
+
+    `waiting`, `waits`: that it waits for people now, and for what else, as in the list.
+    """
+    ws, run_id = request.workspace_id, request.parameters["run_id"]
+
+    def read(tx: Tx) -> RunView:
+        (found,) = shown(tx, ws, [record(tx, ws, run_id)])
+        return found
+
+    return await request.state.host.db.read(read, brief=True)
 
 
 @endpoint("GET", "/v1/runs/{run_id}/journal", right="runs:read", tag="runs", narrow=())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -15,7 +16,7 @@ from hostler.http.problems import UpgradeRequiredError
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty
 from hostler.http.sse import EVENT_STREAM
-from hostler.journal.timeline_feed import TimelineFilter
+from hostler.journal.timeline_feed import Everywhere, TimelineFilter
 from hostler_protocol._base import Strict
 
 STREAM = Media(
@@ -39,9 +40,12 @@ class ConversationStreamQuery(Strict):
 
 
 class WorkspaceStreamQuery(ConversationStreamQuery):
-    """The same, and `conversation_id`."""
+    """The same, and `conversation_id`. `everywhere`: types that are shown of the whole workspace as well,
+    whatever else is asked for; may be repeated.
+    """
 
     conversation_id: str | None = None
+    everywhere: list[Everywhere] = []
 
 
 @endpoint(
@@ -76,7 +80,7 @@ async def stream_workspace(request: ApiRequest, query: WorkspaceStreamQuery) -> 
 
     As the stream of a conversation. A cursor of one stream is good in every other stream of the workspace.
     """
-    return await _open(request, query, query.conversation_id)
+    return await _open(request, query, query.conversation_id, query.everywhere)
 
 
 @endpoint("GET", "/v1/ws", right="runs:read", tag="runs", answers={101: None})
@@ -86,7 +90,10 @@ async def open_websocket(request: ApiRequest) -> Empty:
 
 
 async def _open(
-    request: ApiRequest, query: ConversationStreamQuery, conversation_id: str | None
+    request: ApiRequest,
+    query: ConversationStreamQuery,
+    conversation_id: str | None,
+    everywhere: Sequence[Everywhere] = (),
 ) -> EventStream:
     wanted = wanted_by(
         request.caller,
@@ -94,6 +101,7 @@ async def _open(
         agent=query.agent,
         bot_id=query.bot_id,
         types=query.type,
+        everywhere=everywhere,
     )
     return await open_timeline(
         request, wanted, request.headers.get("last-event-id") or query.last_event_id, query.begin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -91,8 +92,8 @@ class UsageGroup(Strict):
 class UsageSeries(Strict):
     """Use over time. `step`: seconds. Without groups `points` and `total` are of all.
 
-    `complete` is false if there is more than is counted at once, 200,000 runs or calls: those since
-    `counted_since` are.
+    `complete` is false if there is more than is counted at once, 200,000 runs or calls, of all workspaces
+    together: those since `counted_since` are.
     """
 
     since: float
@@ -130,29 +131,32 @@ async def get_usage_series(request: ApiRequest, query: SeriesQuery) -> UsageSeri
 
 
 async def _by_workspace(request: ApiRequest, period: Period, query: SeriesQuery) -> Series:
-    """Read each workspace for itself: their sums are small, and no statement crosses workspaces."""
+    """Read each workspace for itself: their sums are small, and no statement crosses workspaces.
+
+    All are counted since the same time, from which on they have no more runs together than one report counts.
+    """
     db = request.state.host.db
     names = await workspaces(db)
     if len(names) > MAX_WORKSPACES:
         raise InvalidArgumentError(
             f"there are more than {MAX_WORKSPACES} workspaces: name one with workspace_id"
         )
+    since = await db.read(lambda tx: usage_series.begin_of_runs(tx, names, period))
     groups: dict[str, Group] = {}
-    since, complete = period.since, True
+    counted = replace(period, since=since)
     for name in names:
         one = await db.read(
             lambda tx, name=name: usage_series.read(  # type: ignore[misc]
-                tx, name, period, by="none", most=1, agent_name=query.agent
+                tx, name, counted, by="none", most=1, agent_name=query.agent
             )
         )
-        since, complete = max(since, one.since), complete and one.complete
         if one.groups:
             groups[name] = next(iter(one.groups.values()))
     ranked = sorted(groups, key=lambda name: (-(groups[name].total.whole("runs") or 0), name))
     shown: dict[str | None, Group] = {name: groups[name] for name in ranked[: query.most]}
     for name in ranked[query.most :]:
         shown.setdefault(None, Group()).merge(groups[name])
-    return Series(shown, since, complete)
+    return Series(shown, since, since == period.since)
 
 
 def _workspace(request: ApiRequest, named: str | None) -> str:

@@ -15,7 +15,21 @@ from typing import Any, Literal
 from hostler.storage.sealing.envelope import Way
 
 Kind = Literal[
-    "event", "run", "journal", "pause", "item", "artifact", "upload", "state", "storage", "answer", "audit"
+    "event",
+    "run",
+    "journal",
+    "pause",
+    "item",
+    "artifact",
+    "upload",
+    "state",
+    "storage",
+    "answer",
+    "audit",
+    "channel",
+    "outbox",
+    "schedule",
+    "document",
 ]
 """What a data key is for. One of these is destroyed as a whole."""
 
@@ -56,6 +70,8 @@ class Table:
 
 TRIVIAL = frozenset({"", "{}", "[]", b""})
 """Values that are not sealed: they say only that there is nothing."""
+WORDS_OF_BASE = "knowledge "
+"""Begins, in the name of a key for a text index, what stands for a knowledge base, not a conversation."""
 SEPARATOR = "\x1f"
 """Between the values in a key's name."""
 
@@ -76,7 +92,7 @@ def _random(*columns: str) -> dict[str, Way]:
 
 
 _EVENT, _RUN = Leaf("event", ("event_id",)), Leaf("run", ("run_id",))
-_PAUSE = Leaf("pause", ("pause_id",))
+_PAUSE, _VERSION = Leaf("pause", ("pause_id",)), Leaf("document", ("version_id",))
 _BY_PAUSE = ("workspace_id", "pause_id")
 
 TABLES: Mapping[str, Table] = {
@@ -139,7 +155,44 @@ TABLES: Mapping[str, Table] = {
             (_PAUSE,),
             (*_BY_PAUSE, "key_id", "request_key"),
         ),
+        Table("chat_answers", _random("actor_name"), (_PAUSE,), ("workspace_id", "event_id")),
         Table("approval_rules", _random("arguments", "args_digest"), (_PAUSE,), ("workspace_id", "rule_id")),
+        Table(
+            "channel_connections",
+            _random("state"),
+            (Leaf("channel", ("channel",)),),
+            ("workspace_id", "channel"),
+        ),
+        Table(
+            "forwarded_requests",
+            _random("request", "answer"),
+            (Leaf("channel", ("channel",)),),
+            ("workspace_id", "request_id"),
+        ),
+        Table(
+            "outbox",
+            _random("body", "error", "result"),
+            (Leaf("outbox", ("delivery_id",)),),
+            ("workspace_id", "delivery_id"),
+        ),
+        Table(
+            "schedules",
+            _random("content"),
+            (Leaf("schedule", ("schedule_id",)),),
+            ("workspace_id", "name"),
+        ),
+        Table(
+            "knowledge_versions",
+            _random("metadata", "sha256"),
+            (_VERSION,),
+            ("workspace_id", "version_id"),
+        ),
+        Table(
+            "knowledge_passages",
+            _random("passage", "heading"),
+            (_VERSION,),
+            ("passage_id",),
+        ),
         Table(
             "idempotency",
             _random("answer", "body_digest"),

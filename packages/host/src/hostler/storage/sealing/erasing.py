@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from hostler.storage.port import Database, Row, Tx
-from hostler.storage.sealing.columns import conversation_group, named_by
+from hostler.storage.sealing.columns import WORDS_OF_BASE, conversation_group, named_by
 from hostler.storage.sealing.keyring import Sealer
 from hostler.storage.sealing.rows import heads, sealed_by
 from hostler.storage.sealing.tx import SealingTx
@@ -30,7 +30,22 @@ CLAIM_MS = 60_000
 CLAIM_POLL_SECONDS = 0.2
 ERASURE_KEY = "erasure key"
 """The name under which the database notes which erasure key is the current one."""
-BUCKETS = ("event", "run", "journal", "pause", "item", "artifact", "upload", "state", "storage", "answer")
+BUCKETS = (
+    "event",
+    "run",
+    "journal",
+    "pause",
+    "item",
+    "artifact",
+    "upload",
+    "state",
+    "storage",
+    "answer",
+    "channel",
+    "outbox",
+    "schedule",
+    "document",
+)
 
 _q = load(__file__.replace("erasing.py", "keys.py"))
 T = TypeVar("T")
@@ -195,6 +210,9 @@ def is_used(tx: Tx, workspace_id: str, key: Row) -> bool:
     if kind == "blob":
         return tx.one(_q.stored, name=values[0]) is not None
     if kind == "search":
+        base_id = values[0].removeprefix(WORDS_OF_BASE)
+        if base_id != values[0] and tx.one(_q.has_base, workspace_id=workspace_id, base_id=base_id):
+            return True
         return tx.one(_q.indexed, workspace_id=workspace_id, conversation_id=values[0]) is not None
     params = {f"named_{n}": value for n, value in enumerate(values)} | heads(key["key_id"])
     params["workspace_id"] = workspace_id

@@ -113,5 +113,9 @@ SELECT DISTINCT workspace_id FROM sealing_keys WHERE parent_id IS NULL
 -- Whether a conversation has a message, which is in the text index.
 SELECT 1 AS found FROM transcripts WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id LIMIT 1
 
+-- name: has_base
+-- Whether there is a knowledge base, whose words are in the text index.
+SELECT 1 AS found FROM knowledge_bases WHERE workspace_id = :workspace_id AND base_id = :base_id
+
 -- name: stored
 SELECT 1 AS found FROM blobs WHERE sha256 = :name

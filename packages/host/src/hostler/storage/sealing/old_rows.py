@@ -18,7 +18,7 @@ from hostler.storage.sealing.keyring import NO_WORKSPACE
 from hostler.storage.sealing.rows import columns_of, count_of, marks, update_of
 from hostler.storage.sealing.tx import SealingTx
 from hostler.storage.sql.session import SessionTx
-from hostler.storage.stores import blobs, search_index
+from hostler.storage.stores import blobs, knowledge_documents, knowledge_passages, search_index
 from hostler.storage.stores.blobs import BlobFolder
 from hostler_protocol.errors import StorageError
 
@@ -26,7 +26,7 @@ STEP_ROWS = 100
 """Rows of one transaction: with 64 KiB each it stays below 7 MB, and delays others by a few milliseconds."""
 STEP_BLOBS = 100
 MAX_COUNTED = 100_000
-_NUMBERS = frozenset({"seq", "part", "last_position", "revision"})
+_NUMBERS = frozenset({"seq", "part", "last_position", "revision", "passage_id"})
 
 
 class Step(NamedTuple):
@@ -46,6 +46,7 @@ async def seal_rows(database: Database) -> int:
             total += step.rows
     if total and database.dialect == "sqlite":
         await search_index.purge(database)
+        await knowledge_passages.purge(database)
     return total
 
 
@@ -107,6 +108,9 @@ def _seal_row(tx: SealingTx, table: Table, row: Row) -> None:
     values = {column: _sealed(key, table, column, row[column]) for column in table.columns}
     if table.name == "transcripts" and key_id_in(row["search_text"]) is None:
         search_index.seal(tx, row["workspace_id"], row)
+    if table.name == "knowledge_passages" and key_id_in(row["passage"]) is None:
+        of_document = knowledge_documents.tokens_of_version(tx, row["workspace_id"], row["version_id"])
+        knowledge_passages.seal(tx, row["workspace_id"], row, of_document)
     SessionTx.run(tx, update_of(table), **values, **{f"key_{name}": row[name] for name in table.key})
 
 

@@ -27,7 +27,12 @@ _IDENTITY = "identity"
 _COLUMNS = "key_id, workspace_id, parent_id, name, wrapped, retired, created_at"
 _KEPT = frozenset({"audit"})
 """Its facts are never deleted."""
-_BLOBS = {"artifacts": ("stored_as", "registered_path"), "journal": ("blob",), "upload_parts": ("stored_as",)}
+_BLOBS = {
+    "artifacts": ("stored_as", "registered_path"),
+    "journal": ("blob",),
+    "upload_parts": ("stored_as",),
+    "knowledge_versions": ("stored_as",),
+}
 """Columns that say which blob a row refers to."""
 
 
@@ -103,6 +108,8 @@ def _delete(tx: Tx, table: Table, row: Row) -> None:
         blobs.release(tx, blob)
     if table.name == "transcripts":
         tx.run(_q.unindex, ws=row["workspace_id"], seq=row["seq"])
+    if table.name == "knowledge_versions":
+        tx.run(_q.drop_document, ws=row["workspace_id"], version_id=row["version_id"])
     key = " AND ".join(f"{column} = :{column}" for column in table.key)
     text = f"DELETE FROM {table.name} WHERE {key}"  # noqa: S608
     named = {column: row[column] for column in table.key}

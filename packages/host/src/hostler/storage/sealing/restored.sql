@@ -16,3 +16,7 @@ DELETE FROM pauses WHERE workspace_id = :ws AND pause_id = :pause_id
 
 -- name: unindex (sqlite)
 DELETE FROM transcript_docs WHERE workspace_id = :ws AND seq = :seq
+
+-- name: drop_document
+-- A document whose newest content was erased is no document.
+DELETE FROM knowledge_documents WHERE workspace_id = :ws AND version_id = :version_id

@@ -19,8 +19,9 @@ BY_RUN_ID = frozenset({"runs", "run_sources", "journal"})
 """Tables whose rows are found by a run id alone, which is unique in the installation."""
 
 PLACES = dict.fromkeys(
-    ("events", "waiting_messages", "artifacts", "states", "runs", "pauses"), ("conversation_id",)
-) | {"transcripts": ("conversation_id", "thread_id", "bot_id")}
+    ("events", "waiting_messages", "artifacts", "states", "runs", "pauses", "outbox", "schedules"),
+    ("conversation_id",),
+) | {"transcripts": ("conversation_id", "thread_id", "bot_id"), "knowledge_passages": ("base_id", "number")}
 """Columns that say where a row belongs, besides those that name its key."""
 
 

@@ -182,15 +182,18 @@ class SqlDatabase:
         """Finish the queued work, then close. A second call does nothing more."""
         if not self._closed:
             self._closed = True
-            self._writer.queue.put(None)
             self._brief_reads.put(None)
             for _ in self._readers[1:]:
                 self._reads.put(None)
         await asyncio.to_thread(self._join)
 
     def _join(self) -> None:
-        for thread in (*self._readers, self._writer.thread):
+        for thread in self._readers:
             thread.join()
+        # The last connection to SQLite empties the log as it is closed. Of two that close at once neither is
+        # the last: what was overwritten since, as text that is sealed now, would stay in the database file.
+        self._writer.queue.put(None)
+        self._writer.thread.join()
         self._driver.close()
 
     async def _submit(

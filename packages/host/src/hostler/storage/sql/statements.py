@@ -8,6 +8,9 @@ are written `:name`. Marks stand for SQL that differs between the databases:
 - `[field column.name]`: a field of a JSON object
 - `[postgres ...]`: on PostgreSQL only
 
+What several statements of a file have in common is a part, headed by `-- part: <name>` and written `[part
+<name>]` in them.
+
 Statements that differ as a whole have a second version under `-- name: <name> (postgres)`.
 """
 
@@ -22,8 +25,11 @@ from typing import Any
 from hostler.storage.port import Query
 
 _HEAD = re.compile(
-    r"^-- name: (?P<name>[a-z][a-z0-9_]*)(?: \((?P<dialect>sqlite|postgres)\))?\s*$", re.MULTILINE
+    r"^-- (?:part: (?P<part>[a-z][a-z0-9_]*)"
+    r"|name: (?P<name>[a-z][a-z0-9_]*)(?: \((?P<dialect>sqlite|postgres)\))?)\s*$",
+    re.MULTILINE,
 )
+_PART = re.compile(r"\[part (\w+)\]")
 _MARKS = {
     r"\[texts (:\w+)\]": (
         r"(SELECT value FROM json_each(\1))",
@@ -65,15 +71,25 @@ def load(path: str | Path) -> Queries:
 
 
 def parse(text: str, prefix: str) -> Queries:
-    """Parse the text of a statement file. ValueError if a name occurs twice."""
+    """Parse the text of a statement file. ValueError if a name occurs twice, or a part is missing."""
     found: dict[tuple[str, str], str] = {}
+    parts: dict[str, str] = {}
     heads = list(_HEAD.finditer(text))
     for head, following in zip(heads, [*heads[1:], None], strict=True):
         body = text[head.end() : following.start() if following else len(text)].strip()
+        sql = _without_comments(body).rstrip(";")
+        if (part := head["part"]) is not None:
+            if part in parts:
+                raise ValueError(f"{prefix}.sql: two parts are named {part!r}")
+            parts[part] = sql
+            continue
         key = (head["name"], head["dialect"] or "both")
         if key in found:
             raise ValueError(f"{prefix}.sql: two statements are named {key[0]!r}")
-        found[key] = _without_comments(body).rstrip(";")
+        found[key] = sql
+    if missing := {name for sql in found.values() for name in _PART.findall(sql)} - parts.keys():
+        raise ValueError(f"{prefix}.sql: there is no part {min(missing)!r}")
+    found = {key: _PART.sub(lambda mark: parts[mark[1]], sql) for key, sql in found.items()}
     names = dict.fromkeys(name for name, _ in found)
     return Queries(
         {

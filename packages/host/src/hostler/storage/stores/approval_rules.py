@@ -17,7 +17,7 @@ from hostler.domain.events import Caller
 from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import audit
+from hostler.storage.stores import audit, channel_people
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.ids import digest, new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -78,7 +78,7 @@ def create(
         place=_place(run),
         tool_name=tool_name,
         pin=msgspec.json.encode(pin).decode(),
-        requester=run.requester,
+        requester=channel_people.requester_of(tx, run),
         arguments=msgspec.json.encode(arguments).decode(),
         args_digest=_digest_of(effective, arguments),
         approver_rule=msgspec.json.encode(rule).decode(),
@@ -122,9 +122,10 @@ def take(
         now=tx.now,
         limit=_MAX_RULES,
     )
+    requester = channel_people.requester_of(tx, run) if rows else None
     for row in rows:
         found = _rule_of(row)
-        if (found.pin, found.requester, found.approver_rule) != (pin, run.requester, rule):
+        if (found.pin, found.requester, found.approver_rule) != (pin, requester, rule):
             continue
         if _digest_of(arguments, found.arguments) != found.args_digest:
             continue

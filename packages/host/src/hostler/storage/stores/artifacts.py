@@ -39,7 +39,10 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 _MAX_UPLOADED = 10_000
 """Uploads of one run that a later attempt may announce."""
 
-Source = Literal["event", "run", "upload", "tool", "registered"]
+Source = Literal["event", "run", "upload", "tool", "tool_shown", "registered"]
+"""`tool_shown`: a tool made it, and a message or an `artifact.created` of its run has named it since."""
+TOOL_RESULT = "tool_result"
+"""The type of results of tools that are too large for the journal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,11 +106,19 @@ class StoredArtifact:
         """The digest, size and name of the bytes."""
         return Blob(self.sha256, self.size_bytes, stored_as=self.stored_as)
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether people in the conversation are shown it: what tools returned is the agent's alone, unless
+        it has shown one of their files. `shown_of_conversation` and `shown_of_run` say the same.
+        """
+        return self.source != "tool"
+
     def record(self) -> ArtifactMetadata:
         """Return the metadata for runners and clients."""
         return with_fields_of(
             self,
             ArtifactMetadata,
+            source="tool" if self.source == "tool_shown" else self.source,
             conversation_id=self.place.conversation_id,
             created_at=self.created_at / 1000,
             expires_at=seconds(self.expires_at),
@@ -193,21 +204,40 @@ def page(
     *,
     conversation_id: str | None = None,
     run_id: str | None = None,
+    only_shown: bool = False,
     before: tuple[int, str] | None = None,
     limit: int,
 ) -> list[StoredArtifact]:
-    """Return artifacts of a run, or else of a conversation, before (creation time, id), newest first."""
+    """Return artifacts of a run, or else of a conversation, before (creation time, id), newest first.
+
+    `only_shown`: without those that are not `is_shown`.
+    """
     at, artifact_id = before or (NEWEST, "")
-    query, named = _q.of_run, {"run_id": run_id}
+    query, named = _q.shown_of_run if only_shown else _q.of_run, {"run_id": run_id}
     if run_id is None:
-        query, named = _q.of_conversation, {"conversation_id": conversation_id}
+        query = _q.shown_of_conversation if only_shown else _q.of_conversation
+        named = {"conversation_id": conversation_id}
     rows = tx.all(query, ws=ws, **named, now=tx.now, before_at=at, before_id=artifact_id, limit=limit)
     return [_stored(row) for row in rows]
+
+
+def show(tx: Tx, ws: str, run_id: str, artifact_id: str) -> None:
+    """Note that a run has named a file that a tool made for it. Other artifacts, and large results, stay."""
+    tx.run(_q.show, ws=ws, run_id=run_id, artifact_id=artifact_id, tool_result=TOOL_RESULT)
 
 
 def exists(tx: Tx, ws: str, artifact_id: str) -> bool:
     """Whether the artifact is still stored, expired or not."""
     return tx.one(_q.held, ws=ws, artifact_id=artifact_id) is not None
+
+
+def attach(tx: Tx, ws: str, artifact_id: str, event_id: str, place: Place) -> bool:
+    """Give a file that came before its event to that event, and let it expire no more.
+
+    False if there is no such file, or another event has it.
+    """
+    named = {"artifact_id": artifact_id, "event_id": event_id}
+    return tx.run(_q.attach, ws=ws, **named, **place._asdict()) == 1
 
 
 def remove(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:

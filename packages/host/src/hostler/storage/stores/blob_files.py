@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hostler.storage.sealing.envelope import DataKey
 from hostler.storage.sealing.files import FileSealer
-from hostler_protocol.errors import StorageError
+from hostler_protocol.errors import PayloadTooLargeError, StorageError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import KIB
 
@@ -157,3 +157,9 @@ def as_storage_error(doing: str) -> Iterator[None]:
         raise StorageError(f"{doing}: the file is missing from the blob folder") from error
     except OSError as error:
         raise StorageError(f"{doing}: {error.strerror}; check the disk and its free space") from error
+
+
+def check_size(size: int, max_bytes: int) -> None:
+    """Raise PayloadTooLargeError if content is larger than allowed."""
+    if size > max_bytes:
+        raise PayloadTooLargeError(f"the content has more than the allowed {max_bytes:,} bytes")

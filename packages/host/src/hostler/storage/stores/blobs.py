@@ -21,40 +21,30 @@ import os
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any
 
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sealing.envelope import DataKey
-from hostler.storage.sealing.files import key_id_in_file, key_id_of, plain_size, read_sealed
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.blob_files import (
     CHUNK_BYTES,
-    SHA256,
     BlobWriter,
-    SealedWith,
     as_storage_error,
-    old_files,
+    check_size,
     pieces,
-    read_plain,
-    read_range,
-    subfolders,
     sync_folder,
 )
 from hostler.storage.stores.blob_pins import Pin, Pins
-from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, StorageError
+from hostler.storage.stores.blob_reader import BlobReader
 from hostler_protocol.limits import MAX_UPLOAD_BYTES
 
 _q = load(__file__)
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 GRACE_SECONDS = 3600
 """A file without a row is kept this long: from `put` to the transaction takes seconds."""
-DISK_THREADS = 4
-"""Operations on disk at once; further ones wait for a thread."""
 GC_BATCH = 100
 REMOVED_AT_ONCE = 32
 """Blobs removed in one step, whose locks keep puts of the same bytes, and a few others, waiting."""
@@ -88,20 +78,7 @@ class Removed:
     size_bytes: int
 
 
-class BlobKeys(Protocol):
-    """The keys of sealed blobs (`sealing.blob_keys`)."""
-
-    def new(self) -> DataKey | None:
-        """Return a key for new bytes, or None if nothing is sealed. SealedError if keys cannot be read."""
-
-    def known(self, key_id: str) -> DataKey | None:
-        """Return a key that was opened before."""
-
-    async def find(self, key_id: str) -> DataKey | None:
-        """Return a key; None if there is none. SealedError if it does not open."""
-
-
-class BlobFolder:
+class BlobFolder(BlobReader):
     """Files under `root`, named by content or, if they are sealed, at random; several processes may share it.
 
     `root/ab/cd/abcd...` is a blob. `root/tmp` contains files being written, `root/locks` one lock file per
@@ -109,17 +86,14 @@ class BlobFolder:
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        super().__init__(root)
         self._tmp = root / "tmp"
         self._locks = root / "locks"
         for folder in (root, self._tmp, self._locks):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.keys: BlobKeys | None = None
-        """The keys of sealed blobs, once they are known."""
         self._pins = Pins(root / "pins", self._locks / "pins")
         self._removing = asyncio.Lock()
         self._removals: set[asyncio.Task[Any]] = set()
-        self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="hostler-blobs")
 
     async def settle(self) -> None:
         """Wait for removals that are still running although nobody waits for them."""
@@ -150,13 +124,13 @@ class BlobFolder:
         """
         key = None if self.keys is None else self.keys.new()
         if isinstance(content, bytes):
-            _check_size(len(content), max_bytes)
+            check_size(len(content), max_bytes)
             return await self._in_thread(lambda: self._put_whole(content, key))
         writer = BlobWriter(self._tmp, key)
         try:
             async for chunk in content:
                 for piece in pieces(chunk):
-                    _check_size(writer.size + len(piece), max_bytes)
+                    check_size(writer.size + len(piece), max_bytes)
                     await self._in_thread(lambda piece=piece: writer.write(piece))  # type: ignore[misc]
             return await self._in_thread(lambda: self._keep(writer))
         finally:
@@ -207,33 +181,6 @@ class BlobFolder:
             sync_folder(path.parent)
             return pinned
 
-    # -- reading --------------------------------------------------------------------------------------------
-
-    async def read(self, name: str, offset: int = 0, length: int = CHUNK_BYTES) -> bytes:
-        """Return at most `length` bytes from `offset` on; fewer only at the end of the blob.
-
-        StorageError if the blob is missing.
-        """
-        check_range(offset, length)
-        path = self._path(name)
-        if self.keys is None:
-            return await self._in_thread(lambda: read_range(path, offset, length))
-        found = await self._in_thread(lambda: self._read_known(path, offset, length))
-        if isinstance(found, bytes):
-            return found
-        key = await self.keys.find(found.key_id)
-        if key is None:  # the content of a plain file may look like a sealed one
-            return await self._in_thread(lambda: read_range(path, offset, length))
-        return await self._in_thread(lambda: _read_sealed(path, key, offset, length))
-
-    def _read_known(self, path: Path, offset: int, length: int) -> bytes | SealedWith:
-        """Read a plain file, or a sealed one whose key was opened before."""
-        found = read_plain(path, offset, length, key_id_in_file)
-        if isinstance(found, bytes) or self.keys is None:
-            return found
-        key = self.keys.known(found.key_id)
-        return found if key is None else _read_sealed(path, key, offset, length)
-
     async def seal(self, name: str, key: DataKey) -> None:
         """Seal a plain blob in its place; readers see the one or the other."""
         path = self._path(name)
@@ -254,55 +201,6 @@ class BlobFolder:
                 writer.discard()
 
         await self._in_thread(seal)
-
-    async def key_id(self, name: str) -> str | None:
-        """Return the key that sealed a blob; None if it is plain. StorageError if it is missing."""
-        path = self._path(name)
-        return await self._in_thread(lambda: _key_id_of(path))
-
-    async def stream(
-        self, name: str, offset: int = 0, length: int | None = None, *, verify: bool = False
-    ) -> AsyncIterator[bytes]:
-        """Yield the bytes of a range (None: to the end), holding one chunk in memory.
-
-        `verify`, for whole blobs only: raise StorageError at the end if the bytes do not match the digest
-        that names them. Sealed bytes are verified in any case.
-        """
-        if verify and (offset or length is not None):
-            raise InvalidArgumentError("only a whole blob can be verified")
-        check_range(offset, 0 if length is None else length)
-        verify = verify and not await self._is_sealed(name)
-        digest = hashlib.sha256()
-        while length is None or length > 0:
-            size = CHUNK_BYTES if length is None else min(CHUNK_BYTES, length)
-            chunk = await self.read(name, offset, size)
-            if verify:
-                digest.update(chunk)
-            if chunk:
-                yield chunk
-            if len(chunk) < size:
-                break
-            offset += len(chunk)
-            length = None if length is None else length - len(chunk)
-        if verify and digest.hexdigest() != name:
-            raise StorageError(f"blob {name} is damaged: its bytes have digest {digest.hexdigest()}")
-
-    async def size(self, name: str) -> int:
-        """Return the number of bytes of a blob. StorageError if it is missing."""
-        path = self._path(name)
-
-        def stat() -> int:
-            with as_storage_error(f"cannot read blob {name}"):
-                return path.stat().st_size
-
-        stored = await self._in_thread(stat)
-        return plain_size(stored) if await self._is_sealed(name) else stored
-
-    async def _is_sealed(self, name: str) -> bool:
-        if self.keys is None:
-            return False
-        key_id = await self.key_id(name)
-        return key_id is not None and await self.keys.find(key_id) is not None
 
     # -- removing -------------------------------------------------------------------------------------------
 
@@ -384,19 +282,7 @@ class BlobFolder:
 
         return await self._in_thread(remove)
 
-    async def old_blobs(self, *, older_than: float = GRACE_SECONDS) -> AsyncIterator[list[str]]:
-        """Yield the digests of blobs last put over `older_than` seconds ago, one list per subfolder."""
-        for folder in await self._in_thread(lambda: subfolders(self._root)):
-            digests = await self._in_thread(lambda folder=folder: old_files(folder, older_than))  # type: ignore[misc]
-            if digests:
-                yield digests
-
     # -- inside ---------------------------------------------------------------------------------------------
-
-    def _path(self, name: str) -> Path:
-        if not SHA256.fullmatch(name):
-            raise ValueError(f"{name!r} is not a SHA-256 in lower-case hexadecimal digits")
-        return self._root / name[:2] / name[2:4] / name
 
     @contextlib.contextmanager
     def _locked(self, sha256: str) -> Iterator[None]:
@@ -404,19 +290,6 @@ class BlobFolder:
         with (self._locks / sha256[:2]).open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-
-
-def _key_id_of(path: Path) -> str | None:
-    with as_storage_error(f"cannot read blob {path.name}"):
-        return key_id_of(path)
-
-
-def _read_sealed(path: Path, key: DataKey, offset: int, length: int) -> bytes:
-    with as_storage_error(f"cannot read blob {path.name}"):
-        return read_sealed(path, key, offset, length)
 
 
 # -- references -------------------------------------------------------------------------------------------
@@ -523,17 +396,3 @@ def _unknown(tx: Tx, digests: Iterable[str]) -> list[str]:
 def key_name(name: str) -> str:
     """Return the name of the key of a sealed blob."""
     return f"blob:{name}"
-
-
-# -- bytes ------------------------------------------------------------------------------------------------
-
-
-def check_range(offset: int, length: int) -> None:
-    """Raise InvalidArgumentError for a negative offset or length."""
-    if offset < 0 or length < 0:
-        raise InvalidArgumentError(f"offset {offset} and length {length} may not be negative")
-
-
-def _check_size(size: int, max_bytes: int) -> None:
-    if size > max_bytes:
-        raise PayloadTooLargeError(f"the content has more than the allowed {max_bytes:,} bytes")

@@ -5,6 +5,7 @@ So it is sealed, counted, removed and deleted as the rest of that state, and no 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from hostler.domain.keys import state_value_of
 from hostler.domain.quotas import QuotaExceeded, Quotas
 from hostler.domain.scopes import StateArea, storage_key
-from hostler.storage.port import Tx
+from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import state_values
 
@@ -36,17 +37,19 @@ class Described(NamedTuple):
 
 def get(tx: Tx, ws: str, conversation_id: str) -> dict[str, Any]:
     """Return the metadata of a conversation; {} if it has none."""
-    found = state_values.get(tx, ws, _area(ws, conversation_id).scope_key, KEY).value
-    return found if isinstance(found, dict) else {}
+    found = find(tx, ws, conversation_id)
+    return {} if found is None else found.metadata
 
 
-def latest(tx: Tx, ws: str, *, conversation_id: str | None = None, limit: int = 1) -> list[Described]:
-    """Return conversations that have metadata, the latest written first; of one conversation, or of all."""
-    rows = tx.all(_q.latest, ws=ws, conversation_id=conversation_id, limit=limit)
-    return [
-        Described(row["conversation_id"], msgspec.json.decode(row["value"]), row["updated_at"])
-        for row in rows
-    ]
+def find(tx: Tx, ws: str, conversation_id: str) -> Described | None:
+    """Return the metadata of a conversation, and when they were written; None if it has none."""
+    row = tx.one(_q.find, ws=ws, scope_key=_area(ws, conversation_id).scope_key)
+    return None if row is None else _described(row)
+
+
+def latest(tx: Tx, ws: str, *, limit: int) -> list[Described]:
+    """Return conversations that have metadata, the latest written first."""
+    return [_described(row) for row in tx.all(_q.latest, ws=ws, limit=limit)]
 
 
 def put(tx: Tx, ws: str, conversation_id: str, metadata: dict[str, Any], bounds: Quotas) -> None:
@@ -66,8 +69,17 @@ def put(tx: Tx, ws: str, conversation_id: str, metadata: dict[str, Any], bounds:
 
 def title(tx: Tx, ws: str, conversation_id: str) -> str | None:
     """Return the title of a conversation; None if it has none."""
-    found = get(tx, ws, conversation_id).get(TITLE)
-    return found[:MAX_TITLE_CHARS] if isinstance(found, str) and found else None
+    return _title_in(get(tx, ws, conversation_id))
+
+
+def titles(tx: Tx, ws: str, conversation_ids: Collection[str]) -> dict[str, str]:
+    """Return the titles of those conversations that have one, by conversation: one query for all."""
+    if not conversation_ids:
+        return {}
+    keys = [_area(ws, one).scope_key for one in conversation_ids]
+    found = map(_described, tx.all(_q.of_page, ws=ws, scope_keys=msgspec.json.encode(keys).decode()))
+    named = {one.conversation_id: _title_in(one.metadata) for one in found}
+    return {name: title for name, title in named.items() if title is not None}
 
 
 def put_title(tx: Tx, ws: str, conversation_id: str, title: str, bounds: Quotas) -> str | None:
@@ -78,6 +90,18 @@ def put_title(tx: Tx, ws: str, conversation_id: str, title: str, bounds: Quotas)
     kept = {key: value for key, value in get(tx, ws, conversation_id).items() if key != TITLE}
     put(tx, ws, conversation_id, {TITLE: title, **kept} if title else kept, bounds)
     return title or None
+
+
+def _described(row: Row) -> Described:
+    metadata = msgspec.json.decode(row["value"])
+    return Described(
+        row["conversation_id"], metadata if isinstance(metadata, dict) else {}, row["updated_at"]
+    )
+
+
+def _title_in(metadata: dict[str, Any]) -> str | None:
+    found = metadata.get(TITLE)
+    return found[:MAX_TITLE_CHARS] if isinstance(found, str) and found else None
 
 
 def _area(ws: str, conversation_id: str) -> StateArea:

@@ -6,8 +6,11 @@ too, whose message or run its original was.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -16,8 +19,8 @@ _q = load(__file__)
 ITEM, FILE = "item", "file"
 
 
-MAX_PLACES = 10_000
-"""Conversations with copies of one person's messages."""
+MAX_PLACES = 1_000
+"""Conversations with copies of one person's messages that are returned at once."""
 
 
 class People(NamedTuple):
@@ -90,14 +93,20 @@ def of_run(tx: Tx, ws: str, run_id: str, limit: int) -> list[Copy]:
     return [_copy(row) for row in tx.all(_q.of_run, ws=ws, run_id=run_id, limit=limit)]
 
 
-def of_person(tx: Tx, ws: str, actor_id: str, actor_type: str | None, *, limit: int) -> list[Copy]:
-    """Return copies of a person's data, or of what is about them. `actor_type` None means any type."""
-    rows = tx.all(_q.of_person, ws=ws, actor_id=actor_id, actor_type=actor_type, limit=limit)
+def of_person(
+    tx: Tx, ws: str, actor_id: str, actor_type: str | None, *, places: Sequence[str], limit: int
+) -> list[Copy]:
+    """Return copies, in these conversations, of a person's data, or of what is about them.
+
+    `actor_type` None means any type.
+    """
+    names = msgspec.json.encode(places).decode()
+    rows = tx.all(_q.of_person, ws=ws, actor_id=actor_id, actor_type=actor_type, places=names, limit=limit)
     return [_copy(row) for row in rows]
 
 
 def places_of_person(tx: Tx, ws: str, actor_id: str, actor_type: str | None) -> list[str]:
-    """Return the conversations with such copies."""
+    """Return conversations with such copies, at most MAX_PLACES: others once those are deleted."""
     rows = tx.all(_q.places_of_person, ws=ws, actor_id=actor_id, actor_type=actor_type, limit=MAX_PLACES)
     return [row["conversation_id"] for row in rows]
 

@@ -16,14 +16,16 @@ WHERE e.workspace_id = :ws AND e.event_id = COALESCE(
     (SELECT r.event_id FROM runs AS r WHERE r.workspace_id = :ws AND r.run_id = CAST(:run_id AS text)))
 
 -- name: of_person
--- Copies of a person's data, or of what is about them.
+-- Copies, in some conversations, of a person's data, or of what is about them.
 SELECT name, conversation_id FROM copies
 WHERE workspace_id = :ws AND actor_id = :actor_id
   AND (CAST(:actor_type AS text) IS NULL OR actor_type = :actor_type)
+  AND conversation_id IN (SELECT value FROM [texts :places] AS given)
 UNION
 SELECT name, conversation_id FROM copies
 WHERE workspace_id = :ws AND subject_id = :actor_id
   AND (CAST(:actor_type AS text) IS NULL OR subject_type = :actor_type)
+  AND conversation_id IN (SELECT value FROM [texts :places] AS given)
 LIMIT :limit
 
 -- name: places_of_person

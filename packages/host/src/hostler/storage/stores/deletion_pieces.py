@@ -12,6 +12,7 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores import (
     artifacts,
     copies,
+    outbox,
     pause_retention,
     push_receivers,
     transcripts,
@@ -96,6 +97,7 @@ class Pieces:
         await self.step("artifacts", lambda tx: erasing.drop_files_of_run(tx, self._ws, run_id))
         await self.step("pauses", lambda tx: pause_retention.drop_of_run(tx, self._ws, run_id))
         await self.step("push_receivers", lambda tx: push_receivers.drop_of_run(tx, self._ws, run_id))
+        await self.step("outbox", lambda tx: outbox.drop_of_run(tx, self._ws, run_id))
 
     async def _contents_of_event(self, event_id: str) -> None:
         await self._items(_q.items_of_event, event_id=event_id)

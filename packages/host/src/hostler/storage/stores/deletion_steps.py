@@ -6,15 +6,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from functools import partial
 
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import (
+    chat_questions,
+    chats,
     client_items,
     copies,
     deletion_receipts,
+    outbox,
+    people_removal,
+    person_accounts,
+    readers,
+    schedule_removal,
     search_index,
     state_values,
     timeline,
@@ -24,6 +31,7 @@ from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.deletion_pieces import Bounds, Pieces, bounds_of
 from hostler.storage.stores.deletion_receipts import DeletionReceipt
 from hostler.storage.stores.erasure import STEP_ROWS
+from hostler.storage.stores.readers import Reader
 from hostler_protocol.errors import ConflictError
 
 _q = load(__file__)
@@ -62,6 +70,12 @@ class Erasure(Pieces):
             "waiting_messages", lambda tx: waiting.drop_conversation(tx, self._ws, conversation_id, self._now)
         )
 
+    async def messages_out(self, conversation_id: str) -> None:
+        """Delete the messages that are to be sent, or were, to a conversation."""
+        await self.step(
+            "outbox", lambda tx: outbox.drop_of_conversation(tx, self._ws, conversation_id, self._now)
+        )
+
     async def states_of_conversation(self, conversation_id: str) -> None:
         """Delete what agents noted about a conversation."""
         await self.step(
@@ -80,20 +94,91 @@ class Erasure(Pieces):
             ),
         )
 
+    async def states_of_subjects(self, subjects: Sequence[str], person_id: str) -> None:
+        """Delete what agents noted about a person by any account, with the journals of runs that had it.
+
+        ConflictError while such a run is active. A repeated deletion finds the rest by the readers.
+        """
+        for subject in subjects:
+            await self.step("states", partial(readers.drop_states, ws=self._ws, subject=subject))
+            of_state = partial(readers.of_state, workspace_id=self._ws, subject=subject)
+            await self._journals_of(await self._database.read(of_state))
+        forget = partial(readers.forget_person, workspace_id=self._ws, person_id=person_id)
+        await self._database.write(forget)
+
+    async def subjects_of(self, person_id: str) -> list[str]:
+        """Return the subjects whose state belongs to a person."""
+        find = partial(person_accounts.subjects_of, workspace_id=self._ws, person_id=person_id)
+        return await self._database.read(find)
+
+    async def private_chats_of(self, person_id: str) -> list[str]:
+        """Return the conversations that are a person's private chats."""
+        return await self._database.read(
+            partial(chats.conversations_of, workspace_id=self._ws, person_id=person_id)
+        )
+
+    async def copies_of_histories(self, conversation_ids: Iterable[str]) -> None:
+        """Delete the journals of runs elsewhere that had the history of conversations, and forget these.
+
+        ConflictError while such a run is active.
+        """
+        for one in conversation_ids:
+            found = await self._database.read(lambda tx, of=one: readers.of_history(tx, self._ws, of))  # type: ignore[misc]
+            await self._journals_of(found)
+
+            def forget(tx: Tx, conversation_id: str = one) -> None:
+                readers.forget_conversation(tx, self._ws, conversation_id)
+                chats.drop(tx, self._ws, conversation_id)
+
+            await self._database.write(forget)
+
+    async def _journals_of(self, found: Iterable[Reader]) -> None:
+        until = await self._bounds()
+        for reader in found:
+            if reader.run_id:
+                await self._journals([reader.run_id])
+                continue
+            self.conversations.add(reader.reader_id)
+            async for run_ids in self._runs_of(reader.reader_id, reader.since, reader.first_event, until):
+                await self._journals(run_ids)
+
     async def copies_of_actor(self, actor_id: str, actor_type: str | None) -> None:
         """Delete a person's messages from copies of conversations, and the journals of those: runs read them.
 
-        ConflictError while a run of such a copy is active.
+        ConflictError while a run of such a copy is active. The copies are what names those conversations:
+        they go after the journals, so that a repeated deletion finds the conversations again.
         """
-        person = (actor_id, actor_type)
-        places = await self._database.read(lambda tx: copies.places_of_person(tx, self._ws, *person))
-        for place in places:
-            async for run_ids in self._runs_of(place):
-                await self._journals(run_ids)
-            self.conversations.add(place)
 
-        await self._copies(lambda tx: copies.of_person(tx, self._ws, *person, limit=STEP_ROWS))
-        await self.later_journals(places)
+        def find(tx: Tx) -> list[str]:
+            return copies.places_of_person(tx, self._ws, actor_id, actor_type)
+
+        while places := await self._database.read(find):
+            for place in places:
+                async for run_ids in self._runs_of(place):
+                    await self._journals(run_ids)
+                self.conversations.add(place)
+            of_person = partial(copies.of_person, actor_id=actor_id, actor_type=actor_type, places=places)
+            await self._copies(partial(of_person, ws=self._ws, limit=STEP_ROWS))
+            await self.later_journals(places)
+
+    async def schedules_of_conversation(self, conversation_id: str) -> None:
+        """Remove the schedules that send events to a conversation."""
+        await self.step(
+            "schedules",
+            lambda tx: schedule_removal.drop_of_conversation(tx, self._ws, conversation_id, self._by),
+        )
+
+    async def schedules_of_actor(self, actor_id: str, actor_type: str | None) -> None:
+        """Remove the schedules whose events are a person's."""
+        await self.step(
+            "schedules",
+            lambda tx: schedule_removal.drop_of_actor(tx, self._ws, actor_id, actor_type, self._by),
+        )
+
+    async def accounts_of(self, person_id: str) -> None:
+        """Unbind a person's accounts on channels, with their codes and what they were told of these."""
+        await self.step("accounts", lambda tx: people_removal.drop_of_person(tx, self._ws, person_id))
+        await self.step("answers", lambda tx: chat_questions.forget_person(tx, self._ws, person_id))
 
     async def items_named(self, name: str) -> None:
         """Delete the items of clients that a conversation's or person's id names."""

@@ -6,7 +6,7 @@
 UPDATE events SET body = NULL,
     request_digest = CASE WHEN length(request_digest) > 64 THEN '' ELSE request_digest END,
     input_summary = '', conversation_id = NULL, thread_id = NULL, actor_type = NULL,
-    actor_id = NULL, actor_name = NULL, subject_type = NULL, subject_id = NULL, requester = NULL, routing = '{}',
+    actor_id = NULL, actor_name = NULL, subject_type = NULL, subject_id = NULL, requester = NULL, requester_roles = NULL, routing = '{}',
     steering = NULL
 WHERE workspace_id = :ws AND seq = :seq AND body IS NOT NULL
 

@@ -27,6 +27,7 @@ UNSETTLED: frozenset[Outcome] = frozenset({"deferred", "failed"})
 _q = load(__file__)
 _envelopes = msgspec.json.Decoder(EventEnvelope)
 _objects = msgspec.json.Decoder(dict[str, Any])
+_names = msgspec.json.Decoder(tuple[str, ...])
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -54,6 +55,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
     input_summary: str
     content_redacted: bool
     requester: str | None
+    requester_roles: tuple[str, ...]
     outcome: Outcome
     run_id: str | None
     routing: dict[str, Any]
@@ -95,7 +97,8 @@ def insert(
         event.workspace_id, f"event:{event.event_id}", digest(content), event.envelope.conversation_id
     )
     event_id, *columns, event_time, created_at = content
-    result = (outcome, run_id, _json(routing))
+    roles = _json(event.requester_roles) if event.requester_roles else None
+    result = (roles, outcome, run_id, _json(routing))
     row = (event.workspace_id, event_id, row_digest, *columns, *result, event_time, created_at)
     if not tx.run(_q.insert, *row):
         known = find(tx, event.workspace_id, event.event_id)
@@ -226,13 +229,14 @@ def _summary(envelope: EventEnvelope) -> str:
 
 def stored(row: Row) -> StoredEvent:
     """Convert a row of the log."""
-    body, steering = row["body"], row["steering"]
+    body, steering, roles = row["body"], row["steering"], row["requester_roles"]
     return from_row(
         row,
         StoredEvent,
         seq=row["seq"] or 0,
         envelope=None if body is None else _envelopes.decode(body),
         content_redacted=bool(row["content_redacted"]),
+        requester_roles=() if roles is None else _names.decode(roles),
         routing=_objects.decode(row["routing"]),
         steering=None if steering is None else _objects.decode(steering),
     )

@@ -4,10 +4,10 @@
 -- seq and digest are set at the end of the transaction (hash_chain.sql).
 INSERT INTO events (workspace_id, event_id, body_digest, request_digest, event_type, source, bot_id,
     conversation_id, thread_id, actor_type, actor_id, actor_name, subject_type, subject_id, input_summary, body,
-    content_redacted, requester, outcome, run_id, routing, event_time, created_at)
+    content_redacted, requester, requester_roles, outcome, run_id, routing, event_time, created_at)
 VALUES (:workspace_id, :event_id, :body_digest, :request_digest, :event_type, :source, :bot_id,
     :conversation_id, :thread_id, :actor_type, :actor_id, :actor_name, :subject_type, :subject_id, :input_summary,
-    :body, :content_redacted, :requester, :outcome, :run_id, :routing, :event_time, :created_at)
+    :body, :content_redacted, :requester, :requester_roles, :outcome, :run_id, :routing, :event_time, :created_at)
 ON CONFLICT (workspace_id, event_id) DO NOTHING
 
 -- name: set_outcome

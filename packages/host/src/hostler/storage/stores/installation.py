@@ -13,6 +13,7 @@ _IDENTITY = "identity"
 _SYNCED = "synced"
 _REVISION = "configuration revision"
 _SECRETS_REVISION = "secrets revision"
+_KNOWLEDGE_REVISION = "knowledge revision"
 
 _q = load(__file__)
 
@@ -66,6 +67,16 @@ def change_secrets_revision(tx: Tx) -> None:
 def secrets_revision(tx: Tx) -> bytes | None:
     """Return what changes with the stored secrets of the installation, or None if it never did."""
     return find(tx, _SECRETS_REVISION)
+
+
+def change_knowledge_revision(tx: Tx) -> None:
+    """Note that a knowledge base was made, changed or removed."""
+    tx.run(_q.put, name=_KNOWLEDGE_REVISION, value=secrets.token_bytes(16))
+
+
+def knowledge_revision(tx: Tx) -> bytes | None:
+    """Return what changes with the knowledge bases of all workspaces, or None if there never were any."""
+    return find(tx, _KNOWLEDGE_REVISION)
 
 
 def find(tx: Tx, name: str) -> bytes | None:

@@ -11,10 +11,10 @@ import msgspec
 from hostler.domain.events import Caller
 from hostler.domain.members import (
     MAX_MEMBERS,
-    PERSON_PREFIX,
     ROLE_RIGHTS,
     MemberRole,
     MemberSource,
+    is_person,
     member_key,
     rights_within,
     roles_of,
@@ -122,8 +122,18 @@ def names(tx: Tx, workspace_id: str, subjects: Iterable[str]) -> dict[str, str]:
     return {
         str(row["subject"]): str(row["name"])
         for subject in set(subjects)
-        if subject.startswith(PERSON_PREFIX)
+        if is_person(subject)
         for row in tx.all(_q.names, workspace_id=workspace_id, subject=subject)
+    }
+
+
+def removed(tx: Tx, workspace_id: str, subjects: Iterable[str]) -> set[str]:
+    """Return the subjects of people who are not members of a workspace any more."""
+    return {
+        subject
+        for subject in set(subjects)
+        if is_person(subject)
+        and all(member.workspace_id != workspace_id for member in of_subject(tx, subject))
     }
 
 

@@ -12,6 +12,15 @@ from hostler.storage.stores import blobs
 from hostler.storage.stores.erasure import STEP_ROWS
 
 _q = load(__file__)
+_OF_PAUSE = (
+    _q.drop_calls,
+    _q.drop_votes,
+    _q.drop_requests,
+    _q.drop_rules,
+    _q.drop_chat_answers,
+    _q.drop_chat_questions,
+    _q.drop_pause,
+)
 
 
 def drop_states(tx: Tx, ws: str) -> int:
@@ -41,7 +50,7 @@ def drop_of_run(tx: Tx, ws: str, run_id: str) -> int:
 def _drop(tx: Tx, ws: str, rows: list[Row]) -> int:
     for row in rows:
         _release(tx, row)
-        for query in (_q.drop_calls, _q.drop_votes, _q.drop_requests, _q.drop_rules, _q.drop_pause):
+        for query in _OF_PAUSE:
             tx.run(query, ws=ws, pause_id=row["pause_id"])
     return len(rows)
 

@@ -35,6 +35,12 @@ DELETE FROM action_requests WHERE workspace_id = :ws AND pause_id = :pause_id
 -- name: drop_rules
 DELETE FROM approval_rules WHERE workspace_id = :ws AND pause_id = :pause_id
 
+-- name: drop_chat_answers
+DELETE FROM chat_answers WHERE workspace_id = :ws AND pause_id = :pause_id
+
+-- name: drop_chat_questions
+DELETE FROM chat_questions WHERE workspace_id = :ws AND pause_id = :pause_id
+
 -- name: drop_pause
 DELETE FROM pauses WHERE workspace_id = :ws AND pause_id = :pause_id
 

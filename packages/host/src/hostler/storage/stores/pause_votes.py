@@ -8,14 +8,16 @@ from typing import NamedTuple
 import msgspec
 
 from hostler.domain.approvers import Vote, VoteKind, tally
+from hostler.domain.channels import person_of_key
 from hostler.domain.events import Caller
 from hostler.domain.members import member_of_key
 from hostler.domain.narrow_callers import maker_and_subject
 from hostler.domain.pause_values import CastVote, Pause, PausedCall, VoteWord
+from hostler.domain.widgets import widget_of
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import api_keys as keys
-from hostler.storage.stores import approval_rules, members, pause_facts
+from hostler.storage.stores import approval_rules, channel_people, members, pause_facts, widgets
 from hostler.storage.stores.approval_rules import StandingRule
 
 _q = load(__file__)
@@ -108,9 +110,17 @@ def key_holders(tx: Tx, workspace_id: str, key_ids: Iterable[str]) -> dict[str, 
             if member is not None and member.removed_at is None:
                 holders[key_id] = member.caller(credential=key_id)
             continue
+        if (person := person_of_key(key_id)) is not None:
+            if (holder := channel_people.present(tx, workspace_id, *person)) is not None:
+                holders[key_id] = holder
+            continue
         narrow = maker_and_subject(key_id)
         if narrow is not None and narrow[0] == INSTALLATION_KEY_ID:
             holders[key_id] = _narrow_holder(workspace_id, key_id, narrow[1])
+            continue
+        if narrow is not None and (widget := widget_of(narrow[0])) is not None:
+            if (entry := widgets.find(tx, workspace_id, widget)) is not None and entry.visitors_approve:
+                holders[key_id] = _narrow_holder(workspace_id, key_id, narrow[1])
             continue
         key = keys.find(tx, workspace_id, key_id if narrow is None else narrow[0])
         if key is None or key.revoked_at is not None or key.plugin is not None:

@@ -17,7 +17,14 @@ from hostler.domain.pause_values import DecisionData, NewCall, NewPause, Pause, 
 from hostler.domain.pauses import HOST, MAX_SWEPT_PAUSES, PauseStatus, is_settled, may_become
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import notices, pause_calls, pause_facts, run_notes
+from hostler.storage.stores import (
+    channel_people,
+    chat_questions,
+    notices,
+    pause_calls,
+    pause_facts,
+    run_notes,
+)
 from hostler.storage.stores.filters import NEWEST
 from hostler.storage.stores.pause_rows import pause_of
 from hostler_protocol.errors import ConflictError, NotFoundError
@@ -58,7 +65,7 @@ def open(tx: Tx, new: NewPause, *, cause: str, actor: str) -> Pause:  # noqa: A0
         pause_id=new.pause_id,
         run_id=new.run_id,
         conversation_id=run.conversation_id,
-        requester=run.requester,
+        requester=channel_people.requester_of(tx, run),
         status="needs_review" if any(call.kind == "in_doubt" for call in new.calls) else "open",
         form=new.form,
         agent_version=run.agent_version,
@@ -80,6 +87,7 @@ def open(tx: Tx, new: NewPause, *, cause: str, actor: str) -> Pause:  # noqa: A0
         return move(tx, pause, "ready", cause="nobody is asked", actor=HOST, resumed_by=HOST)
     pause = note_expiry(tx, pause)
     notices.of_pause(tx, pause, before=None)
+    chat_questions.follow(tx, pause)
     return pause
 
 
@@ -106,6 +114,7 @@ def add_calls(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, actor: str) -> 
         pause = move(tx, pause, "needs_review", cause="a call may have been made: nobody knows", actor=actor)
     pause = note_expiry(tx, pause)
     notices.of_pause(tx, pause, before=pause.status, extended=True)
+    chat_questions.follow(tx, pause)
     return pause
 
 
@@ -129,10 +138,10 @@ def unsettled(tx: Tx, run_id: str) -> Pause | None:
     return None if row is None else pause_of(row)
 
 
-def waiting_runs(tx: Tx, run_ids: Collection[str]) -> frozenset[str]:
+def waiting_runs(tx: Tx, ws: str, run_ids: Collection[str]) -> frozenset[str]:
     """Return which of these runs wait for people now: those that are parked, and those held before that."""
     texts = msgspec.json.encode(list(run_ids)).decode()
-    return frozenset(row["run_id"] for row in tx.all(_q.waiting_runs, run_ids=texts))
+    return frozenset(row["run_id"] for row in tx.all(_q.waiting_runs, workspace_id=ws, run_ids=texts))
 
 
 def of_run(tx: Tx, run_id: str, limit: int = _MAX_SEGMENTS) -> list[Pause]:
@@ -250,19 +259,25 @@ def move(
     moved = pause_of(row)
     pause_facts.of_pause(tx, moved, before=pause.status, cause=cause, actor=actor)
     notices.of_pause(tx, moved, before=pause.status)
+    chat_questions.follow(tx, moved)
     return moved
 
 
 def settle(tx: Tx, pause: Pause, *, actor: str) -> Pause:
     """Update the status by the calls: `ready` if all are settled, `open` again after a review."""
     calls = pause_calls.of_pause(tx, pause)
-    if pause.status not in {"open", "needs_review"} or any(call.review is not None for call in calls):
+    if pause.status not in {"open", "needs_review"}:
+        return pause
+    if any(call.review is not None for call in calls):
+        chat_questions.follow(tx, pause)
         return pause
     if all(call.settled for call in calls):
         cause = "what happened is known" if pause.status == "needs_review" else "every call is settled"
         return move(tx, pause, "ready", cause=cause, actor=actor, resumed_by=actor)
     if pause.status == "needs_review":
         pause = move(tx, pause, "open", cause="asked again", actor=actor, asked_again=True)
+    else:
+        chat_questions.follow(tx, pause)
     return note_expiry(tx, pause)
 
 

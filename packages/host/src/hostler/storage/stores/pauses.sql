@@ -18,7 +18,8 @@ SELECT * FROM pauses WHERE run_id = :run_id AND status IN ('open', 'ready', 'res
 
 -- name: waiting_runs
 -- Which of these runs wait for people now, whether they are parked or held.
-SELECT DISTINCT run_id FROM pauses WHERE run_id IN [texts :run_ids] AND status IN ('open', 'needs_review')
+SELECT DISTINCT p.run_id FROM [texts :run_ids] AS found CROSS JOIN pauses AS p
+WHERE p.run_id = found.value AND p.workspace_id = :workspace_id AND p.status IN ('open', 'needs_review')
 
 -- name: of_run
 SELECT * FROM pauses WHERE run_id = :run_id ORDER BY segment DESC LIMIT :limit

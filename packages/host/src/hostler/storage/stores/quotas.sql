@@ -51,6 +51,8 @@ WITH kept AS (
     UNION ALL
     SELECT agent_id, run_id, 1, size_bytes, 0, 0, 0 FROM uploads WHERE workspace_id = :ws
     UNION ALL
+    SELECT NULL, NULL, 1, size_bytes, 0, 0, 0 FROM knowledge_versions WHERE workspace_id = :ws AND state NOT IN ('gone', 'removed')
+    UNION ALL
     SELECT agent_id, run_id, 0, 0, 1, size_bytes, 0 FROM storage WHERE workspace_id = :ws
     UNION ALL
     SELECT agent_id, NULL, 0, 0, 0, 0, size_bytes FROM states WHERE workspace_id = :ws
@@ -77,6 +79,7 @@ SELECT DISTINCT workspace_id FROM (
     SELECT workspace_id FROM quota_use WHERE workspace_id > :after
     UNION SELECT workspace_id FROM artifacts WHERE workspace_id > :after
     UNION SELECT workspace_id FROM uploads WHERE workspace_id > :after
+    UNION SELECT workspace_id FROM knowledge_versions WHERE workspace_id > :after
     UNION SELECT workspace_id FROM storage WHERE workspace_id > :after
     UNION SELECT workspace_id FROM states WHERE workspace_id > :after
 ) AS storing ORDER BY workspace_id LIMIT :limit

@@ -22,7 +22,8 @@ from typing import TypeVar
 import msgspec
 
 from hostler.storage.stores.blob_files import CHUNK_BYTES
-from hostler.storage.stores.blobs import Blob, check_range
+from hostler.storage.stores.blob_reader import check_range
+from hostler.storage.stores.blobs import Blob
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
 T = TypeVar("T")

@@ -17,10 +17,13 @@ from hostler.domain.seq_set import in_steps
 from hostler.storage.port import Database, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import (
+    action_outcomes,
     artifacts,
     blobs,
     budget_accounts,
     budgets,
+    hook_deliveries,
+    outbox,
     pause_retention,
     push_receivers,
     sessions,
@@ -76,6 +79,11 @@ async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy
     await until_nothing(database, lambda tx: budgets.settle_left_behind(tx, ws))
     await until_nothing(database, lambda tx: budget_accounts.sweep(tx, ws))  # counters, not reported
     await until_nothing(database, lambda tx: push_receivers.drop_old(tx, ws))  # nor are these
+    await until_nothing(database, lambda tx: hook_deliveries.drop_old(tx, ws))
+    await until_nothing(database, lambda tx: action_outcomes.give_up_overdue(tx, ws))
+    # what was said is in the outbox, too
+    kept = outbox.ROWS_KEPT_MS if policy.transcripts is None else int(policy.transcripts * DAY_MS)
+    await until_nothing(database, lambda tx: outbox.drop_old(tx, ws, kept))
     counts = {
         "artifacts": await until_nothing(database, lambda tx: _expired_artifacts(tx, ws)),
         "uploads": await until_nothing(database, lambda tx: _old_uploads(tx, ws)),

@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 import msgspec
 
-from hostler.domain.slots import SlotKey, Slots, slot_key
+from hostler.domain.slots import AgentVersion, SlotKey, Slots, Wanted, slot_key
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import agents, hosts, journal, runs
@@ -73,6 +73,7 @@ def claim(tx: Tx, member: Membership, slots: Slots, held: list[SlotKey]) -> Clai
     full = set(slots.full("workspace"))
     skipped = {
         "skip_agents": _json(slots.full("agent")),
+        "skip_versions": _json(slots.unplaceable()),
         "skip_plugins": _json([f"plugin:{key}/" for key in slots.full("plugin")]),
     }
     ready: list[list[Row]] = []
@@ -100,19 +101,27 @@ def waiting_workspaces(tx: Tx) -> list[str]:
 def _take(
     tx: Tx, member: Membership, slots: Slots, held: list[SlotKey], turns: list[Row]
 ) -> tuple[list[Run], bool]:
-    """Claim what there are slots for; whether a run was passed over, as its own limit is reached."""
+    """Claim what there are slots for; whether a run was passed over, as its own limit is reached, or no
+    worker with its labels is free."""
     taken: list[Run] = []
     passed_over = False
     for row in turns:
         if not slots.free:
             break
-        slot = slot_key(row["workspace_id"], row["runner_id"], row["agent_id"])
+        slot = slot_key(
+            row["workspace_id"], row["runner_id"], row["agent_id"], (row["run_id"], row["attempt"])
+        )
         if slot.agent not in slots.per_agent:
             slots.limit_agent(slot.agent, _limit(tx, slot.workspace, slot.agent))
         if not slots.take(slot):
             passed_over = True
             continue
         held.append(slot)
+        wanted = _wanted(tx, slots, slot, row["agent_version"])
+        if wanted.labels and not slots.places.take(slot, wanted, _waited(tx, row)):
+            passed_over = True
+            slots.give_back(held.pop())
+            continue
         run = _claim(tx, member, row["run_id"])
         if run is None:
             slots.give_back(held.pop())
@@ -121,6 +130,25 @@ def _take(
     for workspace_id in {run.workspace_id for run in taken}:
         _note_turn(tx, workspace_id)
     return taken, passed_over
+
+
+def _wanted(tx: Tx, slots: Slots, slot: SlotKey, number: int) -> Wanted:
+    """Return what a run asks of a worker, as the version of its agent says."""
+    version = AgentVersion(slot.workspace, slot.agent, number)
+    known = slots.wanted.get(version)
+    if known is not None:
+        return known
+    agent = agents.version(tx, slot.workspace, slot.agent, number)
+    labels = () if agent is None else tuple(agent.spec.worker_labels)
+    wanted = Wanted(slot.workspace, slot.plugin, labels)
+    slots.want(version, wanted)
+    return wanted
+
+
+def _waited(tx: Tx, row: Row) -> int:
+    """Return how long a run has waited for its first attempt, in milliseconds; 0 for a later attempt."""
+    since = max(row["created_at"], row["not_before"] or 0)
+    return max(0, tx.now - int(since)) if row["attempt"] == 1 else 0
 
 
 def _limit(tx: Tx, workspace_id: str, agent_id: str) -> int | None:

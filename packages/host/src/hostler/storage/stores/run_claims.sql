@@ -44,6 +44,7 @@ WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
             AND o.ordinal < q.ordinal
             AND (o.not_before IS NULL OR o.not_before <= :now OR o.attempt > 1))))
   AND q.agent_id NOT IN [texts :skip_agents]
+  AND q.agent_id || '/' || CAST(q.agent_version AS text) NOT IN [texts :skip_versions]
   AND NOT EXISTS (
       SELECT 1 FROM [texts :skip_plugins] AS p WHERE substr(q.runner_id, 1, length(p.value)) = p.value)
 ORDER BY q.priority DESC, q.ordinal LIMIT :limit

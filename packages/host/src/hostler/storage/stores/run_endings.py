@@ -12,7 +12,16 @@ import msgspec
 
 from hostler.domain.usage import NOTHING_USED, Used
 from hostler.storage.port import Tx
-from hostler.storage.stores import audit, pauses, run_notes, runs, steering_outcomes
+from hostler.storage.stores import (
+    action_outcomes,
+    audit,
+    failure_replies,
+    outbox_growth,
+    pauses,
+    run_notes,
+    runs,
+    steering_outcomes,
+)
 from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.journal import Entries, NewEntry
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
@@ -54,9 +63,9 @@ def finish(
 
     `entries`, the terminal result among them, are journalled with it. Messages that the run absorbed but did
     not pull go to the next run of its lane, or are dropped if the agent's policy says so. Its pause is
-    settled. The message of a run that never began is placed in the conversation. The actor of a cancelled run
-    is the one who requested it, not `actor`. Return Fenced if nothing was written. NotFoundError if there is
-    no run.
+    settled, and an action that it waited for is taken back if it is not begun. The message of a run that
+    never began is placed in the conversation. The actor of a cancelled run is the one who requested it, not
+    `actor`. Return Fenced if nothing was written. NotFoundError if there is no run.
     """
     if status == "cancelled":
         actor = _canceller(tx, run_id) or actor
@@ -79,6 +88,10 @@ def finish(
             _place_message(tx, run_id)
         if moved.steers:
             steering_outcomes.settle(tx, run_id)
+        action_outcomes.withdraw_of_run(tx, run_id)
+        outbox_growth.leave(tx, run_id, status)
+        if status in {"failed", "timeout"}:
+            failure_replies.queue(tx, run_id)
     return moved
 
 

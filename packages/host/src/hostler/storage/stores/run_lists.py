@@ -29,6 +29,7 @@ SUMMED_RUNS = 5_000
 _FIRST_KEYS = 4
 """Keys read first, for each run of the page: enough if one in four matches."""
 _HITS = 100
+"""Messages with the text that one page looks at."""
 _LATER_ITEMS = 200
 _MESSAGE_SLACK_MS = 300_000
 """How much older than its run a message may be: it waited, or another host's clock differs."""
@@ -67,13 +68,10 @@ class RunFilter:
     @property
     def is_one_walk(self) -> bool:
         """Whether every run of its walk passes, so that runs of the list can be counted and left out."""
-        others = (self.agent_name, self.conversation_id, self.tool, self.min_cost, self.text)
-        return (
-            not self.statuses
-            and self.min_cost is None
-            and self.text is None
-            and sum(one is not None for one in others) <= 1
-        )
+        if self.statuses or self.min_cost is not None or self.text is not None:
+            return False
+        walks = (self.agent_name, self.conversation_id, self.tool)
+        return sum(one is not None for one in walks) <= 1
 
     @property
     def walk(self) -> Query:
@@ -131,8 +129,7 @@ def page(
             "skip goes with times and at most one of agent, conversation_id and tool: leave the others out"
         )
     if wanted.text is not None:
-        keys = _hits(tx, workspace_id, wanted, after)
-        return RunPage(_matching(tx, workspace_id, wanted, keys.run_ids, _HITS), keys.after)
+        return _page_by_text(tx, workspace_id, wanted, after, limit)
     found: list[Run] = []
     looked_at, more = 0, limit * _FIRST_KEYS
     while looked_at < SCANNED_RUNS and len(found) < limit:
@@ -154,7 +151,8 @@ def totals(
 ) -> tuple[RunTotals, Place | None]:
     """Sum up the matching ones of the SUMMED_RUNS that follow `after`; return too where to go on."""
     if wanted.text is not None:
-        keys = _hits(tx, workspace_id, wanted, after)
+        hits = _hits(tx, workspace_id, wanted, after)
+        keys = _Keys(list(hits.seqs), hits.after)
     else:
         keys = _keys(tx, workspace_id, wanted, after, SUMMED_RUNS)
     found = RunTotals()
@@ -207,7 +205,24 @@ def _matching(tx: Tx, workspace_id: str, wanted: RunFilter, run_ids: list[str], 
 # -- by text ---------------------------------------------------------------------------------------
 
 
-def _hits(tx: Tx, workspace_id: str, wanted: RunFilter, after: Place | None) -> _Keys:
+class _Hits(NamedTuple):
+    """Runs by the sequence of their newest message with the text, the newest first."""
+
+    seqs: dict[str, int]
+    after: Place | None
+
+
+def _page_by_text(tx: Tx, workspace_id: str, wanted: RunFilter, after: Place | None, limit: int) -> RunPage:
+    hits = _hits(tx, workspace_id, wanted, after)
+    found = _matching(tx, workspace_id, wanted, list(hits.seqs), _HITS)
+    if len(found) <= limit:
+        return RunPage(found, hits.after)
+    fitting = {run.run_id for run in found}
+    shown = [run_id for run_id in hits.seqs if run_id in fitting][:limit]
+    return RunPage([run for run in found if run.run_id in shown], Place(hits.seqs[shown[-1]]))
+
+
+def _hits(tx: Tx, workspace_id: str, wanted: RunFilter, after: Place | None) -> _Hits:
     """Return the runs of the next messages with the text. InvalidArgumentError for a text without words."""
     before_seq = None if after is None else after.at
     found = search.search(
@@ -224,14 +239,18 @@ def _hits(tx: Tx, workspace_id: str, wanted: RunFilter, after: Place | None) -> 
         ids = json.dumps(events)
         rows = tx.all(_q.runs_of_events, workspace_id=workspace_id, event_ids=ids)
         of_event = {row["event_id"]: row["run_id"] for row in rows}
-    runs = (item.run_id or of_event.get(item.event_id or "") for item in found.items)
-    kept = [
-        run_id
-        for run_id in dict.fromkeys(run for run in runs if run is not None)
+    seqs: dict[str, int] = {}
+    for item in found.items:
+        run_id = item.run_id or of_event.get(item.event_id or "")
+        if run_id is not None:
+            seqs.setdefault(run_id, item.seq)
+    kept = {
+        run_id: seq
+        for run_id, seq in seqs.items()
         if before_seq is None or not _was_found(tx, workspace_id, wanted, run_id, before_seq)
-    ]
+    }
     ends = found.complete and found.total_count <= len(found.items)
-    return _Keys(kept, None if ends or not found.items else Place(found.items[-1].seq))
+    return _Hits(kept, None if ends or not found.items else Place(found.items[-1].seq))
 
 
 def _was_found(tx: Tx, workspace_id: str, wanted: RunFilter, run_id: str, seq: int) -> bool:

@@ -7,7 +7,7 @@ the filters and contain every term literally are hits. The number of candidates 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -26,7 +26,7 @@ from hostler.storage.stores.search_tokens import (
     tokens_of,
     wanted_tokens,
 )
-from hostler.storage.stores.transcripts import StoredItem
+from hostler.storage.stores.transcripts import Span, StoredItem
 
 _q = load(__file__)
 
@@ -98,6 +98,7 @@ def search(
     after: int | None = None,
     before: int | None = None,
     before_seq: int | None = None,
+    after_seq: int = 0,
     limit: int = 10,
 ) -> Hits:
     """Return items that contain every term of `query` (`search_tokens.parse_query`), at most 100.
@@ -109,9 +110,9 @@ def search(
     if conversation_id is None:  # items without a conversation are in no history
         return Hits([], 0, True)
     fits = _Filter(conversation_id, thread_id, bot_id, role, after, before)
-    low, high = 0, NEWEST if before_seq is None else before_seq
+    low, high = after_seq, NEWEST if before_seq is None else before_seq
     if after is not None:
-        low = _first_seq_at(tx, ws, after - _CLOCK_SLACK_MS) - 1
+        low = max(low, _first_seq_at(tx, ws, after - _CLOCK_SLACK_MS) - 1)
     if before is not None:
         high = min(high, _first_seq_at(tx, ws, before + _CLOCK_SLACK_MS))
     between = (low, high)
@@ -130,6 +131,29 @@ def search(
     if total > limit:
         total = max(total, min(len(waiting) + len(proposals.newest), MAX_COUNTED))
     return Hits(transcripts.items(tx, ws, found[:limit]), total, complete)
+
+
+def search_across(
+    tx: Tx, ws: str, query: str, spans: Sequence[Span], *, limit: int = 10, **filters: Any
+) -> Hits:
+    """Return the newest hits of several spans, as `search` does: one search for each."""
+    found = [
+        search(
+            tx,
+            ws,
+            query,
+            conversation_id=span.conversation_id,
+            thread_id=span.thread_id,
+            bot_id=span.bot_id,
+            after_seq=span.after_seq,
+            limit=limit,
+            **filters,
+        )
+        for span in spans
+    ]
+    items = sorted((item for hits in found for item in hits.items), key=lambda item: item.seq, reverse=True)
+    total, shown = sum(hits.total_count for hits in found), items[: page_limit(limit)]
+    return Hits(shown, max(len(shown), min(total, MAX_COUNTED)), all(hits.complete for hits in found))
 
 
 def _verified(

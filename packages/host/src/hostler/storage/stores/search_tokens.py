@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +30,8 @@ MAX_TOKEN_CHARS = 64
 """A longer word is indexed by its beginning; the check of a hit compares all of it."""
 MAX_QUERY_TOKENS = 32
 """Tokens of a query that are looked up: the longest, which are usually the rarest."""
+MAX_RANKED_WORDS = 64
+"""Words of a query that a ranked search looks up: the first ones. A question has fewer."""
 
 _UNSPACED = (
     "\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19ff\u1b00-\u1b7f"
@@ -112,6 +115,40 @@ def parse_query(query: str) -> ParsedQuery:
     return ParsedQuery(terms, tuple(rarest[:MAX_QUERY_TOKENS]))
 
 
+def ranked_words(query: str) -> list[str]:
+    """Return the words that a ranked search looks for, in their order: of scripts without blanks pairs of
+    characters, symbols only if there is nothing else.
+    """
+    folded = fold(query)
+    found: dict[str, None] = {}
+    if folded.isascii():
+        found = dict.fromkeys(word[:MAX_TOKEN_CHARS] for word in folded.translate(_ASCII_BLANKS).split())
+    else:
+        for place in re.finditer(f"[{_UNSPACED}]+|[\\w{_MARKS}]+?(?=[{_UNSPACED}]|[^\\w{_MARKS}]|$)", folded):
+            run = place[0]
+            if _unspaced_runs.fullmatch(run) is None:
+                found |= dict.fromkeys(word[:MAX_TOKEN_CHARS] for word in run.replace("_", " ").split())
+            else:
+                found |= dict.fromkeys(map("".join, pairwise(run)) if len(run) > 1 else (run,))
+    words = list(found) or sorted(tokens_of(folded))
+    return words[:MAX_RANKED_WORDS]
+
+
+def occurrences(folded: str, wanted: Iterable[str]) -> dict[str, int]:
+    """Count how often tokens are in a folded text, as `tokens_of` finds them."""
+    counts: dict[str, int] = {}
+    words: Counter[str] | None = None
+    for token in wanted:
+        if _unspaced_runs.fullmatch(token):
+            counts[token] = folded.count(token)
+        elif token.startswith("\ue001"):
+            counts[token] = folded.count(chr(int(token[1:], 16)))
+        else:
+            words = _counted_words(folded) if words is None else words
+            counts[token] = words[token]
+    return counts
+
+
 def indexed_tokens(dialect: Dialect, ws: str, place: Place, words: Iterable[str]) -> list[str]:
     """Return the tokens under which an item is indexed: those of its words and of its place.
 
@@ -164,6 +201,13 @@ def thread_token(ws: str, conversation_id: str, thread_id: str | None) -> str:
 @lru_cache(maxsize=8192)
 def _token(*scope: str | None) -> str:
     return _SCOPE + digest(scope)[:16]
+
+
+def _counted_words(folded: str) -> Counter[str]:
+    if folded.isascii():
+        return Counter(word[:MAX_TOKEN_CHARS] for word in folded.translate(_ASCII_BLANKS).split())
+    plain = _unspaced_runs.sub(" ", folded).replace("_", " ")
+    return Counter(word[:MAX_TOKEN_CHARS] for word in _words.findall(plain))
 
 
 def _rest(folded: str) -> set[str]:

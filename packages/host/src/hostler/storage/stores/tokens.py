@@ -68,20 +68,29 @@ def create(
     rights: Collection[str],
     subject: str | None = None,
     origins: Collection[str] = (),
+    per_conversation: int | None = None,
 ) -> tuple[Token, str]:
     """Make a token; return it and its text, which is not stored and cannot be read again.
 
-    RateLimitedError if its key has MAX_TOKENS that are valid; InvalidArgumentError if the tokens of the
-    workspace name more than MAX_ORIGINS.
+    `per_conversation`: how many of its maker are valid in the conversation afterwards; the oldest ones beyond
+    end. Their maker then bounds how many conversations get tokens. RateLimitedError if without that its key
+    has MAX_TOKENS that are valid; InvalidArgumentError if the tokens of the workspace name more than
+    MAX_ORIGINS.
     """
     maker = {"workspace_id": workspace_id, "made_by": made_by}
-    full = tx.one(_q.nth_valid, **maker, now=tx.now, beyond=MAX_TOKENS - 1)
-    if full is not None:
-        wait = max(1.0, (full["expires_at"] - tx.now) / 1000)
-        raise RateLimitedError(
-            f"this key has {MAX_TOKENS:,} valid tokens: revoke some, give them fewer minutes, or wait",
-            wait,
+    if per_conversation is None:
+        _check_room(tx, maker)
+    else:
+        beyond = tx.all(
+            _q.beyond_newest,
+            **maker,
+            conversation_id=conversation_id,
+            now=tx.now,
+            kept=per_conversation - 1,
+            limit=_SWEPT_AT_ONCE,
         )
+        for row in beyond:
+            revoke(tx, workspace_id, row["token_id"])
     tx.run(_q.drop_ended_of, **maker, before=tx.now - TOKENS_KEPT_MS, limit=_SWEPT_AT_ONCE)
     text = new_front_end_token()
     token = Token(
@@ -114,6 +123,16 @@ def create(
     if token.origins:
         _note_origins(tx, token)
     return token, text
+
+
+def _check_room(tx: Tx, maker: dict[str, str]) -> None:
+    full = tx.one(_q.nth_valid, **maker, now=tx.now, beyond=MAX_TOKENS - 1)
+    if full is not None:
+        wait = max(1.0, (full["expires_at"] - tx.now) / 1000)
+        raise RateLimitedError(
+            f"this key has {MAX_TOKENS:,} valid tokens: revoke some, give them fewer minutes, or wait",
+            wait,
+        )
 
 
 def _note_origins(tx: Tx, token: Token) -> None:

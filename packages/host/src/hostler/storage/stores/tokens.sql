@@ -25,6 +25,13 @@ SELECT expires_at FROM tokens
 WHERE workspace_id = :workspace_id AND made_by = :made_by AND expires_at > :now AND revoked_at IS NULL
 ORDER BY expires_at DESC LIMIT 1 OFFSET :beyond
 
+-- name: beyond_newest
+-- Valid tokens of a maker in a conversation, without the :kept newest.
+SELECT token_id FROM tokens
+WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id AND made_by = :made_by
+  AND expires_at > :now AND revoked_at IS NULL
+ORDER BY expires_at DESC, created_at DESC, token_id DESC LIMIT :limit OFFSET :kept
+
 -- name: revoke
 UPDATE tokens SET revoked_at = :now
 WHERE workspace_id = :workspace_id AND token_id = :token_id AND revoked_at IS NULL AND expires_at > :now

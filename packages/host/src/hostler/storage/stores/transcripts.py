@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -88,6 +89,16 @@ class StoredItem:
     artifact_refs: list[ArtifactRef]
     metadata: dict[str, Any]
     created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the transcript: the items of a conversation, of one bot or any, after a sequence."""
+
+    conversation_id: str
+    thread_id: AnyOr = ANY
+    bot_id: AnyOr = ANY
+    after_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +212,9 @@ def page(
     At most 100 items and 4 MiB, but at least one if there is one. `conversation_id` None gives an empty page:
     items without a conversation are in no history.
     """
-    limit = page_limit(limit)
     if conversation_id is None:
         return TranscriptPage([], False)
+    limit = page_limit(limit)
     rows = _keys(
         tx,
         ws,
@@ -215,6 +226,56 @@ def page(
         limit=limit + 1,
         direction=direction,
     )
+    return _page_of(tx, ws, rows, limit)
+
+
+def page_across(
+    tx: Tx,
+    ws: str,
+    spans: Sequence[Span],
+    *,
+    before_seq: int | None = None,
+    after_seq: int | None = None,
+    limit: int = DEFAULT_PAGE_ITEMS,
+    direction: Direction = "backward",
+) -> TranscriptPage:
+    """Return the items of several spans as one history, as `page` does: one query for each."""
+    limit = page_limit(limit)
+    rows: list[Row] = []
+    for span in spans:
+        rows += _keys(
+            tx,
+            ws,
+            conversation_id=span.conversation_id,
+            thread_id=span.thread_id,
+            bot_id=span.bot_id,
+            before_seq=NEWEST if before_seq is None else before_seq,
+            after_seq=max(span.after_seq, after_seq or 0),
+            limit=limit + 1,
+            direction=direction,
+        )
+    rows.sort(key=itemgetter("seq"), reverse=direction == "backward")
+    return _page_of(tx, ws, rows, limit)
+
+
+def latest_across(tx: Tx, ws: str, spans: Sequence[Span], *, before_seq: int | None = None) -> int:
+    """Return the sequence of the newest item of several spans (before `before_seq`); 0 if there is none."""
+    found = 0
+    for span in spans:
+        latest = latest_seq(
+            tx,
+            ws,
+            conversation_id=span.conversation_id,
+            thread_id=span.thread_id,
+            bot_id=span.bot_id,
+            before_seq=before_seq,
+        )
+        found = max(found, latest if latest > span.after_seq else 0)
+    return found
+
+
+def _page_of(tx: Tx, ws: str, rows: Sequence[Row], limit: int) -> TranscriptPage:
+    """Return the page of the first rows that fit into it. `rows`: in its direction, one more than it has."""
     taken, room = 0, MAX_ROWS_BYTES
     for row in rows[:limit]:
         room -= row["size_bytes"]

@@ -1,12 +1,12 @@
 """Use over time: runs, or calls of models, by name and step of time, with sums and percentiles.
 
-The work of one series is bounded by `MAX_COUNTED`: of more runs, or calls, only the newest are counted.
+The work of one report is bounded by `MAX_COUNTED`: of more runs, or calls, only the newest are counted.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +18,9 @@ from hostler_protocol.limits import MAX_INTEGER
 
 By: TypeAlias = Literal["none", "agent", "person", "model"]
 MAX_COUNTED = 200_000
-"""Runs, or calls of models, of one series: about a second's work."""
+"""Runs, or calls of models, of one report, of however many workspaces: about a second's work."""
+_HALVINGS = 10
+"""Times that are tried for the begin of a report of several workspaces: to a thousandth of its period."""
 _SUMS = (
     "runs",
     "calls",
@@ -139,6 +141,37 @@ def read(
     }
     found = _grouped(names, tx.all(source.sums, **placed), tx.all(source.times, **placed))
     return Series(found, int(span["since"]), cut is None)
+
+
+def begin_of_runs(tx: Tx, workspace_ids: Collection[str], period: Period) -> int:
+    """Return since when (ms) workspaces together have at most MAX_COUNTED runs of a period; about, at a cost.
+
+    It is the begin of the period if that has no more. Looks at MAX_COUNTED keys of the index for each time.
+    """
+    if _fits(tx, workspace_ids, period, period.since):
+        return period.since
+    share = MAX_COUNTED // len(workspace_ids)
+    too_early, found = period.since, period.since
+    for ws in workspace_ids:  # together they have no more than this since the latest of these times
+        cut = tx.one(_q.begin_of_newest, workspace_id=ws, since=period.since, until=period.until, most=share)
+        found = max(found, period.since if cut is None else cut["created_at"] + 1)
+    for _ in range(_HALVINGS):
+        middle = (too_early + found) // 2
+        if _fits(tx, workspace_ids, period, middle):
+            found = middle
+        else:
+            too_early = middle
+    return found
+
+
+def _fits(tx: Tx, workspace_ids: Iterable[str], period: Period, since: int) -> bool:
+    room = MAX_COUNTED
+    for ws in workspace_ids:
+        counted = tx.one(_q.count_runs, workspace_id=ws, since=since, until=period.until, limit=room + 1)
+        room -= 0 if counted is None else counted["runs"]
+        if room < 0:
+            return False
+    return True
 
 
 def _grouped(names: Iterable[str], sums: Iterable[Row], times: Iterable[Row]) -> dict[str | None, Group]:

@@ -1,1 +1,1 @@
-"""Knowledge bases behind a port; none is shipped yet."""
+"""Knowledge bases behind a port: those that the host keeps itself, or those of an embedder's service."""

@@ -7,7 +7,7 @@ import { SchemaForm } from "./schema_form.js";
 
 /** @param {{spec: any, change: (spec: any) => void, errors: import("../lib/schema_check.js").Mistakes, all: boolean, disabled: boolean, dirty: boolean}} props */
 export function AgentBindings({ spec, change, errors, all, disabled, dirty }) {
-  const [types, filters, priority] = bindingFields();
+  const [types, filters, priority, labels] = bindingFields();
   const form = (/** @type {any[]} */ fields, /** @type {any} */ values, /** @type {(values: any) => void} */ set, /** @type {string} */ place) =>
     html`<${SchemaForm} fields=${fields} values=${values} change=${set} place=${place} errors=${errors} all=${all} disabled=${disabled} id="bindings" />`;
   const set = (/** @type {any} */ values) => change({ ...spec, ...values });
@@ -17,7 +17,7 @@ export function AgentBindings({ spec, change, errors, all, disabled, dirty }) {
       <div class="schema-form">
         ${form([types], spec, set, "")}
         ${form(scopeFields(), spec.scope, (scope) => set({ scope: ["bot", "channel", "conversation"].includes(scope.type) ? scope : { ...scope, id: scope.type === spec.scope.type ? scope.id : null } }), "scope")}
-        ${form([filters, priority], spec, set, "")}
+        ${form([filters, priority, labels], spec, set, "")}
       </div>
     </section>
     ${dirty && html`<p class="help">${t("agents.asks_saved")}</p>`}

@@ -5,7 +5,7 @@ import { t } from "../lib/i18n.js";
 import { makerOf } from "../lib/live_agents.js";
 import { go } from "../lib/router.js";
 import { may } from "../lib/session.js";
-import { Confirm } from "./dialog.js";
+import { Confirm } from "./confirm.js";
 import { attempt } from "./notice.js";
 import { Ago } from "./time.js";
 

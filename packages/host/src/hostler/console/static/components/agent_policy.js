@@ -23,10 +23,6 @@ export function AgentPolicy({ spec, change, errors, all, disabled }) {
     <${Fold} key=${name} card title=${html`<h3>${t(`agents.chapter.${name}`)}</h3>`} open=${places.some((place) => hasIn(errors, place))}>${body}</${Fold}>`;
   return html`
     <div class="two-up">
-      <section class="card words-card" tabindex="0" aria-label=${t("agents.in_words")}>
-        <h2>${t("agents.in_words")}</h2>
-        <${PolicyWords} spec=${spec} />
-      </section>
       <div>
         ${section("uses", form(resourceFields(), policy, inPolicy, "resource_policy"), ["resource_policy.allow"])}
         ${section("approvals", html`<${ApprovalRules} rules=${policy.tool_approval} change=${(/** @type {any} */ rules) => inPolicy({ tool_approval: rules })}
@@ -47,6 +43,10 @@ export function AgentPolicy({ spec, change, errors, all, disabled }) {
         ${section("messages", form(concurrencyFields(), spec.concurrency, part("concurrency"), "concurrency"), ["concurrency"])}
         ${section("recovery", form(recoveryFields(), spec.recovery, part("recovery"), "recovery"), ["recovery"])}
       </div>
+      <section class="card words-card" tabindex="0" aria-label=${t("agents.in_words")}>
+        <h2>${t("agents.in_words")}</h2>
+        <${PolicyWords} spec=${spec} />
+      </section>
     </div>
   `;
 }

@@ -1,6 +1,6 @@
 // A conversation with an agent beside its form, new each time the reader wants one.
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { follow, get, path, post } from "../lib/api.js";
+import { follow, get, newId, path, post } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
 import { address } from "../lib/router.js";
 import { textOf } from "../lib/steps.js";
@@ -20,7 +20,7 @@ const ENDED = /** @type {Record<string, string>} */ ({ "run.completed": "complet
  * @param {{name: string, enabled: boolean, version: number, save: (() => Promise<boolean>) | null}} props
  */
 export function AgentTry({ name, enabled, version, save }) {
-  const [conversation, setConversation] = useState(() => `try-${crypto.randomUUID()}`);
+  const [conversation, setConversation] = useState(() => `try-${newId()}`);
   const [turns, setTurns] = useState(/** @type {Turn[]} */ ([]));
   const [text, setText] = useState("");
   const [busy, setBusy] = useState(false);
@@ -42,7 +42,7 @@ export function AgentTry({ name, enabled, version, save }) {
     setText("");
     setTurns([...turns, { asked, runId: "", text: "", status: "queued", failure: "", version: null }]);
     try {
-      const body = { event_type: "message.received", event_id: `console-${crypto.randomUUID()}`, agent: name, conversation_id: conversation, source: "console", input: { text: asked } };
+      const body = { event_type: "message.received", event_id: `console-${newId()}`, agent: name, conversation_id: conversation, source: "console", input: { text: asked } };
       const accepted = await post("/v1/events", body);
       if (!accepted.run) put(at, { status: "failed", failure: t("agents.try_outcome", { outcome: accepted.outcome }) });
       else {
@@ -59,7 +59,7 @@ export function AgentTry({ name, enabled, version, save }) {
     abort.current = new AbortController();
     setTurns([]);
     setBusy(false);
-    setConversation(`try-${crypto.randomUUID()}`);
+    setConversation(`try-${newId()}`);
   };
   return html`
     <section class="card try" aria-label=${t("agents.try")}>

@@ -58,6 +58,8 @@ function Budget({ budget, changed }) {
   const quantities = Object.keys({ ...budget.limits, ...budget.used }).sort();
   const over = budget.day && budget.day < new Date().toISOString().slice(0, 10);
   const limited = Object.keys(budget.limits);
+  const writes = may("budgets:write") && limited.length > 0 && !over;
+  const whole = budget.span.startsWith("workspace") && !may("installation");
   return html`
     <section class="card budget">
       <h2>${t(`budget_span.${budget.span}`)}${budget.day && html` <span class="dim">${budget.day}</span>`}</h2>
@@ -65,7 +67,8 @@ function Budget({ budget, changed }) {
       ${quantities.map((quantity) => html`<${Line} key=${quantity} budget=${budget} quantity=${quantity} />`)}
       <div class="line">
         <span class="dim grow">${budget.updated_at && html`${t("budgets.charged")} <${Ago} at=${budget.updated_at} />`}</span>
-        ${may("budgets:write") && limited.length > 0 && !over && html`<button aria-expanded=${adding} onClick=${() => setAdding(!adding)}>${t("budgets.add")}</button>`}
+        ${writes && whole && html`<span class="dim">${t("budgets.of_installation")}</span>`}
+        ${writes && !whole && html`<button aria-expanded=${adding} onClick=${() => setAdding(!adding)}>${t("budgets.add")}</button>`}
       </div>
       ${adding && html`<${TopUp} budget=${budget} limited=${limited} done=${() => { setAdding(false); changed(); }} />`}
     </section>

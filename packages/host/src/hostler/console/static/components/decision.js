@@ -17,6 +17,7 @@ import { Until } from "./until.js";
  * @typedef {import("../lib/decide.js").Pause} Pause
  * @typedef {import("../lib/decide.js").Call} Call
  * @typedef {{busy: boolean, wrong: string, say: (text: string) => void, send: (work: () => Promise<any>) => Promise<boolean>}} Sending
+ * @typedef {{revision: number, args: Record<string, any>, hash: string}} View
  */
 
 /** A button that has just come under a finger is not pressed by the tap before. */
@@ -29,14 +30,39 @@ const SETTLE_MS = 350;
  */
 export function Decision({ pause, changed }) {
   const plain = pause.calls.filter((call) => isPlain(pause, call));
+  const views = useViews(pause);
   const over = ["cancelled", "superseded", "failed"].includes(pause.status);
   return html`
     <div class="decision">
       <div aria-live="polite">${over && html`<p class="over">${t(`decision.over.${pause.status}`)}</p>`}</div>
-      ${pause.calls.map((call) => html`<${CallCard} key=${call.call_id} pause=${pause} call=${call} changed=${changed} />`)}
-      ${plain.length > 1 && html`<${Together} pause=${pause} calls=${plain} changed=${changed} />`}
+      ${pause.calls.map((call) => html`<${CallCard} key=${call.call_id} pause=${pause} call=${call} views=${views} changed=${changed} />`)}
+      ${plain.length > 1 && (plain.some(views.isStale)
+        ? html`<p class="dim" role="status">${t("decision.look_first")}</p>`
+        : html`<${Together} pause=${pause} calls=${plain} changed=${changed} />`)}
     </div>
   `;
+}
+
+/**
+ * What was on the page when the person began to look at each call: a decision is never about anything else, also one
+ * about several calls.
+ * @param {Pause} pause
+ */
+function useViews(pause) {
+  const seen = useRef(/** @type {Map<string, View>} */ (new Map())), [, look] = useState(0);
+  const now = (/** @type {Call} */ call) => ({ revision: pause.revision, args: call.args, hash: call.args_hash });
+  const keyOf = (/** @type {Call} */ call) => `${pause.id} ${call.call_id}`;
+  for (const call of pause.calls) if (!seen.current.has(keyOf(call))) seen.current.set(keyOf(call), now(call));
+  const of = (/** @type {Call} */ call) => /** @type {View} */ (seen.current.get(keyOf(call)));
+  return {
+    of,
+    isStale: (/** @type {Call} */ call) =>
+      isOpen(call) && call.may_decide && (of(call).hash !== call.args_hash || of(call).revision !== pause.revision),
+    acknowledge(/** @type {Call} */ call) {
+      seen.current.set(keyOf(call), now(call));
+      look((count) => count + 1);
+    },
+  };
 }
 
 /** Sends one thing at a time, and says why it failed. @param {() => any} changed @param {() => void} [done] @returns {Sending} */
@@ -63,19 +89,15 @@ function useSending(changed, done = () => {}) {
   };
 }
 
-/** @param {{pause: Pause, call: Call, changed: () => any}} props */
-function CallCard({ pause, call, changed }) {
+/** @param {{pause: Pause, call: Call, views: ReturnType<typeof useViews>, changed: () => any}} props */
+function CallCard({ pause, call, views, changed }) {
   const card = useRef(/** @type {HTMLElement | null} */ (null));
   // the button that was pressed goes away: the focus stays where its outcome is
   const sending = useSending(changed, () => card.current?.focus()), settled = useSettled();
-  // what was on the page when the person began to look: a decision is never about anything else
-  const seen = useRef({ revision: pause.revision, args: call.args, hash: call.args_hash }), [, look] = useState(0);
-  const open = isOpen(call);
-  const stale = open && call.may_decide && (seen.current.hash !== call.args_hash || seen.current.revision !== pause.revision);
+  const open = isOpen(call), stale = views.isStale(call);
   const acknowledge = () => {
-    seen.current = { revision: pause.revision, args: call.args, hash: call.args_hash };
     sending.say("");
-    look((count) => count + 1);
+    views.acknowledge(call);
   };
   const question = call.kind === "question";
   return html`
@@ -87,7 +109,7 @@ function CallCard({ pause, call, changed }) {
       ${call.tool && html`<p class="dim tool-line"><code><${Exact} text=${call.tool} /></code>${call.executor === "runner" && html` · ${t("decision.by_runner")}`}</p>`}
       ${call.description && html`<p class="described" dir="auto" tabindex="0"><${Exact} text=${call.description} /></p>`}
       ${question && call.fallback_text && !call.fields.length && !call.actions.length && html`<p dir="auto"><${Exact} text=${call.fallback_text} /></p>`}
-      ${stale && html`<${Stale} seen=${seen.current} pause=${pause} call=${call} acknowledge=${acknowledge} />`}
+      ${stale && html`<${Stale} seen=${views.of(call)} pause=${pause} call=${call} acknowledge=${acknowledge} />`}
       ${!question && !stale && html`<${Shown} call=${call} />`}
       ${open && html`<${Votes} call=${call} />`}
       ${!stale && html`<${Act} pause=${pause} call=${call} sending=${sending} ready=${settled && !sending.busy} />`}
@@ -117,7 +139,7 @@ function Budget({ call }) {
   </dl>`;
 }
 
-/** What has changed since the person began to look. @param {{seen: any, pause: Pause, call: Call, acknowledge: () => void}} props */
+/** What has changed since the person began to look. @param {{seen: View, pause: Pause, call: Call, acknowledge: () => void}} props */
 const Stale = ({ seen, pause, call, acknowledge }) => html`
   <div class="changed" role="alert">
     <strong>${t(seen.hash !== call.args_hash ? "decision.changed_arguments" : "decision.asked_again")}</strong>

@@ -2,18 +2,18 @@
 import { html, useId, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { act, resolve } from "../lib/decide.js";
-import { useKept } from "../lib/kept_state.js";
+import { useKeptForm } from "../lib/kept_state.js";
 import { mistakesOf } from "../lib/schema_check.js";
-import { fieldsOfQuestion, fieldsOfSchema, unfinishedText } from "../lib/schema_fields.js";
+import { fieldsOfQuestion, fieldsOfSchema, hasSecret, unfinishedText } from "../lib/schema_fields.js";
 import { SchemaForm } from "./schema_form.js";
 
 /** @typedef {import("./decision_approve.js").ActProps} ActProps */
 
 /** @param {ActProps} props */
 export function Answer({ pause, call, sending, ready }) {
-  const [values, setValues] = useKept(`${pause.id} ${call.call_id} ${pause.revision} values`, /** @type {Record<string, any>} */ ({}));
-  const [all, setAll] = useState(false), id = useId();
   const fields = fieldsOfQuestion(call.fields);
+  const [values, setValues] = useKeptForm(`${pause.id} ${call.call_id} ${pause.revision} values`, fields, /** @type {Record<string, any>} */ ({}));
+  const [all, setAll] = useState(false), id = useId();
   const buttons = call.actions.length ? call.actions : [{ name: null, label: t("decision.answer") }];
   async function answer(/** @type {string | null} */ action) {
     if (mistakesOf(fields, values).size) return void setAll(true);
@@ -80,11 +80,11 @@ export function Resolve({ pause, call, sending, ready }) {
  * @param {string} name @param {any} schema
  */
 function useResult(name, schema) {
-  const [values, setValues] = useKept(name, /** @type {Record<string, any>} */ ({}));
   const [all, setAll] = useState(false), id = useId();
   const fields = schema ? fieldsOfSchema(schema) : [];
   const free = fields.length === 0;
-  const shown = free ? [{ name: "result", kind: "text", label: t("part.result"), help: t("decision.result_help"), required: false, literal: /** @type {"schema"} */ ("schema") }] : fields;
+  const shown = free ? [{ name: "result", kind: "text", label: t("part.result"), help: t("decision.result_help"), required: false, secret: hasSecret(schema), literal: /** @type {"schema"} */ ("schema") }] : fields;
+  const [values, setValues] = useKeptForm(name, shown, /** @type {Record<string, any>} */ ({}));
   return {
     form: html`<${SchemaForm} fields=${shown} values=${values} change=${setValues} all=${all} id=${id} />`,
     clear: () => setValues(undefined),

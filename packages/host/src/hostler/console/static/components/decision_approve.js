@@ -2,7 +2,7 @@
 import { html, useId, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, act, approval, denial, mayAdd, mayApproveSimilar } from "../lib/decide.js";
-import { useKept } from "../lib/kept_state.js";
+import { useKept, useKeptForm } from "../lib/kept_state.js";
 import { mistakesOf } from "../lib/schema_check.js";
 import { fieldsOfSchema, same } from "../lib/schema_fields.js";
 import { SchemaForm } from "./schema_form.js";
@@ -22,11 +22,11 @@ const NONE = { on: false, uses: "5", minutes: "30", different: [] };
 export function Approve({ pause, call, sending, ready }) {
   const name = `${pause.id} ${call.call_id} ${call.args_hash}`, id = useId();
   const [comment, setComment] = useKept(`${name} comment`, "");
-  const [edited, setEdited] = useKept(`${name} edited`, /** @type {Record<string, any> | null} */ (null));
+  const every = fieldsOf(call), fields = every.filter((field) => !call.locked.includes(field.name));
+  const [edited, setEdited] = useKeptForm(`${name} edited`, every, /** @type {Record<string, any> | null} */ (null), call.args);
   const [similar, setSimilar] = useState(NONE);
   const [mode, setMode] = useState(/** @type {"" | "deny" | "note"} */ (comment ? "note" : ""));
   const [all, setAll] = useState(false);
-  const fields = fieldsOf(call);
   const changed = edited !== null && !same(edited, call.args);
   const approves = call.review === null && mayAdd(call);
   const wrong = mistakesIn(similar);
@@ -68,12 +68,12 @@ export function Approve({ pause, call, sending, ready }) {
   `;
 }
 
-/** The arguments that may be edited, as fields. @param {Call} call */
+/** The arguments as fields, also those that are locked. @param {Call} call */
 function fieldsOf(call) {
   const schema = { ...(call.args_schema ?? { type: "object" }) };
   const known = fieldsOfSchema(schema), names = new Set(known.map((field) => field.name));
   const stray = Object.keys(call.args).filter((name) => !names.has(name)).map((name) => ({ name, kind: "json", label: name, help: "", required: false, literal: /** @type {"schema"} */ ("schema") }));
-  return [...known, ...stray].filter((field) => !call.locked.includes(field.name));
+  return [...known, ...stray];
 }
 
 /** Fields that were emptied, so that they are left out of the arguments. @param {any[]} fields @param {Record<string, any>} values */

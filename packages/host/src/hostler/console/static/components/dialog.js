@@ -7,7 +7,8 @@ let count = 0;
 
 /**
  * Shown for as long as it is rendered. `close` is called when the reader wants it gone: by Escape or the button. What
- * had the focus before has it again afterwards. `wide`: for what is compared or written.
+ * had the focus before has it again afterwards; the page's content, where that is gone too. `wide`: for what is compared or
+ * written.
  * @param {{title: string, close: () => void, children?: any, wide?: boolean}} props
  */
 export function Dialog({ title, close, children, wide = false }) {
@@ -21,6 +22,7 @@ export function Dialog({ title, close, children, wide = false }) {
     return () => {
       shown.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();
+      requestAnimationFrame(() => document.activeElement === document.body && document.getElementById("main")?.focus({ preventScroll: true }));
     };
   }, []);
   return html`
@@ -40,19 +42,3 @@ export function Dialog({ title, close, children, wide = false }) {
     </dialog>
   `;
 }
-
-/**
- * Asks before something is done that cannot be undone. `confirm` may return a promise: the buttons wait for it.
- * @param {{title: string, text?: string, action: string, confirm: () => any, close: () => void, busy?: boolean,
- *   danger?: boolean, children?: any}} props
- */
-export const Confirm = ({ title, text, action, confirm, close, busy = false, danger = true, children }) => html`
-  <${Dialog} title=${title} close=${close}>
-    ${text && html`<p dir="auto">${text}</p>`}
-    ${children}
-    <div class="dialog-actions">
-      <button type="button" onClick=${close}>${t("dialog.cancel")}</button>
-      <button type="button" class=${danger ? "danger" : "primary"} disabled=${busy} onClick=${confirm}>${action}</button>
-    </div>
-  </${Dialog}>
-`;

@@ -3,33 +3,23 @@ import { html, useState } from "../lib/html.js";
 import { EVENT_TYPES } from "../lib/agent_fields.js";
 import { post } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
+import { useKept } from "../lib/kept_state.js";
 import { address } from "../lib/router.js";
 import { fieldsOfSchema, unfinishedText } from "../lib/schema_fields.js";
 import { Fold } from "./fold.js";
 import { attempt } from "./notice.js";
 import { SchemaForm } from "./schema_form.js";
 
-const KEPT = "hostler-event-question";
 const FIELDS = ["event_type", "text", "agent", "conversation_id", "bot_id", "launcher_id", "actor_id", "source", "data"];
-
-/** @returns {any} */
-function kept() {
-  try {
-    return JSON.parse(sessionStorage.getItem(KEPT) ?? "null") ?? { event_type: "message.received", text: "hello" };
-  } catch {
-    return { event_type: "message.received", text: "hello" };
-  }
-}
 
 /** `mine`: the agent that the reader looks at. @param {{mine?: string}} props */
 export function EventQuestion({ mine }) {
-  const [values, setValues] = useState(kept);
+  const [values, setValues] = useKept("event question", /** @type {any} */ ({ event_type: "message.received", text: "hello" }));
   const [answer, setAnswer] = useState(/** @type {any} */ (null));
   const [all, setAll] = useState(false);
   const change = (/** @type {any} */ next) => {
     setValues(next);
     setAnswer(null);
-    sessionStorage.setItem(KEPT, JSON.stringify(next));
   };
   const fields = FIELDS.map((name) => ({
     ...fieldsOfSchema({ type: "object", properties: { [name]: { type: name === "data" ? undefined : "string" } } })[0],
@@ -64,12 +54,12 @@ export function EventQuestion({ mine }) {
 
 /** @param {{answer: any, mine?: string}} props */
 const Answer = ({ answer, mine }) => html`
-  <h2 class="verdict ${answer.agent ? "good" : "bad"}" dir="auto">
+  <h2 class="answer ${answer.agent ? "good" : "bad"}" dir="auto">
     ${answer.agent ? html`<a href=${address("agents", answer.agent)}>${answer.agent}</a> ${t("agents.takes_it")}` : t(`agents.outcome.${answer.outcome}`)}
   </h2>
   <ul class="plain-list">
     ${answer.agents.map((/** @type {any} */ one) => html`<li key=${one.agent} class="line ${one.agent === mine ? "mine" : ""}">
-      <span class="mark ${one.takes ? "good" : "dim"}" aria-hidden="true">${one.takes ? "✓" : "✕"}</span>
+      <span class="tick ${one.takes ? "good" : "dim"}" aria-hidden="true">${one.takes ? "✓" : "✕"}</span>
       <span class="grow"><a href=${address("agents", one.agent)} dir="auto">${one.agent}</a>
         <span class="why" dir="auto">${t(`agents.why.${one.error && one.why === "filter" ? "filter_error" : one.why}`, { ...one, filter: one.filter ?? "", error: one.error ?? "", behind: one.behind ?? "", scope: scopeOf(one) })}</span></span>
       ${one.priority !== 0 && html`<span class="dim">${t("agents.field.priority")} ${one.priority}</span>`}

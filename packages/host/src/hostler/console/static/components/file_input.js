@@ -2,7 +2,6 @@
 import { html, useRef, useState } from "../lib/html.js";
 import { plainName, size } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
-import { MOST_FILES } from "../lib/uploads.js";
 import { Icon } from "./icon.js";
 import { notice } from "./notice.js";
 import { reasonOf } from "./states.js";
@@ -11,7 +10,7 @@ import { reasonOf } from "./states.js";
 
 /** @param {Uploads} uploads @param {Iterable<File>} files */
 function take(uploads, files) {
-  if (uploads.add(files)) notice(t("files.too_many", { most: MOST_FILES }), true);
+  if (uploads.add(files)) notice(t("files.too_many", { most: uploads.most }), true);
 }
 
 /** Opens the browser's dialog. @param {{uploads: Uploads, label?: string, accept?: string, multiple?: boolean}} props */

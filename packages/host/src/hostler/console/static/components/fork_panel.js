@@ -1,7 +1,9 @@
 // Goes on from a step in a new run: with another message, another prompt, or as it was.
-import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { html, useEffect, useLayoutEffect, useState } from "../lib/html.js";
 import { get, path, post } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
+import { useKept } from "../lib/kept_state.js";
+import { useReturnFocus } from "../lib/return_focus.js";
 import { address, go, setQuery } from "../lib/router.js";
 import { fieldsOfRunner } from "../lib/schema_fields.js";
 import { may } from "../lib/session.js";
@@ -16,19 +18,14 @@ import { SchemaForm } from "./schema_form.js";
 /** @param {{journal: LiveJournal, position: number | null}} props `position`: of the last entry that both runs share; 0: none. */
 export function ForkPanel({ journal, position }) {
   const run = journal.run.value, steps = journal.steps.value;
-  const kept = `fork ${run.run_id}`;
   const context = useContext(journal);
   const fields = useFields(run);
   const asked = textOf(context?.input?.contents) || context?.input?.text || "";
-  const [draft, setDraft] = useState(/** @type {Partial<Draft>} */ (read(kept)));
+  const [draft, setDraft] = useKept(`fork ${run.run_id}`, /** @type {Partial<Draft>} */ ({}));
   const [busy, setBusy] = useState(false);
-  const box = useRef(/** @type {HTMLElement | null} */ (null));
-  useEffect(() => box.current?.querySelector("h2")?.focus(), []);
-  const change = (/** @type {Partial<Draft>} */ more) => {
-    const next = { ...draft, ...more };
-    setDraft(next);
-    sessionStorage.setItem(kept, JSON.stringify(next));
-  };
+  const box = useReturnFocus();
+  useLayoutEffect(() => box.current?.querySelector("h2")?.focus(), []); // at once: later it would take the focus from whoever went on
+  const change = (/** @type {Partial<Draft>} */ more) => setDraft({ ...draft, ...more });
   const step = steps.find((one) => one.first <= (position ?? 0) && (position ?? 0) <= one.position);
   const start = async () => {
     setBusy(true);
@@ -36,7 +33,7 @@ export function ForkPanel({ journal, position }) {
     const made = await attempt(() => post(path("runs", run.run_id, "fork"), body));
     setBusy(false);
     if (!made) return;
-    sessionStorage.removeItem(kept);
+    setDraft(undefined);
     go(address("runs", made.run_id));
   };
   if (!may("runs:write")) return null;
@@ -75,15 +72,6 @@ function Configuration({ fields, config, changed, change }) {
     ${prompts.length > 0 && form(prompts, "fork-prompt")}
     ${others.length > 0 && html`<details><summary>${t("fork.config")}</summary>${form(others, "fork-config")}</details>`}
   `;
-}
-
-/** @param {string} key @returns {Partial<Draft>} */
-function read(key) {
-  try {
-    return JSON.parse(sessionStorage.getItem(key) ?? "{}");
-  } catch {
-    return {};
-  }
 }
 
 /** What the agent got; null until it is there. @param {LiveJournal} journal */

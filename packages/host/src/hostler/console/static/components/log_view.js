@@ -7,6 +7,7 @@ import { Failure } from "./states.js";
 
 const OWN = "-- hostler: ";
 const NEAR_PIXELS = 30;
+const NOTHING = /** @type {import("../lib/live_log.js").Line[]} */ ([]);
 
 /** @param {{plugin: string}} props */
 export function LogView({ plugin }) {
@@ -15,8 +16,8 @@ export function LogView({ plugin }) {
   const [follows, setFollows] = useState(true);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const wanted = here.value.query.get("find") ?? "";
-  const { error, connected, read, skipped } = log.state.value;
-  const lines = log.lines.value;
+  const { value, error, connected } = log.state.value;
+  const lines = value?.lines ?? NOTHING;
   const shown = useMemo(() => {
     const text = wanted.toLowerCase();
     return text ? lines.filter((line) => line.text.toLowerCase().includes(text)) : lines;
@@ -38,8 +39,8 @@ export function LogView({ plugin }) {
       <span class="dim" role="status">${connected ? t("log.count", { count: shown.length }) : t("state.reconnecting")}</span>
     </div>
     <div class="log" ref=${box} onScroll=${scrolled} role="log" aria-live="off" aria-label=${t("log.label")} tabindex="0">
-      ${skipped && html`<p class="dim">${t("log.skipped", { most: MOST_LINES })}</p>`}
-      ${read && !shown.length && html`<p class="dim">${wanted ? t("log.no_match") : t("log.none")}</p>`}
+      ${value?.skipped && html`<p class="dim">${t("log.skipped", { most: MOST_LINES })}</p>`}
+      ${value && !shown.length && html`<p class="dim">${wanted ? t("log.no_match") : t("log.none")}</p>`}
       ${shown.map((line) => html`<div key=${line.number} class=${line.text.startsWith(OWN) ? "own" : null} dir="auto">${line.text || " "}</div>`)}
     </div>
   `;

@@ -1,13 +1,17 @@
 // Markdown block by block: a block whose text is the same is not touched again.
-import { Component, html } from "../lib/html.js";
-import { tokensToHtml } from "../lib/markdown.js";
+import { Component, html, useLayoutEffect, useState } from "../lib/html.js";
 import { CODE_PIECE } from "../lib/markdown_blocks.js";
+import { markdown } from "../lib/markdown_loaded.js";
+import { inTurn } from "../lib/turns.js";
 import { CopyButton } from "./copy_button.js";
 
 /** @typedef {import("../lib/markdown_blocks.js").Block} Block */
 
-/** How often a text was looked at, how many blocks were rendered then, and their characters: what tests look at. */
-export const rendered = { looks: 0, blocks: 0, characters: 0 };
+/** How often a text was looked at, how many blocks were rendered then, at most at once, and their characters: what tests look at. */
+export const rendered = { looks: 0, blocks: 0, most: 0, characters: 0 };
+let before = 0;
+/** So many blocks of a message are added at a time. */
+const STEP = 8;
 
 /** @extends {Component<{block: Block}>} */
 class ShownBlock extends Component {
@@ -19,10 +23,12 @@ class ShownBlock extends Component {
   /** @param {{block: Block}} props */
   render({ block }) {
     rendered.blocks += 1;
+    rendered.most = Math.max(rendered.most, rendered.blocks - before);
     rendered.characters += Math.min(block.raw.length, block.kind === "html" ? Infinity : CODE_PIECE);
     if (block.kind === "code") return html`<${Code} text=${block.raw} lang=${block.lang ?? ""} />`;
     if (block.kind === "plain") return html`<span class="plain">${block.raw}</span>`;
-    return html`<div class="block" dangerouslySetInnerHTML=${{ __html: tokensToHtml(block.tokens ?? []) }} />`;
+    block.html ??= markdown.peek()?.tokensToHtml(block.tokens ?? []);
+    return html`<div class="block" dangerouslySetInnerHTML=${{ __html: block.html }} />`;
   }
 }
 
@@ -40,6 +46,9 @@ function Code({ text, lang }) {
 
 /** @param {{blocks: Block[]}} props */
 export function MarkdownBlocks({ blocks }) {
+  const [most, setMost] = useState(STEP), more = blocks.length > most;
+  useLayoutEffect(() => (more ? inTurn(() => setMost(most + STEP)) : undefined), [more, most]);
   rendered.looks += 1;
-  return html`<div class="markdown" dir="auto">${blocks.map((block, place) => html`<${ShownBlock} key=${place} block=${block} />`)}</div>`;
+  before = rendered.blocks;
+  return html`<div class="markdown" dir="auto">${blocks.slice(0, most).map((block, place) => html`<${ShownBlock} key=${place} block=${block} />`)}</div>`;
 }

@@ -1,6 +1,7 @@
 // One message of a chat.
-import { html, useMemo, useState } from "../lib/html.js";
+import { html, useRef, useState } from "../lib/html.js";
 import { clock, moment } from "../lib/format.js";
+import { SHOWN_CHARS } from "../lib/chat_rows.js";
 import { t } from "../lib/i18n.js";
 import { blocksOf } from "../lib/markdown_blocks.js";
 import { again, forget } from "../lib/outbox.js";
@@ -12,19 +13,17 @@ import { MarkdownBlocks } from "./markdown_blocks.js";
 
 /** @typedef {import("../lib/chat_rows.js").Row} Row */
 
-const SHOWN_CHARS = 6000;
-
 /**
- * @param {{row: Row, receipt?: import("../lib/conversation.js").Receipt, mark?: boolean, fork?: (row: Row) => void}} props
- * `fork`: without it there is no way to.
+ * @param {{row: Row, place: number, of: number, receipt?: import("../lib/conversation.js").Receipt, mark?: boolean, fork?: (row: Row) => void}} props
+ * `place` and `of`: where it is among the rows of the conversation, from 1; -1 where their number is not known. `fork`: without it there is no way to.
  */
-export function Message({ row, receipt, mark, fork }) {
+export function Message({ row, place, of, receipt, mark, fork }) {
   const growing = row.growing;
   const text = textOfContent(row.message?.content), own = row.kind === "person";
   const files = filesOfContent(row.message?.content, row.refs ?? []);
   const id = row.transcript_id ? `m-${row.transcript_id}` : null;
   return html`
-    <li class=${`said by-${growing ? "agent growing" : row.kind} ${row.waits || row.sent ? "waits" : ""} ${mark ? "marked" : ""}`} id=${id} aria-busy=${growing ? "true" : null}>
+    <li class=${`said by-${growing ? "agent growing" : row.kind} ${row.waits || row.sent ? "waits" : ""} ${mark ? "marked" : ""}`} id=${id} aria-posinset=${place} aria-setsize=${of} aria-busy=${growing ? "true" : null}>
       <span class="hidden">${t(own ? "chat.you_said" : row.kind === "note" ? "chat.note" : "chat.agent_said")}</span>
       ${own ? html`<${Plain} text=${text} />` : html`<${Body} text=${text} growing=${growing} />`}
       <${Files} files=${files} />
@@ -46,11 +45,13 @@ export function Message({ row, receipt, mark, fork }) {
  * @param {{text: string, growing?: import("../lib/live_run.js").Growing}} props
  */
 function Body({ text, growing }) {
-  const blocks = useMemo(() => (growing ? [] : blocksOf(text)), [text, growing]);
+  const before = useRef(/** @type {import("../lib/markdown_blocks.js").Block[]} */ ([]));
+  // what was written is shown until the whole of it was looked at
+  before.current = (growing ? growing.blocks.value : blocksOf(text)) ?? before.current;
   const thought = growing?.reasoning.value;
   return html`
     ${thought && html`<details class="thought"><summary>${t("chat.thinking")}</summary><p class="plain dim" dir="auto">${thought}</p></details>`}
-    <${MarkdownBlocks} blocks=${growing ? growing.blocks.value : blocks} />
+    <${MarkdownBlocks} blocks=${before.current} />
   `;
 }
 

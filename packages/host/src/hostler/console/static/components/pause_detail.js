@@ -7,7 +7,7 @@ import { pauseOf, readPause } from "../lib/live_pauses.js";
 import { address, here } from "../lib/router.js";
 import { may, session } from "../lib/session.js";
 import { Decision } from "./decision.js";
-import { Confirm } from "./dialog.js";
+import { Confirm } from "./confirm.js";
 import { attempt } from "./notice.js";
 import { Failure, Loading } from "./states.js";
 import { Ago } from "./time.js";
@@ -35,12 +35,10 @@ export function PauseDetail({ id, next, left }) {
 
 /** @param {{pause: Pause, read: () => any}} props */
 function Head({ pause, read }) {
-  const [asks, setAsks] = useState(false), [busy, setBusy] = useState(false);
+  const [asks, setAsks] = useState(false);
   const mine = pause.requester === session.value?.subject || pause.calls.some((call) => call.may_decide);
   async function cancel() {
-    setBusy(true);
     await attempt(() => post(path("pauses", pause.id, "cancel"), {}), t("run.cancelling"));
-    setBusy(false);
     setAsks(false);
     await read();
   }
@@ -54,6 +52,6 @@ function Head({ pause, read }) {
         ${mine && may("pauses:write") && WAITING.has(pause.status) && html`<button type="button" class="link danger-link" onClick=${() => setAsks(true)}>${t("approvals.stop")}</button>`}
       </p>
     </header>
-    ${asks && html`<${Confirm} title=${t("approvals.stop")} text=${t("approvals.stop_text")} action=${t("approvals.stop")} confirm=${cancel} close=${() => setAsks(false)} busy=${busy} />`}
+    ${asks && html`<${Confirm} title=${t("approvals.stop")} text=${t("approvals.stop_text")} action=${t("approvals.stop")} confirm=${cancel} close=${() => setAsks(false)} />`}
   `;
 }

@@ -4,7 +4,7 @@ import { Problem, get, path, post, put, remove } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
 import { address, go } from "../lib/router.js";
 import { mistakesOf } from "../lib/schema_check.js";
-import { Confirm } from "./dialog.js";
+import { Confirm } from "./confirm.js";
 import { notice } from "./notice.js";
 import { SchemaForm } from "./schema_form.js";
 import { reasonOf } from "./states.js";
@@ -106,7 +106,7 @@ export function PluginEntry({ name, done }) {
       ${warnings.length > 0 && html`<div class="warning" role="status">${t("entry.problems")}<ul>${warnings.map((text) => html`<li key=${text} dir="auto">${text}</li>`)}</ul></div>`}
       <div class="buttons"><button class="primary" disabled=${busy}>${t(name === undefined ? "entry.add" : "entry.save")}</button>
         ${name !== undefined && html`<button type="button" class="danger" onClick=${() => setAsks(true)}>${t("entry.remove")}</button>`}</div>
-      ${asks && html`<${Confirm} title=${t("entry.sure")} text=${t("entry.sure_help", { name })} action=${t("entry.remove")} confirm=${drop} close=${() => setAsks(false)} busy=${busy} />`}
+      ${asks && html`<${Confirm} title=${t("entry.sure")} text=${t("entry.sure_help", { name })} action=${t("entry.remove")} confirm=${drop} close=${() => setAsks(false)} />`}
     </form>
   `;
 }

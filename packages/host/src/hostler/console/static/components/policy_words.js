@@ -14,7 +14,7 @@ export function PolicyWords({ spec }) {
       <h3>${t(`agents.chapter.${chapter.name}`)}</h3>
       <ul>
         ${chapter.sentences.map((one) => html`<li key=${one.text} class=${`says-${one.kind}`}>
-          <span class="mark" aria-hidden="true">${MARKS[one.kind]}</span>
+          <span class="tick" aria-hidden="true">${MARKS[one.kind]}</span>
           <span dir="auto">${one.text}</span>
         </li>`)}
       </ul>

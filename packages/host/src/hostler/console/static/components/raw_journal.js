@@ -1,8 +1,9 @@
 // The journal as it is: entry by entry.
-import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { html, useEffect, useState } from "../lib/html.js";
 import { clock } from "../lib/format.js";
-import { get, path } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
+import { journalPages } from "../lib/live_journal.js";
+import { useReadUpTo } from "../lib/read_up_to.js";
 import { Value } from "./json.js";
 import { Failure } from "./states.js";
 import { StepList } from "./step_list.js";
@@ -11,12 +12,12 @@ import { StepList } from "./step_list.js";
 /** @typedef {{position: number, kind: string, type: string, at: number, attempt: number}} Line */
 
 const ROW_PIXELS = 32;
-const PAGE = 500;
+/** Of a journal that was read, for as long as its page is open. @type {WeakMap<LiveJournal, Line[]>} */
+const known = new WeakMap();
 
 /** @param {{journal: LiveJournal}} props */
 export function RawJournal({ journal }) {
-  const run = journal.run.value, last = journal.steps.value.at(-1)?.position ?? 0;
-  const [lines, failure] = useLines(run.run_id, last);
+  const [lines, failure] = useLines(journal);
   const [opened, setOpened] = useState(/** @type {Set<string>} */ (new Set()));
   const toggle = (/** @type {string} */ key) => setOpened((before) => {
     const next = new Set(before);
@@ -27,7 +28,7 @@ export function RawJournal({ journal }) {
     ${failure && html`<${Failure} error=${failure} />`}
     <${StepList}
       items=${lines} height=${ROW_PIXELS} opened=${opened} label=${t("run.journal")} keyOf=${(/** @type {Line} */ line) => String(line.position)}
-      row=${(/** @type {Line} */ line, /** @type {number} */ _, /** @type {boolean} */ open) => html`<div class="step entry">
+      row=${(/** @type {Line} */ line, /** @type {number} */ _, /** @type {boolean} */ open) => html`<div class="step journal-line">
         <button class="row" aria-expanded=${open} onClick=${() => toggle(String(line.position))}>
           <span class="dim figures">${line.position}</span><span class="kind">${line.kind}</span>
           <span class="what"><bdi>${line.type}</bdi></span><span class="dim figures">${clock(line.at)}</span>
@@ -38,26 +39,18 @@ export function RawJournal({ journal }) {
   `;
 }
 
-/** Of each entry only what its line shows is kept. @param {string} runId @param {number} last @returns {[Line[], unknown]} */
-function useLines(runId, last) {
-  const [lines, setLines] = useState(/** @type {Line[]} */ ([]));
+/** Of each entry only what its line shows is kept. @param {LiveJournal} journal @returns {[Line[], unknown]} */
+function useLines(journal) {
+  const [lines, setLines] = useState(known.get(journal) ?? []);
   const [failure, setFailure] = useState(/** @type {unknown} */ (null));
-  const kept = useMemo(() => ({ lines: /** @type {Line[]} */ ([]), reading: false, wanted: 0 }), [runId]);
-  useEffect(() => {
-    kept.wanted = last;
-    if (kept.reading) return;
-    kept.reading = true;
-    const read = async () => {
-      while ((kept.lines.at(-1)?.position ?? 0) < kept.wanted) {
-        const page = await get(path("runs", runId, "journal"), { after: kept.lines.at(-1)?.position, limit: PAGE, brief: true });
-        if (!page.items.length) return;
-        const more = page.items.map((/** @type {any} */ { position, kind, type, at, attempt }) => ({ position, kind, type, at, attempt }));
-        kept.lines = [...kept.lines, ...more];
-        setLines(kept.lines);
-      }
-    };
-    read().then(() => setFailure(null), setFailure).finally(() => (kept.reading = false));
-  }, [runId, last]);
+  useReadUpTo(journal.last.value, [journal], async (_, abort) => {
+    let all = known.get(journal) ?? [];
+    for await (const entries of journalPages(journal.run.value.run_id, { after: all.at(-1)?.position ?? 0 }, abort)) {
+      all = [...all, ...entries.map(({ position, kind, type, at, attempt }) => ({ position, kind, type, at, attempt }))];
+      known.set(journal, all);
+      setLines(all);
+    }
+  }, setFailure);
   return [lines, failure];
 }
 

@@ -3,30 +3,37 @@ import { html, useEffect, useState } from "../lib/html.js";
 import { path, post } from "../lib/api.js";
 import { duration } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
+import { useReturnFocus } from "../lib/return_focus.js";
 import { setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { Diff } from "./diff.js";
 import { Failure } from "./states.js";
 
-/** @param {{run: any}} props */
-export function ReplayPanel({ run }) {
-  const [report, setReport] = useState(/** @type {any} */ (null));
+/** `wanted`: the reader has asked for a replay; `begun` is told when it has. @param {{run: any, wanted: boolean, begun: () => void}} props */
+export function ReplayPanel({ run, wanted, begun }) {
+  // undefined: not asked for; null: under way
+  const panel = useReturnFocus();
+  const [report, setReport] = useState(/** @type {any} */ (undefined));
   const replay = () => {
     setReport(null);
     post(path("runs", run.run_id, "replay"), {}).then(setReport, setReport);
   };
-  useEffect(() => void (may("runs:write") && replay()), [run.run_id]);
+  useEffect(() => {
+    if (!wanted) return;
+    begun();
+    if (report !== null && may("runs:write")) replay();
+  }, [wanted]);
   return html`
-    <section class="card" aria-label=${t("run.replay")} aria-busy=${report === null}>
+    <section class="card" ref=${panel} aria-label=${t("run.replay")} aria-busy=${report === null}>
       <div class="line-of"><h2 class="grow">${t("run.replay")}</h2>
         <span class="actions">
-          <button onClick=${replay} disabled=${report === null}>${t("replay.again")}</button>
+          ${may("runs:write") && html`<button onClick=${replay} disabled=${report === null}>${t(report === undefined ? "run.replay" : "replay.again")}</button>`}
           <button class="quiet" onClick=${() => setQuery({ replay: null })}>${t("state.close")}</button>
         </span>
       </div>
       <p class="help">${t("replay.what")}</p>
       ${!may("runs:write") && html`<p>${t("replay.right")}</p>`}
-      ${may("runs:write") && report === null && html`<p role="status">${t("replay.running")}</p>`}
+      ${report === null && html`<p role="status">${t("replay.running")}</p>`}
       ${report instanceof Error && html`<${Failure} error=${report} />`}
       ${report && !(report instanceof Error) && html`<${Report} report=${report} />`}
     </section>

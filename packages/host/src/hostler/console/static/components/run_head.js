@@ -6,11 +6,12 @@ import { t } from "../lib/i18n.js";
 import { address, go, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { attempt } from "./notice.js";
+import { RunWaits } from "./run_waits.js";
 import { TERMINAL } from "./status.js";
 import { Ago } from "./time.js";
 
-/** @param {{run: any}} props */
-export function Actions({ run }) {
+/** @param {{run: any, replay: () => void}} props */
+export function Actions({ run, replay }) {
   const over = TERMINAL.has(run.status), write = may("runs:write");
   const cancel = () => attempt(() => post(path("runs", run.run_id, "cancel"), {}), t("run.cancelling"));
   const again = async () => {
@@ -23,7 +24,7 @@ export function Actions({ run }) {
       ${write && over && html`
         <button onClick=${again} title=${t("run.retry_help")}>${t("run.retry")}</button>
         <button onClick=${() => setQuery({ fork: "0", replay: null })} title=${t("run.fork_help")}>${t("run.fork_edited")}</button>
-        <button onClick=${() => setQuery({ replay: "1", fork: null })} title=${t("run.replay_help")}>${t("run.replay")}</button>
+        <button onClick=${replay} title=${t("run.replay_help")}>${t("run.replay")}</button>
       `}
       <a class="button" href=${compareAddress(run)}>${t("run.compare")}</a>
       <a class="button" href=${path("runs", run.run_id, "export")} download=${`${run.run_id}.json`}>${t("run.download")}</a>
@@ -44,6 +45,7 @@ export function Facts({ run }) {
     ["run.id", html`<code>${run.run_id}</code>`],
     ["run.began", html`<${Ago} at=${run.created_at} /> <span class="dim">(${moment(run.created_at)})</span>`],
   ]);
+  if (run.waits?.length) facts.push(["run.waits", html`<${RunWaits} waits=${run.waits} />`]);
   if (run.started_at) facts.push(["run.took", duration((run.finished_at ?? Date.now() / 1000) - run.started_at)]);
   if (tokens) facts.push(["run.tokens", t("run.tokens_in_out", { in: number(run.usage.input_tokens ?? 0), out: number(run.usage.output_tokens ?? 0) })]);
   if (run.cost) facts.push(["run.cost", money(run.cost)]);

@@ -2,8 +2,11 @@
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { duration } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
+import { useOutcomes } from "../lib/live_actions.js";
 import { liveJournal } from "../lib/live_journal.js";
+import { useReturnFocus } from "../lib/return_focus.js";
 import { address } from "../lib/router.js";
+import { ActionMarks } from "./action_step.js";
 import { Icon } from "./icon.js";
 import { Failure, Loading } from "./states.js";
 import { StepDetails } from "./step_details.js";
@@ -15,12 +18,13 @@ const SHOWN = 200;
 
 /** @param {{run_id: string, close: () => void}} props */
 export function RunSteps({ run_id, close }) {
+  const panel = useReturnFocus();
   const journal = useMemo(() => liveJournal(run_id), [run_id]);
   useEffect(() => journal.stop, [journal]);
   const [from, setFrom] = useState(0);
-  const steps = journal.steps.value, first = Math.max(0, steps.length - SHOWN - from);
+  const steps = useOutcomes(run_id, journal.steps.value), first = Math.max(0, steps.length - SHOWN - from);
   return html`
-    <aside class="beside" aria-label=${t("chat.steps")}>
+    <aside class="beside" ref=${panel} aria-label=${t("chat.steps")}>
       <header class="beside-head">
         <h2>${t("chat.steps")}</h2>
         <a class="grow" href=${address("runs", run_id)}>${t("chat.to_run")}</a>
@@ -43,6 +47,7 @@ function Row({ step, journal }) {
       <button type="button" class="small-row" aria-expanded=${open} onClick=${() => setOpen(!open)}>
         <span class="kind">${t(`step.${step.kind}`)}</span>
         <span class="what" dir="auto"><strong>${title}</strong> ${step.note || step.text.slice(0, 120)}</span>
+        ${step.kind === "action" && html`<${ActionMarks} step=${step} doubt=${false} />`}
         <span class="dim figures">${seconds >= 0.01 ? duration(seconds) : ""}</span>
       </button>
       ${open && html`<${StepDetails} step=${step} journal=${journal} beside />`}

@@ -8,14 +8,14 @@ import { Icon } from "./icon.js";
 import { Status } from "./status.js";
 
 /**
- * @param {{live: import("../lib/live_run.js").LiveRun, files: any[], waits: boolean, open: boolean, show: () => void, children?: any}} props
+ * @param {{live: import("../lib/live_run.js").LiveRun, place: number, of: number, files: any[], waits: boolean, open: boolean, show: () => void, children?: any}} props
  * `open`: its steps are shown beside. `children`: what it waits for.
  */
-export function RunStrip({ live, files, waits, open, show, children }) {
+export function RunStrip({ live, place, of, files, waits, open, show, children }) {
   const { run } = live, tools = [...live.tools.values()], status = waits && !live.over ? "paused" : run.status;
   const failed = run.status === "failed" || run.status === "timeout";
   return html`
-    <li class=${`strip ${live.over ? "over" : "works"}`}>
+    <li class=${`strip ${live.over ? "over" : "works"}`} aria-posinset=${place} aria-setsize=${of}>
       <${Files} files=${files} />
       ${children}
       ${failed && html`<p class="wrong" role="alert" dir="auto">${live.error || t("chat.failed", { reason: run.status_code ?? run.status })}</p>`}

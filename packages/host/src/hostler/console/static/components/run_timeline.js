@@ -2,9 +2,14 @@
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { duration, money, number, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
-import { searchJournal } from "../lib/live_journal.js";
+import { useOutcomes } from "../lib/live_actions.js";
+import { journalPages } from "../lib/live_journal.js";
+import { useReadUpTo } from "../lib/read_up_to.js";
 import { here, setQuery } from "../lib/router.js";
 import { KINDS, isInDoubt } from "../lib/steps.js";
+import { notice } from "./notice.js";
+import { ActionMarks } from "./action_step.js";
+import { reasonOf } from "./states.js";
 import { StepDetails } from "./step_details.js";
 import { StepList } from "./step_list.js";
 import { TERMINAL } from "./status.js";
@@ -17,9 +22,9 @@ const NOTHING = /** @type {Set<number>} */ (new Set());
 
 /** @param {{journal: LiveJournal}} props */
 export function RunTimeline({ journal }) {
-  const run = journal.run.value, steps = journal.steps.value;
+  const run = journal.run.value, steps = useOutcomes(run.run_id, journal.steps.value);
   const kind = here.value.query.get("kind") ?? "", find = here.value.query.get("find") ?? "";
-  const [hits, searching] = useHits(run.run_id, find, steps.length);
+  const [hits, searching] = useHits(run.run_id, find, journal.last.value);
   const [opened, setOpened] = useState(/** @type {Set<string>} */ (new Set()));
   const control = useRef({ show: (/** @type {number} */ _) => {} });
   const shown = useMemo(
@@ -53,17 +58,24 @@ export function RunTimeline({ journal }) {
   `;
 }
 
-/** Positions that hold the text, and whether they are still looked for. @param {string} runId @param {string} find @param {number} number @returns {[Set<number>, boolean]} */
-function useHits(runId, find, number) {
-  const [found, setFound] = useState(/** @type {[Set<number>, boolean]} */ ([NOTHING, false]));
-  useEffect(() => {
-    if (!find) return setFound([NOTHING, false]);
-    const abort = new AbortController();
-    setFound([NOTHING, true]);
-    searchJournal(runId, find, abort.signal, (positions, over) => setFound([positions, !over])).catch(() => abort.signal.aborted || setFound([NOTHING, false]));
-    return () => abort.abort();
-  }, [runId, find, find ? number : 0]);
-  return found;
+/** Positions that hold the text, and whether they are still looked for. @param {string} runId @param {string} find @param {number} last @returns {[Set<number>, boolean]} */
+function useHits(runId, find, last) {
+  const key = `${runId} ${find}`;
+  const [found, setFound] = useState({ key, hits: NOTHING, over: false });
+  useReadUpTo(find ? last : 0, [key], async (after, abort) => {
+    for await (const entries of journalPages(runId, { after, contains: find }, abort)) {
+      setFound((before) => {
+        const known = before.key === key ? before : { hits: NOTHING, over: false };
+        return { key, hits: entries.length ? new Set([...known.hits, ...entries.map((one) => one.position)]) : known.hits, over: known.over };
+      });
+    }
+    setFound((before) => (before.over ? before : { ...before, over: true }));
+  }, (error) => {
+    setFound((before) => ({ key, hits: before.key === key ? before.hits : NOTHING, over: true }));
+    notice(reasonOf(error), true);
+  });
+  if (!find) return [NOTHING, false];
+  return found.key === key ? [found.hits, !found.over] : [NOTHING, true];
 }
 
 /** @param {Step} step @param {Set<number>} hits */
@@ -157,7 +169,8 @@ function StepRow({ step, begin, end, run, open, toggle, attempt, first }) {
         <span class="what" dir="auto"><strong>${titleOf(step)}</strong> ${step.note || step.text.slice(0, 160)}</span>
         <span class="marks">
           ${attempt && first && html`<span class="mark">${t("run.attempt", { number: step.attempt })}</span>`}
-          ${doubt && html`<span class="mark waits">${t("run.in_doubt")}</span>`}
+          ${step.kind === "action" && html`<${ActionMarks} step=${step} doubt=${doubt} />`}
+          ${doubt && step.kind !== "action" && html`<span class="mark waits">${t("run.in_doubt")}</span>`}
           ${step.inherited && html`<span class="mark">${t("run.inherited")}</span>`}
           ${step.effect && step.kind === "tool" && html`<span class="mark">${t(`step_effect.${step.effect}`)}</span>`}
         </span>

@@ -1,5 +1,5 @@
 // Inputs for what a host has: models, tools, names, files, secrets.
-import { html, useState } from "../lib/html.js";
+import { html, useRef, useState } from "../lib/html.js";
 import { request } from "../lib/api.js";
 import { choices } from "../lib/choices.js";
 import { t } from "../lib/i18n.js";
@@ -94,18 +94,19 @@ export function Chips({ names, set, from, id, label, disabled }) {
 export function Files({ field, value, set, id, disabled, described }) {
   const one = field.kind === "file", ids = Array.isArray(value) ? value : value && !UNCHOSEN.has(value) ? [value] : [];
   const [names, setNames] = useState(/** @type {Record<string, string>} */ ({}));
+  const now = useRef(ids);
+  now.current = ids; // also while files are on their way
   const put = (/** @type {string[]} */ next) => set(one ? next.at(-1) : next.length ? next : undefined);
   const upload = async (/** @type {any} */ event) => {
-    let next = ids;
     for (const file of [...event.target.files]) {
       const headers = { "content-type": file.type || "application/octet-stream" };
       const made = await attempt(async () => (await request("POST", "/v1/artifacts", { body: file, raw: true, headers, query: { name: file.name.slice(0, 512) } })).json());
       if (!made) continue;
       setNames((before) => ({ ...before, [made.artifact_id]: file.name }));
-      next = [...next, made.artifact_id];
+      now.current = [...now.current, made.artifact_id];
+      put(now.current);
     }
     event.target.value = "";
-    put(next);
   };
   return html`<div class="stack">
     ${ids.map((file) => html`<span class="chip-of" key=${file}><bdi>${names[file] ?? file}</bdi>
@@ -118,10 +119,10 @@ export function Files({ field, value, set, id, disabled, described }) {
 const KINDS = /** @type {[string, string][]} */ ([["typed", ""], ["stored", "secret://"], ["env", "env:"], ["file", "file:"]]);
 const HIDDEN = "***";
 
-/** Written, never shown; or a reference to where it is. @param {InputProps} props */
+/** Written, never shown; or a reference to where it is: of `references` nothing else. @param {InputProps} props */
 export function Secret({ field, own, set, id, described, invalid, disabled }) {
-  const value = typeof own === "string" ? own : "";
-  const written = KINDS.find(([, prefix]) => prefix && value.startsWith(prefix))?.[0] ?? "typed";
+  const value = typeof own === "string" ? own : "", kinds = field.references ? KINDS.slice(1) : KINDS;
+  const written = KINDS.find(([, prefix]) => prefix && value.startsWith(prefix))?.[0] ?? kinds[0][0];
   const [kind, setKind] = useState(written);
   const [replace, setReplace] = useState(false);
   if (value === HIDDEN && !replace) {
@@ -132,7 +133,7 @@ export function Secret({ field, own, set, id, described, invalid, disabled }) {
   const enter = (/** @type {any} */ event) => set(event.target.value ? prefix + event.target.value : undefined);
   return html`<div class="line-of">
     <select aria-label=${t("form.secret_kind", { name: field.label })} disabled=${disabled} onChange=${(/** @type {any} */ event) => (setKind(event.target.value), set(undefined))}>
-      ${KINDS.map(([name]) => html`<option key=${name} value=${name} selected=${name === kind}>${t(`form.from.${name}`)}</option>`)}
+      ${kinds.map(([name]) => html`<option key=${name} value=${name} selected=${name === kind}>${t(`form.from.${name}`)}</option>`)}
     </select>
     <input class="grow" id=${id} type=${kind === "typed" ? "password" : "text"} aria-label=${field.label} aria-describedby=${described} aria-invalid=${invalid} disabled=${disabled}
       autocomplete=${kind === "typed" ? "new-password" : "off"} spellcheck=${false} list=${kind === "stored" ? `${id}-list` : null} value=${rest} onInput=${enter} />

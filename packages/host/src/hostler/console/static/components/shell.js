@@ -27,6 +27,13 @@ const PAGES = [
     patterns: ["/tools", "/tools/:name", "/skills", "/skills/:name", "/mcp-servers", "/mcp-servers/:name", "/models/:name", "/models"],
     load: () => import("../pages/resources.js"), right: "models:read", icon: "models",
   },
+  { name: "knowledge", patterns: ["/knowledge/:kb/:document", "/knowledge/:kb", "/knowledge"], load: () => import("../pages/knowledge.js"), right: "knowledge:read", icon: "knowledge" },
+  {
+    name: "sources",
+    patterns: ["/hooks/:name", "/hooks", "/schedules/:name", "/schedules", "/channels/:name", "/channels"],
+    load: () => import("../pages/sources.js"), right: "plugins:read", icon: "sources",
+  },
+  { name: "workers", patterns: ["/workers/:worker", "/workers"], load: () => import("../pages/workers.js"), right: "workers:read", icon: "workers" },
   { name: "usage", patterns: ["/usage/:tab", "/usage"], load: () => import("../pages/usage.js"), right: "usage:read", icon: "usage" },
   { name: "audit", patterns: ["/audit/:tab", "/audit"], load: () => import("../pages/audit.js"), right: "audit:read", icon: "audit" },
   { name: "settings", patterns: ["/settings/:tab", "/settings"], load: () => import("../pages/settings.js"), icon: "settings" },

@@ -35,3 +35,6 @@ export const Failure = ({ title, text, error, retry }) => html`
     ${retry && html`<button onClick=${retry}>${t("state.retry")}</button>`}
   </div>
 `;
+
+/** Instead of a page that the key may not see. @param {{right: string}} props */
+export const NoRight = ({ right }) => html`<${Failure} title=${t("settings.no_right")} text=${t("settings.no_right_text", { right })} />`;

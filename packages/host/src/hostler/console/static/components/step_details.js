@@ -7,6 +7,7 @@ import { get, path } from "../lib/api.js";
 import { address, here, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { partsOf, valueBefore, valueOf } from "../lib/step_parts.js";
+import { ActionFacts } from "./action_step.js";
 import { copyText } from "./copy_button.js";
 import { Diff } from "./diff.js";
 import { Value } from "./json.js";
@@ -59,6 +60,7 @@ function Inside({ step, entries }) {
     return html`<h3>${t("part.change")}</h3><${Diff} before=${before ?? null} after=${after ?? null} labels=${[t("part.before"), t("part.after")]} />`;
   }
   return html`
+    ${step.kind === "action" && html`<${ActionFacts} step=${step} />`}
     ${step.kind === "artifact" && html`<${File} artifact=${step.artifact} />`}
     ${partsOf(step, own).map(([key, value]) => html`<h3 key=${key}>${t(`part.${key}`)}</h3>${key === "prompt" ? html`<${Prompt} value=${value} />` : html`<${Value} value=${value} />`}`)}
   `;

@@ -4,8 +4,8 @@ import { path, post } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
 import { useKept } from "../lib/kept_state.js";
 import { mistakesOf } from "../lib/schema_check.js";
-import { fieldsOfSchema } from "../lib/schema_fields.js";
-import { Confirm } from "./dialog.js";
+import { fieldsOfSchema, hasSecret, withoutSecrets } from "../lib/schema_fields.js";
+import { Confirm } from "./confirm.js";
 import { Effect } from "./tool_state.js";
 import { attempt } from "./notice.js";
 import { SchemaForm } from "./schema_form.js";
@@ -14,15 +14,13 @@ import { Trial } from "./trial.js";
 /** @param {{tool: any}} props */
 export function ToolTest({ tool }) {
   const fields = useMemo(() => fieldsOfSchema(tool.parameters), [tool.schema_digest]);
-  const [stored, store] = useKept(`tool test ${tool.name} ${tool.schema_digest}`, /** @type {any} */ ({ values: {}, raw: "{}", as_json: false, run: "" }));
-  const [typed, setTyped] = useState(stored);
-  const [all, setAll] = useState(false), [asks, setAsks] = useState(false), [busy, setBusy] = useState(false);
-  const change = (/** @type {any} */ changes) => {
-    const next = { ...typed, ...changes };
-    setTyped(next);
+  const [typed, setTyped] = useKept(
+    `tool test ${tool.name} ${tool.schema_digest}`, /** @type {any} */ ({ values: {}, raw: "{}", as_json: false, run: "" }),
     // what a schema says is a secret is not kept
-    store({ ...next, values: withoutSecrets(fields, next.values), raw: fields.some(isSecret) ? "{}" : next.raw });
-  };
+    (next) => ({ ...next, values: withoutSecrets(fields, next.values), raw: hasSecret(tool.parameters) ? "{}" : next.raw }),
+  );
+  const [all, setAll] = useState(false), [asks, setAsks] = useState(false), [busy, setBusy] = useState(false);
+  const change = (/** @type {any} */ changes) => setTyped({ ...typed, ...changes });
   const as_json = typed.as_json || !fields.length;
   const given = as_json ? read(typed.raw) : { value: typed.values };
   const wrong = "wrong" in given ? given.wrong : as_json ? "" : mistakesOf(fields, typed.values).size ? t("test.mistakes") : "";
@@ -74,9 +72,3 @@ function read(text) {
     return { wrong: t("test.no_json", { why: error instanceof Error ? error.message : String(error) }) };
   }
 }
-
-/** @param {import("../lib/schema_fields.js").Field} field @returns {boolean} */
-const isSecret = (field) => field.kind === "secret" || Boolean(field.fields?.some(isSecret)) || Boolean(field.items && isSecret(field.items));
-
-/** @param {import("../lib/schema_fields.js").Field[]} fields @param {Record<string, any>} values */
-const withoutSecrets = (fields, values) => Object.fromEntries(Object.entries(values).filter(([key]) => !fields.some((field) => field.name === key && isSecret(field))));

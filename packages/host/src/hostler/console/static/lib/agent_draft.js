@@ -1,5 +1,6 @@
 // A changed agent that is not saved yet: kept for this tab, never with a secret.
 import { DEFAULTS } from "./agent_fields.js";
+import { session } from "./session.js";
 
 /** @typedef {import("./live_agents.js").Agent} Agent */
 /** @typedef {{version: number, spec: any}} Draft */
@@ -20,7 +21,7 @@ export function whole(spec) {
 }
 
 /** @param {string} workspace @param {string} name */
-const keyOf = (workspace, name) => `hostler-agent ${workspace} ${name}`;
+const keyOf = (workspace, name) => `hostler-agent ${workspace} ${session.value?.subject} ${name}`;
 
 /**
  * Keep a draft, without secrets that were typed: what they were before is kept in their place. Of a runner whose

@@ -9,7 +9,9 @@ export const DEFAULTS = {
   resource_policy: {
     allowed_model_ids: null, allowed_tool_names: null, allowed_kb_ids: null, allowed_skill_names: null,
     allowed_agents: null, allow_plugin_storage: true, allow_workspace_storage: false,
-    allow_cross_conversation_history: false, allow_client_tools: true, tool_approval: {},
+    allow_cross_conversation_history: false, allow_cross_account_history: false, allow_client_tools: true,
+    allow_schedules: false,
+    allowed_actions: null, actions_without_approval: [], actions_anywhere: false, action_actors: {}, tool_approval: {},
     budget: { on_exceeded: "refuse", on_denied: "refuse", approvers: ["role:admin"], expires_in: 1800 },
     rate: { calls_per_second: null },
     quota: {
@@ -18,8 +20,8 @@ export const DEFAULTS = {
       max_artifact_bytes_per_run: 4_294_967_296, max_storage_values_per_run: 10_000, max_storage_bytes_per_run: 1_073_741_824,
     },
   },
-  state_policy: { enable_state: true, state_scopes: ["conversation", "actor"] },
-  delivery_policy: { enable_streaming: true, enable_reply: true, max_message_size: null },
+  state_policy: { enable_state: true, state_scopes: ["conversation", "actor"], actor_across_accounts: false },
+  delivery_policy: { enable_streaming: true, enable_reply: true, max_message_size: null, ask_in: [] },
   allow_questions: true,
   idle_timeout: null,
   concurrency: { on_busy: "steer", debounce: 0, max_runs: null, on_pause: "hold", leftover: "requeue" },
@@ -28,6 +30,7 @@ export const DEFAULTS = {
   filters: [],
   scope: { type: "workspace", id: null },
   priority: 0,
+  worker_labels: [],
   enabled: true,
   metadata: {},
 };
@@ -56,13 +59,19 @@ const names = (name, blank, list) => field(name, "names", { blank: t(`agents.bla
 export const resourceFields = () => [
   names("allowed_model_ids", "chosen", "models"),
   names("allowed_tool_names", "chosen", "tools"),
-  names("allowed_kb_ids", "chosen"),
+  names("allowed_kb_ids", "chosen", "knowledge"),
   names("allowed_skill_names", "all_skills", "skills"),
   names("allowed_agents", "no_agents", "agents"),
   field("allow_plugin_storage", "boolean", { fallback: true }),
   field("allow_workspace_storage", "boolean", { fallback: false }),
   field("allow_cross_conversation_history", "boolean", { fallback: false }),
+  field("allow_cross_account_history", "boolean", { fallback: false }),
   field("allow_client_tools", "boolean", { fallback: true }),
+  field("allow_schedules", "boolean", { fallback: false }),
+  names("allowed_actions", "no_agents"),
+  field("actions_without_approval", "names", { fallback: [] }),
+  field("actions_anywhere", "boolean", { fallback: false }),
+  field("action_actors", "map", { fallback: {}, items: field("action_actors", "names", { fallback: [] }) }),
 ];
 
 /** What happens at the bounds of a budget. @returns {Field[]} */
@@ -101,6 +110,7 @@ export const approvalFields = () => [
 export const stateFields = () => [
   field("enable_state", "boolean", { fallback: true }),
   field("state_scopes", "multiselect", { options: options("state_scopes", ["conversation", "actor", "subject", "runner"]), fallback: ["conversation", "actor"], showIf: { enable_state: true } }),
+  field("actor_across_accounts", "boolean", { fallback: false, showIf: { enable_state: true } }),
 ];
 
 /** @returns {Field[]} */
@@ -108,6 +118,7 @@ export const deliveryFields = () => [
   field("enable_streaming", "boolean", { fallback: true }),
   field("enable_reply", "boolean", { fallback: true }),
   field("max_message_size", "integer", { nullable: true, blank: t("agents.blank.unbounded"), unit: t("agents.characters") }),
+  field("ask_in", "names", { fallback: [] }),
 ];
 
 /** @returns {Field[]} */
@@ -136,6 +147,7 @@ export const bindingFields = () => [
   field("event_types", "names", { fallback: [], suggest: EVENT_TYPES }),
   field("filters", "list", { fallback: [], items: field("filter", "line", { help: "", label: "", required: true, maxLength: 4096 }), maximum: 32 }),
   field("priority", "integer", { fallback: 0 }),
+  field("worker_labels", "names", { fallback: [] }),
 ];
 
 /** @returns {Field[]} */

@@ -1,4 +1,5 @@
 // The HTTP API: requests of this browser's session, pages of lists, and event streams that resume.
+import { Turn } from "./turns.js";
 
 /** An answer that refuses: RFC 9457, as the API sends it. */
 export class Problem extends Error {
@@ -15,6 +16,13 @@ export class Problem extends Error {
 
 /** No answer came: the host is not reached. */
 export class Unreachable extends Error {}
+
+/** Whether the same may work a little later: the host is away, busy, or had a failure of its own. @param {unknown} error */
+export const isPassing = (error) =>
+  error instanceof Unreachable || (error instanceof Problem && (error.status === 408 || error.status === 429 || error.status >= 500));
+
+/** An exception of who takes the events of a stream, which no new connection mends. */
+class Untaken extends Error {}
 
 /** What writes of the session send along; set by lib/session.js. */
 export const credentials = {
@@ -38,8 +46,13 @@ export const newId = () =>
 /** @param {number} ms @param {AbortSignal} [signal] */
 export const sleep = (ms, signal) =>
   new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms, undefined);
-    signal?.addEventListener("abort", () => (clearTimeout(timer), resolve(undefined)), { once: true });
+    const end = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      resolve(undefined);
+    };
+    const timer = setTimeout(end, signal?.aborted ? 0 : ms);
+    signal?.addEventListener("abort", end);
   });
 
 /**
@@ -72,7 +85,9 @@ export function withQuery(to, query = {}) {
 /**
  * Send a request; return the JSON of the answer, or null without one. Throws Problem or Unreachable.
  *
- * One that gets no answer is sent again. A POST has an Idempotency-Key, so that it takes effect once.
+ * One that gets no answer is sent again. A POST has an Idempotency-Key, so that it takes effect once; what is not there
+ * when it is deleted again, is deleted; and a PUT that names the version it replaces is sent once, since the answer to a
+ * second one would say that somebody else was faster.
  * @param {string} method @param {string} to @param {Options} [options]
  * @returns {Promise<any>}
  */
@@ -84,16 +99,20 @@ export async function request(method, to, options = {}) {
   if (body !== undefined && !raw) sent["content-type"] = "application/json";
   if (method === "POST" && !to.startsWith("/v1/events")) sent["idempotency-key"] ??= newId();
   const patience = method === "GET" && !raw && !query?.wait;
-  const answer = await again(() =>
-    fetch(withQuery(to, query), {
+  const once = method === "PUT" && new URLSearchParams(withQuery(to, query).split("?")[1]).has("version");
+  let sendings = 0;
+  const answer = await again(() => {
+    sendings++;
+    return fetch(withQuery(to, query), {
       method,
       headers: sent,
       body: body === undefined || raw ? body : JSON.stringify(body),
       signal: patience ? AbortSignal.any([AbortSignal.timeout(ANSWER_MS), ...(signal ? [signal] : [])]) : signal,
       credentials: "same-origin",
       cache: "no-store",
-    }),
-  signal);
+    });
+  }, once ? 1 : TRIES, signal);
+  if (method === "DELETE" && answer.status === 404 && sendings > 1) return null;
   if (!answer.ok) {
     const problem = new Problem(answer.status, await document_(answer));
     if (answer.status === 401 && !quiet) credentials.over();
@@ -103,14 +122,14 @@ export async function request(method, to, options = {}) {
   return answer.status === 204 ? null : answer.json();
 }
 
-/** @param {() => Promise<Response>} send @param {AbortSignal} [signal] */
-async function again(send, signal) {
+/** @param {() => Promise<Response>} send @param {number} most @param {AbortSignal} [signal] */
+async function again(send, most, signal) {
   for (let tries = 1, wait = FIRST_WAIT_MS; ; tries++, wait *= 2) {
     try {
       return await send();
     } catch (error) {
       if (signal?.aborted) throw error;
-      if (tries === TRIES) throw new Unreachable(String(error));
+      if (tries >= most) throw new Unreachable(String(error));
     }
     await sleep(wait, signal);
   }
@@ -131,8 +150,6 @@ export const get = (to, query, signal) => request("GET", to, { query, signal });
 export const post = (to, body, options) => request("POST", to, { body, ...options });
 /** @param {string} to @param {any} body */
 export const put = (to, body) => request("PUT", to, { body });
-/** @param {string} to @param {any} body */
-export const patch = (to, body) => request("PATCH", to, { body });
 /** @param {string} to */
 export const remove = (to) => request("DELETE", to);
 
@@ -147,7 +164,7 @@ export const remove = (to) => request("DELETE", to);
 
 /**
  * Follow an event stream until it ends or `signal` is aborted. One that breaks off is resumed after the last
- * event, however long that takes. Throws Problem where the host refuses.
+ * event, however long that takes. Throws Problem where the host refuses, and what `on` throws.
  * @param {string} to @param {Following} following
  */
 export async function follow(to, { query, after = "", signal, on, state = () => {}, reached = () => {} }) {
@@ -158,7 +175,6 @@ export async function follow(to, { query, after = "", signal, on, state = () => 
       /** @type {Record<string, string>} */
       const headers = { accept: "text/event-stream", ...(last && { "last-event-id": last }) };
       const answer = await fetch(withQuery(to, query), { headers, signal: silence.signal, cache: "no-store" });
-      if (answer.status === 429 || answer.status >= 500) throw new Unreachable(String(answer.status));
       if (!answer.ok) {
         if (answer.status === 401) credentials.over();
         throw new Problem(answer.status, await document_(answer));
@@ -166,17 +182,28 @@ export async function follow(to, { query, after = "", signal, on, state = () => 
       state(true);
       for await (const event of eventsOf(/** @type {ReadableStream<Uint8Array>} */ (answer.body), () => silence.broken())) {
         wait = FIRST_WAIT_MS;
-        if (event.event && on(event) === true) return;
+        if (signal.aborted) return;
+        if (event.event && taken(on, event)) return;
         if (event.id) reached((last = event.id));
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof Problem) throw error;
+      if (error instanceof Untaken) throw error.cause;
+      if (error instanceof Problem && !isPassing(error)) throw error;
     } finally {
       silence.end();
     }
     state(false);
     await sleep(wait + Math.random() * FIRST_WAIT_MS, signal);
+  }
+}
+
+/** Whether the stream has come to its end with an event. @param {Following["on"]} on @param {StreamEvent} event */
+function taken(on, event) {
+  try {
+    return on(event) === true;
+  } catch (error) {
+    throw new Untaken("", { cause: error });
   }
 }
 
@@ -214,6 +241,7 @@ class Silence {
 async function* eventsOf(body, came) {
   const decoder = /** @type {ReadableWritablePair<string, Uint8Array>} */ (/** @type {unknown} */ (new TextDecoderStream()));
   const reader = body.pipeThrough(decoder).getReader();
+  const turn = new Turn();
   let left = "";
   try {
     for (;;) {
@@ -223,6 +251,7 @@ async function* eventsOf(body, came) {
       const blocks = (left + value).split("\n\n");
       left = /** @type {string} */ (blocks.pop());
       for (const block of blocks) {
+        if (turn.over()) await turn.next(); // a host that catches up sends thousands at once
         const event = eventOf(block);
         if (event) yield event;
       }

@@ -5,14 +5,27 @@ import { filesOfContent, textOfContent } from "../components/content.js";
  * @typedef {import("./conversation.js").Item} Item
  * @typedef {import("./live_run.js").LiveRun} LiveRun
  * @typedef {{key: string, kind: "person" | "agent" | "note" | "growing" | "run", at: number, message?: any, refs?: any[],
- *   event_id?: string | null, transcript_id?: string, cursor?: string, run_id?: string | null, waits?: "run" | "pull",
+ *   about: number, event_id?: string | null, transcript_id?: string, cursor?: string, run_id?: string | null, waits?: "run" | "pull",
  *   sent?: import("./outbox.js").Sent, growing?: import("./live_run.js").Growing, live?: LiveRun, files?: any[]}} Row
- * `waits`: no run has taken it up. `sent`: on its way.
+ * `about`: how high it is, in pixels, as long as it was not shown. `waits`: no run has taken it up. `sent`: on its way.
  */
+
+const RUN_PIXELS = 30;
+const LINE_PIXELS = 24;
+/** Of a line, on a wide screen: also where a text is broken earlier. */
+const LINE_CHARS = 70;
+/** Of a text of a person more is only shown when it is asked for. */
+export const SHOWN_CHARS = 6000;
+
+/** @param {any} message */
+function about(message) {
+  const shown = Math.min(textOfContent(message?.content).length, message?.role === "assistant" ? Infinity : SHOWN_CHARS);
+  return RUN_PIXELS + LINE_PIXELS * Math.ceil(shown / LINE_CHARS);
+}
 
 /** @param {Item} item @param {string} key @param {Row["kind"]} kind @returns {Row} */
 const said = (item, key, kind) => ({
-  key, kind, at: item.created_at, message: item.content_json, refs: item.artifact_refs, event_id: item.event_id,
+  key, kind, about: about(item.content_json), at: item.created_at, message: item.content_json, refs: item.artifact_refs, event_id: item.event_id,
   transcript_id: item.transcript_id, cursor: item.cursor, run_id: item.run_id,
 });
 
@@ -42,13 +55,13 @@ export function rowsOf({ items, waiting, runs, sent, files, older }) {
   }
   /** @type {Row[]} */
   const waits = waiting.filter((one) => !known.has(one.event_id)).map((one) => ({
-    key: `e ${one.event_id}`, kind: "person", at: one.created_at, message: one.content_json, refs: one.artifact_refs, event_id: one.event_id,
+    key: `e ${one.event_id}`, kind: "person", about: about(one.content_json), at: one.created_at, message: one.content_json, refs: one.artifact_refs, event_id: one.event_id,
     run_id: one.run_id, waits: one.waits_for,
   }));
   for (const one of waits) known.add(one.event_id);
   /** @type {Row[]} */
   const leaving = sent.filter((one) => !known.has(one.event_id)).map((one) => ({
-    key: `e ${one.event_id}`, kind: "person", at: one.at, message: { content: one.text }, refs: one.attachments, event_id: one.event_id, sent: one,
+    key: `e ${one.event_id}`, kind: "person", about: LINE_PIXELS, at: one.at, message: { content: one.text }, refs: one.attachments, event_id: one.event_id, sent: one,
   }));
   const pending = [...waits, ...leaving];
   /** @type {Row[]} */
@@ -90,9 +103,9 @@ function rowsOfRun(live, counts, stored, files) {
   for (const { message } of live.said) {
     const place = found.indexOf(sayingOf(message));
     if (place >= 0) found.splice(place, 1);
-    else rows.push({ key: `a ${run.run_id} ${count++}`, kind: "agent", at: run.created_at, message, refs: message.artifact_refs, run_id: run.run_id });
+    else rows.push({ key: `a ${run.run_id} ${count++}`, kind: "agent", about: about(message), at: run.created_at, message, refs: message.artifact_refs, run_id: run.run_id });
   }
-  for (const growing of live.growing.values()) rows.push({ key: `a ${run.run_id} ${count++}`, kind: "growing", at: run.created_at, growing, run_id: run.run_id });
-  if (run.status !== "queued") rows.push({ key: `r ${run.run_id}`, kind: "run", at: run.created_at, live, run_id: run.run_id, files });
+  for (const growing of live.growing.values()) rows.push({ key: `a ${run.run_id} ${count++}`, kind: "growing", about: LINE_PIXELS, at: run.created_at, growing, run_id: run.run_id });
+  if (run.status !== "queued") rows.push({ key: `r ${run.run_id}`, kind: "run", about: RUN_PIXELS, at: run.created_at, live, run_id: run.run_id, files });
   return rows;
 }

@@ -10,6 +10,7 @@ const LISTS = {
   models: ["/v1/models", "models:read", (item) => ({ value: item.model_id, note: item.problem ?? "", type: item.model_type })],
   tools: ["/v1/tools", "plugins:read", (item) => ({ value: item.name, note: item.problem ?? item.description })],
   skills: ["/v1/skills", "plugins:read", (item) => ({ value: item.name, note: item.problem ?? item.description })],
+  knowledge: ["/v1/knowledge", "knowledge:read", (item) => ({ value: item.kb_id, note: item.name || item.description })],
   secrets: ["/v1/secrets", "secrets:read", (item) => ({ value: item.name, note: item.problem ?? "" })],
   agents: ["/v1/agents", "agents:read", (item) => ({ value: item.name, note: item.spec.runner })],
 };
@@ -23,7 +24,7 @@ const known = new Map();
 
 /**
  * What there is of a kind; empty until it is known, and where the key may not read it.
- * @param {string} kind models, tools, skills, secrets or agents
+ * @param {string} kind models, tools, skills, knowledge, secrets or agents
  * @returns {Choice[]}
  */
 export function choices(kind) {

@@ -1,6 +1,6 @@
 // A conversation as it is now: its messages, what waits, the runs that work in it, and what they wait for.
 import { batch, signal } from "./html.js";
-import { Problem, Unreachable, follow, get, path, sleep } from "./api.js";
+import { Problem, Unreachable, follow, get, isPassing, path, sleep } from "./api.js";
 import { nudged } from "./conversations.js";
 import { LiveRun } from "./live_run.js";
 import { liveStream } from "./live_stream.js";
@@ -47,7 +47,8 @@ export class Conversation {
     this._timer = 0;
     this._reading = false;
     this._before = "";
-    this._live = liveStream(path("conversations", id, "stream"), {
+    this._live = liveStream({
+      place: { conversation_id: id },
       snapshot: (stop) => this._present(stop),
       on: (event) => this._take(event),
     });
@@ -85,7 +86,7 @@ export class Conversation {
       this._took(history);
       this.state.value = "ready";
     });
-    for (const live of known.values()) if (!live.over) this._readSteering(live.run.run_id);
+    for (const live of known.values()) if (!live.over) this._again(`steering ${live.run.run_id}`);
   }
 
   /** @param {any} run @returns {LiveRun} */
@@ -205,7 +206,7 @@ export class Conversation {
         await this._readAgain(what);
       } catch (error) {
         if (this._abort.signal.aborted) return;
-        if (error instanceof Problem && error.status !== 429 && error.status < 500) continue; // gone, or not for this key
+        if (error instanceof Problem && !isPassing(error)) continue; // gone, or not for this key
         this._stale.add(what);
         await sleep(error instanceof Unreachable ? RETRY_MS : RETRY_MS / 3, this._abort.signal);
       }
@@ -234,8 +235,9 @@ export class Conversation {
   /** Read the messages after the last known one. @param {AbortSignal} stop */
   async _newer(stop) {
     for (let more = true; more; ) {
-      const after = this.items.value.at(-1)?.cursor;
+      const known = this.items.value, after = known.at(-1)?.cursor;
       const page = await get(path("conversations", this.id, "history"), after ? { after, limit: 100 } : { limit: PAGE }, stop);
+      if (this.items.value !== known) continue; // all was read anew meanwhile, or older ones came
       const items = after ? page.items : page.items.reverse();
       more = Boolean(after) && page.has_more;
       batch(() => {
@@ -243,7 +245,7 @@ export class Conversation {
           this._before = page.next_cursor ?? "";
           this.older.value = page.has_more;
         }
-        if (items.length) this.items.value = [...this.items.value, ...items];
+        if (items.length) this.items.value = [...known, ...items];
         if (!more) this._took(page);
       });
     }

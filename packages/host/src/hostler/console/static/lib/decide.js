@@ -27,13 +27,6 @@ export const MAX_SIMILAR_MINUTES = 24 * 60;
 /** Whether a call has no decision yet, or its outcome is not known. @param {Call} call */
 export const isOpen = (call) => call.review !== null || call.decision === "undecided";
 
-/** What a person does with the call: approve, answer, result or resolve. @param {Call} call */
-export function asksFor(call) {
-  if (call.review === "in_doubt") return "resolve";
-  if (call.kind === "question") return "answer";
-  return call.kind === "client_tool" ? "result" : "approve";
-}
-
 /** The vote that this person has cast on what is asked now. @param {Pause} pause @param {Call} call */
 export const ownVote = (pause, call) =>
   call.decision === "undecided" && call.approvals_needed > 1

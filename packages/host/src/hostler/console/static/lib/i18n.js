@@ -1,11 +1,16 @@
 // Texts in the language of the reader, from locales/*.json.
+import { Unreachable } from "./api.js";
 import { signal } from "./html.js";
 
 const NAMES = { en: "English", zh: "中文" };
 const KEPT = "hostler-language";
 
-/** @type {Record<string, string>} */
-let texts = {};
+/** What is said before the texts are there. @type {Record<string, string>} */
+let texts = {
+  "state.failed": "That did not work / 操作失败",
+  "state.unreachable": "The host does not answer. / 主机没有响应。",
+  "state.retry": "Try again / 重试",
+};
 let plurals = new Intl.PluralRules("en");
 
 /** `en` or `zh`. Components that show texts read it, so that they change with it. */
@@ -25,7 +30,8 @@ function preferred() {
 export async function speak(wanted) {
   const chosen = wanted ?? preferred();
   if (wanted) localStorage.setItem(KEPT, wanted);
-  const answer = await fetch(new URL(`../locales/${chosen}.json`, import.meta.url));
+  const answer = await fetch(new URL(`../locales/${chosen}.json`, import.meta.url)).catch(() => null);
+  if (!answer?.ok) throw new Unreachable(`locales/${chosen}.json`);
   texts = await answer.json();
   plurals = new Intl.PluralRules(chosen);
   document.documentElement.lang = chosen === "zh" ? "zh-Hans" : chosen;

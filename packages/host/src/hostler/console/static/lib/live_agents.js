@@ -78,8 +78,8 @@ export function liveAgents() {
   }
 
   const stream = may("runs:read")
-    ? liveStream("/v1/stream", {
-        query: { type: "run.status" },
+    ? liveStream({
+        types: ["run.status"],
         snapshot: read,
         on: ({ data }) => {
           if (!data?.run_id) return;

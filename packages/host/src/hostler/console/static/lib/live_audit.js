@@ -1,41 +1,66 @@
 // The audit log as far as it was read, newest first; new entries come by themselves.
-import { signal } from "./html.js";
-import { Unreachable, get, sleep } from "./api.js";
+import { batch, signal } from "./html.js";
+import { get, isPassing, sleep } from "./api.js";
 
 /** @typedef {{audit_id: string, seq: number, at: number, actor: string, actor_name: string | null, action: string, target: string, outcome: string, body: any}} Fact */
 
 const PAGE = 100;
 const LOOK_MS = 5000;
 const AWAY_MS = 2000;
+/** Pages that are read in search of one with a match, and of new entries at once. */
+const MOST_EMPTY = 20;
+const MOST_NEW = 10;
+/** Entries are in the order in which they were stored; clocks of hosts may differ by so much. */
+const SKEW_SECONDS = 3600;
+const DAY_SECONDS = 86_400;
 
 /** @param {Record<string, any>} filters of `GET /v1/audit` */
 export function liveAudit(filters) {
   const abort = new AbortController();
+  const began = Date.now() / 1000;
   const facts = signal(/** @type {Fact[]} */ ([]));
   const state = signal(/** @type {"loading" | "ready" | Error} */ ("loading"));
   const connected = signal(true);
   /** Whether there is no older entry. */
   const all = signal(false);
-  let cursor = /** @type {string | null} */ (null), loading = false;
+  /** Whether many entries were read in which there was no match: older ones are read when the reader asks for them. */
+  const paused = signal(false);
+  let cursor = /** @type {string | null} */ (null), loading = false, lists = 0;
 
-  /** Read the next page; one without a match is followed by another, as long as the list shows its end. */
+  /** @param {unknown} error */
+  function failed(error) {
+    if (abort.signal.aborted) return;
+    if (isPassing(error) && state.value === "ready") connected.value = false;
+    else state.value = /** @type {Error} */ (error);
+  }
+
+  /** Read the next page; one without a match is followed by another, up to so many. */
   async function more() {
     if (loading || all.value || state.value instanceof Error) return;
     loading = true;
+    paused.value = false;
+    const list = lists;
     try {
-      for (let tries = 0; tries < 20 && !all.value; tries++) {
+      for (let tries = 0, found = 0; !found && !all.value; tries++) {
+        if (tries === MOST_EMPTY) {
+          paused.value = true;
+          break;
+        }
         const page = await get("/v1/audit", { ...filters, limit: PAGE, cursor }, abort.signal);
-        cursor = page.next_cursor;
-        all.value = !page.has_more;
-        add(page.items);
-        state.value = "ready";
-        if (page.items.length) break;
+        if (list !== lists) break; // of a list that another one has replaced
+        found = page.items.length;
+        batch(() => {
+          cursor = page.next_cursor;
+          all.value = !page.has_more;
+          add(page.items);
+        });
       }
-      connected.value = true;
+      batch(() => {
+        state.value = "ready";
+        connected.value = true;
+      });
     } catch (error) {
-      if (abort.signal.aborted) return;
-      if (error instanceof Unreachable && state.value === "ready") connected.value = false;
-      else state.value = /** @type {Error} */ (error);
+      failed(error);
     } finally {
       loading = false;
     }
@@ -48,18 +73,35 @@ export function liveAudit(filters) {
     if (fresh.length) facts.value = [...facts.value, ...fresh].sort((a, b) => b.seq - a.seq);
   }
 
-  /** Look for new entries, page by page down to the newest that is known. */
+  /**
+   * Look for new entries, page by page down to the newest that is known. Where that is too far away, the list begins
+   * anew: it has no hole.
+   */
   async function look() {
-    const newest = facts.value[0]?.seq ?? 0;
-    let next = /** @type {string | null} */ (null);
+    const newest = facts.value[0];
+    const since = Math.max(Number(filters.since) || 0, newest ? newest.at - SKEW_SECONDS : began - DAY_SECONDS);
+    let next = /** @type {string | null} */ (null), reached = false;
+    /** @type {Fact[]} */
     const found = [];
-    for (let pages = 0; pages < 10; pages++) {
-      const page = await get("/v1/audit", { ...filters, limit: PAGE, cursor: next }, abort.signal);
+    for (let pages = 0; !reached && pages < MOST_NEW; pages++) {
+      const page = await get("/v1/audit", { ...filters, since, limit: PAGE, cursor: next }, abort.signal);
       found.push(...page.items);
       next = page.next_cursor;
-      if (!next || page.items.length === 0 || page.items.at(-1).seq <= newest) break;
+      reached = next === null || (newest !== undefined && found.length > 0 && found[found.length - 1].seq <= newest.seq);
     }
-    add(found);
+    if (reached || !found.length) add(found);
+    else await anew();
+  }
+
+  /** Begin the list with its newest page. */
+  async function anew() {
+    const page = await get("/v1/audit", { ...filters, limit: PAGE }, abort.signal);
+    batch(() => {
+      lists++;
+      cursor = page.next_cursor;
+      all.value = !page.has_more;
+      facts.value = page.items;
+    });
   }
 
   async function keep() {
@@ -71,13 +113,11 @@ export function liveAudit(filters) {
         await look();
         connected.value = true;
       } catch (error) {
-        if (abort.signal.aborted) return;
-        if (error instanceof Unreachable) connected.value = false;
-        else state.value = /** @type {Error} */ (error);
+        failed(error);
       }
     }
   }
 
   keep();
-  return { facts, state, connected, all, more, stop: () => abort.abort() };
+  return { facts, state, connected, all, paused, more, stop: () => abort.abort() };
 }

@@ -1,6 +1,7 @@
 // A run and the overview of its journal, kept up to date while it goes on; what a step holds is read when asked for.
-import { signal } from "./html.js";
-import { Problem, Unreachable, follow, get, path } from "./api.js";
+import { batch, signal } from "./html.js";
+import { Problem, get, isPassing, path, sleep } from "./api.js";
+import { liveStream } from "./live_stream.js";
 import { Steps } from "./steps.js";
 import { TERMINAL } from "../components/status.js";
 
@@ -8,72 +9,80 @@ import { TERMINAL } from "../components/status.js";
 
 const PAGE = 500;
 const TOGETHER_MS = 120;
+const RETRY_MS = 1000;
 const MAX_KEPT = 60;
 
-/** @param {string} runId @param {{live?: boolean}} [options] `live`: follow it until it ends. */
-export function liveJournal(runId, { live = true } = {}) {
+/** @param {string} runId */
+export function liveJournal(runId) {
   const abort = new AbortController();
   const run = signal(/** @type {any} */ (null));
   const steps = signal(/** @type {import("./steps.js").Step[]} */ ([]));
   const failure = signal(/** @type {unknown} */ (null));
   const connected = signal(true);
   const complete = signal(false);
+  /** The position of the last entry that is known. */
+  const last = signal(0);
   const found = new Steps();
-  let reading = false, again = false;
+  let timer = 0, end = () => {};
 
-  /** Read what the journal has beyond what is known; one reading at a time. */
-  async function read() {
-    if (reading) return void (again = true);
-    reading = true;
-    try {
-      run.value ??= await get(path("runs", runId), {}, abort.signal);
-      do {
-        again = false;
-        for (let more = true; more && !abort.signal.aborted; ) {
-          const query = { after: found.after || undefined, limit: PAGE, brief: true };
-          const page = await get(path("runs", runId, "journal"), query, abort.signal);
-          found.take(page.items);
+  /** Read what the journal has beyond what is known. @param {AbortSignal} until */
+  async function read(until) {
+    for (let over = false; !over; ) {
+      over = TERMINAL.has(run.value.status);
+      for (let more = true; more; ) {
+        const page = await get(path("runs", runId, "journal"), { after: found.after || undefined, limit: PAGE, brief: true }, until);
+        found.take(page.items);
+        batch(() => {
           steps.value = found.steps;
-          more = page.has_more;
-        }
-        run.value = await get(path("runs", runId), {}, abort.signal);
-      } while (again);
-      complete.value = true;
-      connected.value = true;
-    } catch (error) {
-      if (abort.signal.aborted) return;
-      // a host that is away for a while comes back: what is known stays on the page
-      if (error instanceof Unreachable && run.value) {
-        connected.value = false;
-        later();
-      } else failure.value = error;
-    } finally {
-      reading = false;
+          last.value = found.after;
+        });
+        more = page.has_more;
+      }
+      if (over) break;
+      run.value = await get(path("runs", runId), {}, until);
+      over = !TERMINAL.has(run.value.status); // what came with its end may not have been read
     }
+    complete.value = true;
+    if (TERMINAL.has(run.value.status)) end();
   }
 
-  let timer = 0;
-  const later = () => (timer ||= window.setTimeout(() => ((timer = 0), read()), TOGETHER_MS));
-
-  async function begin() {
-    await read();
-    if (!live || failure.value || abort.signal.aborted || TERMINAL.has(run.value.status)) return;
-    await follow("/v1/stream", {
-      query: { conversation_id: run.value.conversation_id, agent: run.value.agent },
-      signal: abort.signal,
+  /** Follow the run until it ends. */
+  function follow() {
+    const { conversation_id, agent } = run.value;
+    const stream = liveStream({
+      place: conversation_id === null ? { agent } : { conversation_id }, // where a chat is open, they share it
+      snapshot: read,
       on: ({ data }) => {
-        if (data?.run_id !== runId) return false;
-        later();
-        return TERMINAL.has(data.status);
-      },
-      state: (up) => {
-        connected.value = up;
-        if (up) read(); // what came while the stream was cut off
+        if (data?.run_id === runId) timer ||= window.setTimeout(() => ((timer = 0), stream.read()), TOGETHER_MS);
       },
     });
-    connected.value = true;
+    const watch = [
+      stream.connected.subscribe((/** @type {boolean} */ up) => (connected.value = up)),
+      stream.failure.subscribe((/** @type {unknown} */ error) => (failure.value = error)),
+    ];
+    end = () => {
+      for (const stop of watch) stop();
+      stream.stop();
+      clearTimeout(timer);
+      connected.value = true;
+    };
   }
-  begin().catch((error) => (failure.value = error));
+
+  async function begin() {
+    run.value = await get(path("runs", runId), {}, abort.signal);
+    if (!TERMINAL.has(run.value.status)) return follow();
+    while (!complete.value) {
+      try {
+        await read(abort.signal);
+        connected.value = true;
+      } catch (error) {
+        if (abort.signal.aborted || !isPassing(error)) throw error;
+        connected.value = false;
+        await sleep(RETRY_MS, abort.signal);
+      }
+    }
+  }
+  begin().catch((error) => abort.signal.aborted || (failure.value = error));
 
   /** @type {Map<number, Promise<Entry | null>>} */
   const kept = new Map();
@@ -96,23 +105,23 @@ export function liveJournal(runId, { live = true } = {}) {
     return asked;
   }
 
-  return { run, steps, failure, connected, complete, read, entry, stop: () => abort.abort() };
+  return { run, steps, failure, connected, complete, last, entry, stop: () => (end(), abort.abort()) };
 }
 
 /** @typedef {ReturnType<typeof liveJournal>} LiveJournal */
 
 /**
- * Positions of all entries that hold a text, page by page. @param {string} runId @param {string} text @param {AbortSignal} abort
- * @param {(positions: Set<number>, over: boolean) => void} tell
+ * The entries after a position, page by page; with `contains`, those that hold a text.
+ * @param {string} runId @param {{after: number, contains?: string}} query @param {AbortSignal} abort
+ * @returns {AsyncGenerator<Entry[]>}
  */
-export async function searchJournal(runId, text, abort, tell) {
-  /** @type {Set<number>} */
-  const found = new Set();
-  for (let after = undefined, more = true; more && !abort.aborted; ) {
-    const page = await get(path("runs", runId, "journal"), { after, limit: PAGE, brief: true, contains: text }, abort);
-    for (const one of page.items) found.add(one.position);
-    after = page.next_cursor ?? undefined;
+export async function* journalPages(runId, { after, contains }, abort) {
+  /** @type {string | number | undefined} */
+  let from = after || undefined;
+  for (let more = true; more; ) {
+    const page = await get(path("runs", runId, "journal"), { after: from, limit: PAGE, brief: true, contains }, abort);
+    yield page.items;
+    from = page.next_cursor ?? undefined;
     more = page.has_more;
-    if (!abort.aborted) tell(new Set(found), !more);
   }
 }

@@ -39,8 +39,8 @@ export const pauseOf = (id) => known.value.get(id);
 
 const waitingRuns = computed(() => new Set(waiting.value.map((pause) => pause.run_id)));
 
-/** The status of a run for its reader: one that waits for people while it still holds a process waits, too. @param {{run_id: string, status: string}} run */
-export const shownStatus = (run) => (run.status === "running" && waitingRuns.value.has(run.run_id) ? "paused" : run.status);
+/** The status of a run for its reader: one that waits for people while it still holds a process waits, too. @param {{run_id: string, status: string, waiting?: boolean}} run */
+export const shownStatus = (run) => (run.status === "running" && (may("pauses:read") ? waitingRuns.value.has(run.run_id) : run.waiting) ? "paused" : run.status);
 
 /** What was decided or is over, as far as it is known, newest first. @type {{readonly value: Pause[]}} */
 export const over = computed(() => [...known.value.values()].filter((pause) => !WAITING.has(pause.status)).sort((a, b) => byTime(b, a)));
@@ -122,8 +122,8 @@ export function beginPauses() {
   poll(() => document.hidden, HIDDEN_POLL_MS);
 
   if (may("runs:read")) {
-    const stream = liveStream("/v1/stream", {
-      query: { type: ["pause.status", "pause.call"] },
+    const stream = liveStream({
+      types: ["pause.status", "pause.call"],
       snapshot: readAll,
       on: ({ data }) => {
         if (!data?.pause_id) return;

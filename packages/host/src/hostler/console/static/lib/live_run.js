@@ -1,6 +1,8 @@
 // A run while it works: what its results say, in their order, each once.
 import { signal } from "./html.js";
 import { GrowingMarkdown } from "./markdown_blocks.js";
+import { loadMarkdown, markdown } from "./markdown_loaded.js";
+import { beforeNextPicture } from "./turns.js";
 import { TERMINAL } from "../components/status.js";
 
 /**
@@ -12,17 +14,8 @@ import { TERMINAL } from "../components/status.js";
 const MAX_REASONING = 20_000;
 /** The part of the time that looking at Markdown may take. */
 const SHARE = 4;
-
-/** Run `work` before the next picture; soon, where nothing is painted. @param {() => void} work */
-function beforeNextPicture(work) {
-  let done = false;
-  const once = () => {
-    if (!done) work();
-    done = true;
-  };
-  requestAnimationFrame(once);
-  setTimeout(once, 100);
-}
+/** The most characters that are looked at before one picture; what came beside them waits for the next. */
+const LOOK_CHARS = 2_000;
 
 /** A message that is being written. `blocks` changes at most once for each picture. */
 export class Growing {
@@ -32,15 +25,20 @@ export class Growing {
     this._after = 0;
     this.blocks = signal(/** @type {import("./markdown_blocks.js").Block[]} */ ([]));
     this.reasoning = signal("");
-    this.text = "";
+    /** What was not looked at. */
+    this._ahead = "";
     this._thought = "";
+    if (!markdown.peek()) loadMarkdown().then(() => this._want());
   }
 
   /** @param {string} text @param {string} [reasoning] */
   append(text, reasoning = "") {
-    this._text.append(text);
-    this.text += text;
+    this._ahead += text;
     if (this._thought.length < MAX_REASONING) this._thought += reasoning;
+    this._want();
+  }
+
+  _want() {
     if (this._wanted) return;
     this._wanted = true;
     setTimeout(() => beforeNextPicture(() => this._look()), Math.max(0, this._after - performance.now()));
@@ -49,10 +47,13 @@ export class Growing {
   _look() {
     this._wanted = false;
     const began = performance.now();
+    this._text.append(this._ahead.slice(0, LOOK_CHARS));
+    this._ahead = this._ahead.slice(LOOK_CHARS);
     this._text.settle();
     this.blocks.value = [...this._text.closed, ...this._text.tail];
     this.reasoning.value = this._thought;
     this._after = began + SHARE * (performance.now() - began);
+    if (this._ahead) this._want();
   }
 }
 

@@ -1,11 +1,13 @@
 // The list of runs, kept up to date by the workspace's stream.
-import { signal } from "./html.js";
-import { follow, get, path } from "./api.js";
-import { RunPages, isOneWalk } from "./run_pages.js";
+import { batch, computed, signal } from "./html.js";
+import { get, isPassing, path } from "./api.js";
+import { liveStream } from "./live_stream.js";
+import { RunPages } from "./run_pages.js";
 
 /** @typedef {import("./run_pages.js").Run} Run @typedef {import("./run_pages.js").Filters} Filters */
 
 const TOGETHER_MS = 200;
+const RETRY_MS = 1000;
 const MAX_TOGETHER = 40;
 const MAX_FRESH = 500;
 
@@ -15,33 +17,47 @@ const MAX_FRESH = 500;
  */
 export function liveRuns(filters) {
   const abort = new AbortController();
-  const pages = new RunPages(filters, abort.signal);
+  const pages = signal(new RunPages(filters, abort.signal));
   const fresh = signal(/** @type {Run[]} */ ([]));
-  const state = signal(/** @type {"loading" | "ready" | Error} */ ("loading"));
-  const connected = signal(true);
+  const ready = signal(false);
   const stale = signal(false);
   /** @type {Set<string>} */
   const changed = new Set();
   let timer = 0;
+
+  /** Read the list; again where what happened since is not known. @param {AbortSignal} until */
+  async function begin(until) {
+    const next = ready.value ? new RunPages(filters, abort.signal) : pages.value;
+    await next.begin();
+    if (until.aborted) return;
+    batch(() => {
+      pages.value = next;
+      fresh.value = [];
+      stale.value = false;
+      ready.value = true;
+    });
+  }
 
   /** Read runs again that something happened to: many at once, each only once. */
   async function refresh() {
     timer = 0;
     const ids = [...changed].slice(0, MAX_TOGETHER);
     for (const id of ids) changed.delete(id);
-    if (changed.size) timer = window.setTimeout(refresh, TOGETHER_MS);
     const found = await Promise.allSettled(ids.map((id) => get(path("runs", id), {}, abort.signal)));
+    if (abort.signal.aborted) return;
+    const failed = ids.filter((_, at) => found[at].status === "rejected" && isPassing(found[at].reason));
+    for (const id of failed) changed.add(id);
+    if (changed.size) timer ||= window.setTimeout(refresh, failed.length ? RETRY_MS : TOGETHER_MS);
     /** @type {Map<string, Run>} */
     const by = new Map(found.flatMap((one) => (one.status === "fulfilled" ? [[one.value.run_id, { ...one.value, output: null }]] : [])));
-    pages.update(by);
+    pages.value.update(by);
     const known = new Set(fresh.value.map((run) => run.run_id));
-    const added = [...by.values()].filter((run) => !known.has(run.run_id) && !pages.has(run.run_id) && wanted(run));
-    if (added.length && !(isOneWalk(filters) && !filters.tool) && !filters.status?.length) stale.value = true;
-    else if (known.size + added.length > MAX_FRESH) stale.value = true;
-    else {
-      const all = [...fresh.value.map((run) => by.get(run.run_id) ?? run), ...added];
-      fresh.value = all.sort((a, b) => b.created_at - a.created_at || (a.run_id < b.run_id ? 1 : -1));
-    }
+    const added = [...by.values()].filter((run) => !known.has(run.run_id) && !pages.value.has(run.run_id) && wanted(run));
+    // what a run says and which tools it used is found by the host alone
+    const asks = added.length > 0 && Boolean(filters.text || filters.tool || known.size + added.length > MAX_FRESH);
+    stale.value ||= asks;
+    const all = [...fresh.value.map((run) => by.get(run.run_id) ?? run), ...(asks ? [] : added)];
+    fresh.value = all.sort((a, b) => b.created_at - a.created_at || (a.run_id < b.run_id ? 1 : -1));
   }
 
   /** Whether a run belongs above the list, as far as can be said here. @param {Run} run */
@@ -52,24 +68,25 @@ export function liveRuns(filters) {
     if (filters.until && run.created_at > Number(filters.until)) return false;
     if (filters.min_cost && (run.cost ?? 0) < Number(filters.min_cost)) return false;
     if (filters.conversation_id && run.conversation_id !== filters.conversation_id) return false;
-    return run.created_at >= pages.newest;
+    return run.created_at >= pages.value.newest;
   }
 
-  async function begin() {
-    await pages.begin();
-    state.value = "ready";
-    await follow("/v1/stream", {
-      query: { agent: filters.agent, conversation_id: filters.conversation_id, type: "run.status" },
-      signal: abort.signal,
-      state: (up) => (connected.value = up),
-      on: ({ data }) => {
-        const id = data?.run_id;
-        if (!id) return;
-        changed.add(id);
-        timer ||= window.setTimeout(refresh, TOGETHER_MS);
-      },
-    });
-  }
-  begin().catch((error) => abort.signal.aborted || (state.value = error));
-  return { pages, fresh, state, connected, stale, stop: () => abort.abort() };
+  const look = (/** @type {string} */ id) => {
+    changed.add(id);
+    timer ||= window.setTimeout(refresh, TOGETHER_MS);
+  };
+  const stream = liveStream({
+    types: ["run.status", "pause.status"],
+    snapshot: begin,
+    on: ({ data }) => {
+      const parent = data.parent_run_id; // it may wait for this one
+      if (parent && (pages.value.has(parent) || fresh.value.some((run) => run.run_id === parent))) look(parent);
+      if (filters.agent && data.agent && filters.agent !== data.agent) return;
+      if (filters.conversation_id && filters.conversation_id !== data.conversation_id) return;
+      look(data.run_id);
+    },
+  });
+  const state = computed(() => stream.failure.value ?? (ready.value ? "ready" : "loading"));
+  const stop = () => (stream.stop(), clearTimeout(timer), abort.abort());
+  return { pages, fresh, state, connected: stream.connected, stale, stop };
 }

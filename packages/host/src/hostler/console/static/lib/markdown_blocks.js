@@ -1,9 +1,11 @@
 // Markdown as a list of blocks, so that a text that grows changes only its last one.
-import { MAX_CHARS, lex } from "./markdown.js";
+import { signal } from "./html.js";
+import { MAX_CHARS, loadMarkdown, markdown } from "./markdown_loaded.js";
+import { inTurn } from "./turns.js";
 
 /**
- * @typedef {{kind: "html" | "code" | "plain", raw: string, tokens?: any[], lang?: string}} Block
- * `raw` is the text of a block: blocks of one kind and text look the same. Of code it is the code alone.
+ * @typedef {{kind: "html" | "code" | "plain", raw: string, tokens?: any[], lang?: string, html?: any}} Block
+ * `raw` is the text of a block: blocks of one kind and text look the same. Of code it is the code alone. `html`: once it was shown.
  */
 
 /** The longest list that is looked at again with each piece; its earlier items are blocks of their own then. */
@@ -13,6 +15,10 @@ const MAX_OPEN = 8_000;
 const MAX_LINE = 8_000;
 /** A code block is one text node for each so many characters: only the last one changes. */
 export const CODE_PIECE = 4_000;
+/** A whole text of so many characters is looked at in one go; a longer one in pieces. */
+const AT_ONCE = 4_000;
+/** Texts whose blocks are kept, for when they are shown again. */
+const MOST_KEPT = 200;
 
 /** @param {any} token @returns {Block} */
 function blockOf(token) {
@@ -26,10 +32,56 @@ const shown = (tokens) => tokens.filter((token) => token.type !== "space" && tok
 /** Whether looking for Markdown would take too long, or make no sense. @param {string} text */
 const isPlain = (text) => text.length > MAX_CHARS || text.split("\n").some((line) => line.length > MAX_LINE);
 
-/** The blocks of a whole text. @param {string} text @returns {Block[]} */
+/** @param {string} text */
+const lex = (text) => /** @type {import("./markdown_loaded.js").Libraries} */ (markdown.peek()).lex(text);
+
+/** A text in pieces, as it was written. @param {string} text @returns {Block[]} */
+function plain(text) {
+  /** @type {Block[]} */
+  const pieces = [];
+  for (let from = 0; from < text.length; from += CODE_PIECE) pieces.push({ kind: "plain", raw: text.slice(from, from + CODE_PIECE) });
+  return pieces;
+}
+
+/** The newest at the end. @type {Map<string, ReturnType<typeof look>>} */
+const known = new Map();
+
+/**
+ * The blocks of a whole text; null until a long one was looked at. Until the libraries are there it is as it was written.
+ * @param {string} text @returns {Block[] | null}
+ */
 export function blocksOf(text) {
+  const libraries = markdown.value;
   if (!text) return [];
-  return isPlain(text) ? [{ kind: "plain", raw: text }] : shown(lex(text)).map(blockOf);
+  if (!libraries) {
+    loadMarkdown();
+    return plain(text);
+  }
+  const found = known.get(text) ?? look(text, libraries);
+  known.delete(text);
+  known.set(text, found);
+  for (const oldest of known.keys()) {
+    if (known.size <= MOST_KEPT) break;
+    known.delete(oldest);
+  }
+  return found.value;
+}
+
+/** @param {string} text @param {import("./markdown_loaded.js").Libraries} libraries */
+function look(text, libraries) {
+  const found = signal(/** @type {Block[] | null} */ (null));
+  if (isPlain(text)) found.value = plain(text);
+  else if (text.length <= AT_ONCE) found.value = shown(libraries.lex(text)).map(blockOf);
+  else {
+    const pieces = libraries.lexing(text);
+    const next = () => {
+      const piece = pieces.next();
+      if (piece.done) found.value = shown(piece.value).map(blockOf);
+      else inTurn(next);
+    };
+    inTurn(next);
+  }
+  return found;
 }
 
 /** A text that comes in pieces. `closed` blocks change no more; `tail` are the others. */
@@ -57,6 +109,7 @@ export class GrowingMarkdown {
   /** Look at what was appended. Once for each frame. */
   settle() {
     this.closed = [...this.closed];
+    if (!markdown.peek()) return void (this.tail = plain(this._open));
     for (let again = true; again; ) again = this._plain ? this._settlePlain() : this._fence ? this._settleCode() : this._settleBlocks();
   }
 

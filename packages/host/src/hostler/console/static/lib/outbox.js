@@ -1,7 +1,7 @@
 // Messages on their way: kept until the host has them, and sent once, however often that is tried.
 import { signal } from "./html.js";
-import { Problem, newId, post, sleep } from "./api.js";
-import { session } from "./session.js";
+import { Problem, isPassing, newId, post, sleep } from "./api.js";
+import { owner } from "./session.js";
 
 /**
  * @typedef {{event_id: string, conversation_id: string, agent: string, text: string, attachments: any[], at: number,
@@ -15,16 +15,20 @@ const ANSWER_MS = 20_000;
 /** All messages that are not shown by their conversation yet. */
 export const outbox = signal(/** @type {Sent[]} */ ([]));
 
-/** Whose messages these are: nobody sends what another person has typed. */
-const owner = () => `hostler-outbox ${session.value?.workspace_id} ${session.value?.subject}`;
+/** Where the messages of this person are kept: nobody sends what another person has typed. */
+const own = () => `hostler-outbox ${owner()}`;
 let place = "", running = false;
 
 /** @param {Sent[]} list */
 function set(list) {
   outbox.value = list;
   const kept = list.filter((one) => one.state !== "sent");
-  if (kept.length) sessionStorage.setItem(place, JSON.stringify(kept));
-  else sessionStorage.removeItem(place);
+  try {
+    if (kept.length) sessionStorage.setItem(place, JSON.stringify(kept));
+    else sessionStorage.removeItem(place);
+  } catch {
+    // full or forbidden: the messages are sent as long as the page is there
+  }
 }
 
 /** @param {string} event_id @param {Partial<Sent>} changes */
@@ -55,8 +59,8 @@ export function again(message) {
 
 /** Take up what an earlier page of this tab has left. */
 export function takeUp() {
-  if (place !== owner()) {
-    place = owner();
+  if (place !== own()) {
+    place = own();
     try {
       outbox.value = JSON.parse(sessionStorage.getItem(place) ?? "[]");
     } catch {
@@ -71,7 +75,7 @@ async function run() {
   if (running) return;
   running = true;
   let wait = FIRST_WAIT_MS;
-  for (let next; place === owner() && (next = outbox.value.find((one) => one.state === "sending")); ) {
+  for (let next; place === own() && (next = outbox.value.find((one) => one.state === "sending")); ) {
     if (await once(next)) wait = FIRST_WAIT_MS;
     else {
       await untilTried(wait);
@@ -102,7 +106,7 @@ async function once({ event_id, conversation_id, agent, text, attachments }) {
     else change(event_id, { state: "sent", outcome, run_id: run?.run_id ?? null });
     return true;
   } catch (error) {
-    if (error instanceof Problem && ![401, 408, 429].includes(error.status) && error.status < 500) {
+    if (error instanceof Problem && error.status !== 401 && !isPassing(error)) {
       change(event_id, { state: "refused", error: error.message });
       return true;
     }

@@ -20,6 +20,7 @@ const CALLS = {
   storage: { plugin: "low", workspace: "medium" },
   files: { config: "low", knowledge: "low" },
   runs: { get: "low", list: "medium", events: "medium", cancel: "medium", create: "high", append: "medium", finalize: "medium" },
+  schedules: { create: "medium", list: "low", delete: "low" },
 };
 /** Operations that one sentence says together. @type {Record<string, [string, string[]][]>} */
 const TOGETHER = {
@@ -32,6 +33,7 @@ const TOGETHER = {
   storage: [["storage_plugin", ["plugin"]], ["storage_workspace", ["workspace"]]],
   files: [["files_config", ["config"]], ["files_knowledge", ["knowledge"]]],
   runs: [["runs_read", ["get", "list", "events"]], ["runs_cancel", ["cancel"]], ["runs_create", ["create"]], ["runs_write", ["append", "finalize"]]],
+  schedules: [["schedules", ["create", "list", "delete"]]],
 };
 
 /** The highest of some risks. @param {{risk: Risk}[]} found @returns {Risk} */

@@ -56,6 +56,18 @@ function uses(policy) {
     else found.push(may(t(`agents.say.${key}.open`)));
   }
   found.push(policy.allow_client_tools ? may(t("agents.say.client_tools")) : not(t("agents.say.no_client_tools")));
+  found.push(policy.allow_schedules ? may(t("agents.say.schedules")) : not(t("agents.say.no_schedules")));
+  return [...found, ...actions(policy)];
+}
+
+/** @param {any} policy @returns {Sentence[]} */
+function actions(policy) {
+  const found = policy.allowed_actions?.length ? [may(t("agents.say.actions.some", { names: listed(policy.allowed_actions) }))] : [not(t("agents.say.actions.none"))];
+  if (policy.actions_without_approval.length) found.push(may(t("agents.say.actions.unasked", { names: listed(policy.actions_without_approval) })));
+  if (policy.actions_anywhere) found.push(may(t("agents.say.actions.anywhere")));
+  for (const [action, who] of Object.entries(policy.action_actors)) {
+    found.push(not(who.length ? t("agents.say.actions.actors", { action, who: listed(who, "disjunction") }) : t("agents.say.actions.nobody", { action })));
+  }
   return found;
 }
 
@@ -101,12 +113,16 @@ const storage = (policy) => [
   policy.allow_plugin_storage ? may(t("agents.say.plugin_storage")) : not(t("agents.say.no_plugin_storage")),
   policy.allow_workspace_storage ? may(t("agents.say.workspace_storage")) : not(t("agents.say.no_workspace_storage")),
   policy.allow_cross_conversation_history ? may(t("agents.say.history")) : not(t("agents.say.no_history")),
+  policy.allow_cross_account_history ? may(t("agents.say.account_history")) : not(t("agents.say.no_account_history")),
 ];
 
 /** @param {any} policy */
 const state = (policy) =>
   policy.enable_state && policy.state_scopes.length
-    ? [may(t("agents.say.state", { scopes: listed(policy.state_scopes.map((/** @type {string} */ scope) => t(`agents.option.state_scopes.${scope}`))) }))]
+    ? [
+        may(t("agents.say.state", { scopes: listed(policy.state_scopes.map((/** @type {string} */ scope) => t(`agents.option.state_scopes.${scope}`))) })),
+        policy.actor_across_accounts ? may(t("agents.say.across_accounts")) : not(t("agents.say.by_account")),
+      ]
     : [not(t("agents.say.no_state"))];
 
 /** @param {any} budget */
@@ -147,10 +163,14 @@ function attendance(spec) {
   return found;
 }
 
+/** A chat as it is written, and its thread. @param {string | {channel: string, chat_id: string, thread_id?: string | null}} chat */
+const chatName = (chat) => (typeof chat === "string" ? chat : `${chat.channel}/${chat.chat_id}${chat.thread_id ? ` (${chat.thread_id})` : ""}`);
+
 /** @param {any} policy */
 function delivery(policy) {
   const found = [policy.enable_streaming ? may(t("agents.say.streaming")) : not(t("agents.say.no_streaming"))];
   if (!policy.enable_reply) found.push(not(t("agents.say.no_reply")));
+  if (policy.ask_in.length) found.push(may(t("agents.say.ask_in", { names: policy.ask_in.map(chatName).join(", ") })));
   if (policy.max_message_size !== null) found.push(not(t("agents.say.message_size", { amount: amount(policy.max_message_size) })));
   return found;
 }

@@ -1,6 +1,6 @@
 // Something that no stream tells about: read again every few seconds, while the page is looked at.
 import { signal, useEffect, useMemo } from "./html.js";
-import { Unreachable } from "./api.js";
+import { isPassing } from "./api.js";
 
 const AWAY_SECONDS = 3;
 
@@ -20,8 +20,8 @@ export function polled(read, seconds) {
       state.value = { value: await read(abort.signal), error: null, connected: true };
     } catch (error) {
       if (abort.signal.aborted) return;
-      const away = error instanceof Unreachable && state.value.value !== null;
-      state.value = { value: state.value.value, error: away ? null : error, connected: !(error instanceof Unreachable) };
+      const away = isPassing(error);
+      state.value = { value: state.value.value, error: away && state.value.value !== null ? null : error, connected: !away };
     }
   }
   const again = () => (reading ??= look().finally(() => ((reading = null), next())));

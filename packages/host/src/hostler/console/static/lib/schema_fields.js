@@ -7,11 +7,12 @@ import { said } from "./i18n.js";
  *   options?: Option[], minimum?: number, maximum?: number, above?: number, below?: number, step?: number,
  *   minLength?: number, maxLength?: number, pattern?: string, nullable?: boolean, fields?: Field[], items?: Field,
  *   showIf?: Record<string, any> | null, oneLine?: boolean, unit?: string, blank?: string, from?: string, suggest?: string[],
- *   literal?: "runner" | "schema"}} Field
+ *   secret?: boolean, references?: boolean, literal?: "runner" | "schema"}} Field
  * `kind`: line, text, integer, number, boolean, select, multiselect, names, secret, file, files, prompt, model,
  *   model-fallback, rerank, knowledge, tools, object, list, map, json.
  * `fallback`: the value that holds without one. `fields`: of an object. `items`: of a list or map.
  * `names`: a list of texts; `blank` says what no list means, `from` (a kind of lib/choices.js) or `suggest` what it may name. `nullable`: null is a value of its own.
+ * `secret`: what is typed there is kept nowhere, whatever its kind. `references`: of a secret nothing but where it is can be given.
  * `literal`: a form in which spaces and empty lists are answers (`schema`: an empty text too).
  */
 
@@ -82,11 +83,30 @@ const optionsOf = (options) =>
  */
 export function fieldsOfSchema(schema) {
   const found = fieldOf("", schema ?? {}, true, schema ?? {}, 0);
-  return found.kind === "object" ? found.fields ?? [] : [];
+  const fields = found.kind === "object" ? found.fields ?? [] : [];
+  return hasSecret(schema) ? fields.map(guarded) : fields;
 }
 
-/** Whether a schema is an object whose properties are named, so that a form can show it. @param {any} schema */
-export const isForm = (schema) => fieldsOfSchema(schema).length > 0;
+/** Whether a schema says of any value that it is a secret. @param {any} schema */
+export const hasSecret = (schema) => /"(writeOnly":true|format":"password")/.test(JSON.stringify(schema ?? {}));
+
+/** What no field can show may have a secret anywhere within. @param {Field} field @returns {Field} */
+const guarded = (field) => ({
+  ...field,
+  ...(field.kind === "json" && { secret: true }),
+  ...(field.fields && { fields: field.fields.map(guarded) }),
+  ...(field.items && { items: guarded(field.items) }),
+});
+
+/** Whether a field, or one within it, takes a secret. @param {Field} field @returns {boolean} */
+export const isSecret = (field) =>
+  field.kind === "secret" || Boolean(field.secret || field.fields?.some(isSecret) || (field.items && isSecret(field.items)));
+
+/** Values of a form without those of its secret fields. @param {Field[]} fields @param {Record<string, any>} values */
+export function withoutSecrets(fields, values) {
+  const secret = new Set(fields.filter(isSecret).map((field) => field.name));
+  return Object.fromEntries(Object.entries(values).filter(([name]) => !secret.has(name)));
+}
 
 const DEEPEST = 8;
 
@@ -95,6 +115,7 @@ function fieldOf(name, given, required, root, depth) {
   const { schema, nullable } = plain(given, root);
   const field = /** @type {Field} */ ({
     name, kind: "json", label: said(schema.title) || name, help: said(schema.description), required, nullable, literal: "schema",
+    ...(schema.writeOnly && { secret: true }),
     ...("default" in schema && schema.default !== null && { fallback: schema.default }),
   });
   const choices = "const" in schema ? [schema.const] : schema.enum;

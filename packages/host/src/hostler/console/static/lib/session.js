@@ -1,6 +1,6 @@
 // Who has signed in at this browser.
 import { signal } from "./html.js";
-import { Problem, credentials, get, post, request } from "./api.js";
+import { Problem, credentials, get, isPassing, post, request } from "./api.js";
 
 /**
  * @typedef {{session_id: string, subject: string, name: string, email: string | null, workspace_id: string,
@@ -12,24 +12,53 @@ import { Problem, credentials, get, post, request } from "./api.js";
 /** Undefined until it is known; null: nobody. */
 export const session = signal(/** @type {Session | null | undefined} */ (undefined));
 
+/** The person and the workspace that what this browser keeps belongs to. */
+export const owner = () => `${session.value?.workspace_id} ${session.value?.subject}`;
+
+/** The session that this page is of, and whether the page is about to go. */
+let own = "", leaving = false;
+
+/** Load the page anew, so that nothing that its modules have in memory is shown to somebody else. @param {string} [to] */
+function leave(to) {
+  leaving = true;
+  if (to) location.assign(to);
+  else location.reload();
+}
+
 /** @param {Session | null} found */
 function set(found) {
+  if (leaving) return;
+  const name = found ? `${found.session_id} ${found.workspace_id}` : own;
+  if (own && name !== own) return leave();
+  own = name;
   credentials.csrf = found ? found.csrf_token : "";
   session.value = found;
 }
 
 credentials.over = () => set(null);
 
-/** Find out who has signed in; a code in the address (`#sign-in=CODE`) signs in first. */
+/** Of the address, until the host has said whether it signs in. */
+let code = "";
+
+/**
+ * Find out who has signed in; a code in the address (`#sign-in=CODE`) signs in first. Throws where the host does not
+ * say: it can be called again.
+ */
 export async function begin() {
-  const code = new URLSearchParams(location.hash.slice(1)).get("sign-in");
-  if (code) {
+  const given = new URLSearchParams(location.hash.slice(1)).get("sign-in");
+  if (given) {
+    code = given;
     history.replaceState(history.state, "", location.pathname + location.search);
+  }
+  if (code) {
     try {
-      return set(await signInWith({ code }));
+      set(await signInWith({ code }));
+      code = "";
+      return;
     } catch (error) {
-      if (!(error instanceof Problem)) throw error;
+      if (!(error instanceof Problem) || isPassing(error)) throw error;
       // the link was used before: who has signed in already goes on
+      code = "";
       refused.value = error.message;
     }
   }
@@ -37,7 +66,7 @@ export async function begin() {
     set(await request("GET", "/v1/auth/session", { quiet: true }));
     refused.value = "";
   } catch (error) {
-    if (!(error instanceof Problem)) throw error;
+    if (!(error instanceof Problem) || error.status !== 401) throw error;
     set(null);
   }
 }
@@ -54,8 +83,7 @@ export const signIn = async (key) => set(await signInWith({ key }));
 /** End the session here, and where the identity provider says. */
 export async function signOut() {
   const answer = await post("/v1/auth/sign-out", {});
-  set(null);
-  if (answer?.url) location.assign(answer.url);
+  leave(answer?.url);
 }
 
 /** @param {string} workspace_id */

@@ -30,7 +30,8 @@ export function partsOf(step, entries) {
 /** @param {Step} step @param {any} data @param {(key: string, value: any) => void} put */
 function call(step, data, put) {
   const model = step.kind === "model";
-  put(model ? "prompt" : "arguments", model ? promptOf(data.params) : step.kind === "tool" ? (data.arguments ?? data.params?.parameters ?? data.params?.arguments ?? data.params) : data.params);
+  const asked = data.method === "action.request" ? { target: data.params?.target, payload: data.params?.payload } : undefined;
+  put(model ? "prompt" : "arguments", model ? promptOf(data.params) : asked ? (data.arguments ?? asked) : step.kind === "tool" || step.kind === "action" ? (data.arguments ?? data.params?.parameters ?? data.params?.arguments ?? data.params) : data.params);
   if (data.approved_by) put("approved_by", data.approved_by);
   if (data.check) put("check", data.check);
   if (data.error) put("error", data.error);

@@ -1,5 +1,6 @@
 // The journal of a run as the steps that a reader looks for: pure, entry by entry, as an overview. What a step holds
 // is read when it is opened.
+import { aboutOf, actionOfTool, outcomeOf, placeOf, reasonOfAction } from "./platform_actions.js";
 
 /**
  * @typedef {{position: number, kind: string, type: string, at: number, data: any, attempt: number, sequence?: number,
@@ -7,12 +8,13 @@
  * @typedef {{key: string, kind: string, title: string, note: string, from: number, to: number, bad: boolean, open: boolean,
  *   attempt: number, first: number, position: number, entries: number[], text: string, usage?: any, cost?: number,
  *   effect?: string, digest?: string, inherited?: boolean, before?: number, artifact?: any, event?: string,
- *   child?: string}} Step
+ *   child?: string, outcome?: string, approved?: string, sequence?: number}} Step
  * `kind`: one of KINDS. `open`: it goes on. `first`, `position`: of its first and last entry. `entries`: the positions
  * of those that tell most. `before`: where the value stood that it changed. `digest`: equal for equal calls.
+ * `outcome`: of a platform action. `sequence`: of the result that asked for it, where the audit log has its outcome.
  */
 
-export const KINDS = ["context", "message", "model", "tool", "state", "artifact", "call", "steer", "pause", "attempt", "status", "log", "other"];
+export const KINDS = ["context", "message", "model", "tool", "action", "state", "artifact", "call", "steer", "pause", "attempt", "status", "log", "other"];
 const FAMILIES = /** @type {Record<string, string>} */ ({
   model: "model", prompt: "model", state: "state", storage: "state", artifact: "artifact", steering: "steer",
 });
@@ -31,6 +33,10 @@ export class Steps {
     /** Where the values of the state were last written. @type {Map<string, number>} */
     this._values = new Map();
     this._context = 0;
+    /** The steps of platform actions, by the ids of their calls and pauses. @type {Map<string, string[]>} */
+    this._actions = new Map();
+    /** @type {Record<string, string>} */
+    this._place = {};
   }
 
   /** @param {Entry[]} entries */
@@ -53,6 +59,7 @@ export class Steps {
         kind: "status", title: data.to ?? type, note: data.cause ?? "", bad: ["failed", "timeout"].includes(data.to),
       });
     } else if (kind === "decision") {
+      this._doubt(type, data);
       this._put(`decision ${entry.position}`, entry, { kind: "pause", title: type, note: [data.actor, data.cause ?? data.to].filter(Boolean).join(" · ") });
     } else if (kind === "cancellation") {
       this._put(`cancel ${entry.position}`, entry, { kind: "pause", title: "cancel", note: [data.actor, data.reason].filter(Boolean).join(" · ") });
@@ -64,6 +71,7 @@ export class Steps {
       this._put(`warning ${entry.position}`, entry, { kind: "log", title: "warning", text: String(data.reason ?? "") });
     } else if (kind === "context") {
       this._context ||= entry.position;
+      this._place = placeOf(data);
       this._put(`context ${entry.position}`, entry, { kind: "context", title: "context", text: textOf(data.input?.contents) || data.input?.text || "" });
     } else this._put(`${kind} ${entry.position}`, entry, { title: `${kind} ${type}` });
   }
@@ -73,9 +81,12 @@ export class Steps {
     const { type, data } = entry;
     if (type === "message.delta" || type === "message.completed") this._message(entry);
     else if (type === "tool.call.started") {
-      this._merge(toolKey(entry, data), entry, { kind: "tool", title: String(data.tool_name ?? ""), open: true });
+      this._merge(toolKey(entry, data), entry, { ...toolOf(data), open: true });
     } else if (type === "tool.call.completed") {
-      this._merge(toolKey(entry, data), entry, { kind: "tool", title: String(data.tool_name ?? ""), open: false, bad: Boolean(data.error) });
+      this._merge(toolKey(entry, data), entry, { ...toolOf(data), open: false, bad: Boolean(data.error) });
+    } else if (type === "action.requested") {
+      const note = aboutOf(data.target, this._place);
+      this._put(`action ${entry.position}`, entry, { kind: "action", title: String(data.action ?? ""), note, outcome: "asked", sequence: entry.sequence });
     } else if (type === "state.updated") this._state(`${data.scope}.${data.key}`, entry, { title: type, note: `${data.scope}.${data.key}` });
     else if (type === "artifact.created") {
       this._put(`artifact ${entry.position}`, entry, { kind: "artifact", title: type, note: data.name ?? data.artifact_type ?? "", artifact: data });
@@ -109,7 +120,7 @@ export class Steps {
   /** Calls of the host: what is intended, and what became of it, are one step. @param {Entry} entry */
   _call(entry) {
     const { data } = entry, method = String(data.method ?? entry.type), kind = method === "tool.call" ? "tool" : (FAMILIES[method.split(".")[0]] ?? "call");
-    const params = data.params ?? {}, error = data.error;
+    const params = data.params ?? {}, error = data.error, action = method === "action.request" ? String(params.action ?? data.resource ?? "") : kind === "tool" ? actionOfTool(nameOf(data)) : null;
     const doubt = `intent ${method} ${data.digest} ${data.nth}`;
     const told = kind === "tool" ? toolKey(entry, params) : "";
     const key = told && this._places.has(told) ? told : this._places.has(doubt) ? doubt : entry.kind === "intent" ? doubt : told || `call ${entry.position}`;
@@ -120,16 +131,36 @@ export class Steps {
       effect: data.effect ?? (known === undefined ? undefined : this.steps[known].effect), open: entry.kind === "intent",
       child: data.child_run_id ?? (method === "run.create" ? data.reply?.run_id : undefined),
     };
+    if (action !== null) this._action(key, action, entry, changes);
     if (entry.kind !== "intent") {
       Object.assign(changes, {
         bad: Boolean(error), usage: data.usage ?? data.reply?.usage, inherited: Boolean(data.inherited),
-        cost: data.cost === undefined || data.cost === null ? undefined : Number(data.cost), text: error ? String(error.message ?? "") : "",
+        cost: data.cost === undefined || data.cost === null ? undefined : Number(data.cost), text: action !== null ? reasonOfAction(data) : error ? String(error.message ?? "") : "",
       });
       if (known === undefined) changes.from = entry.at - (data.ms ?? 0) / 1000;
     }
-    if (entry.kind === "intent") this._places.set(doubt, known ?? this.steps.length);
     if (kind === "state" && (params.value !== undefined || /set|delete|update/.test(method))) this._state(`${params.scope}.${params.key}`, entry, changes, key);
     else this._merge(key, entry, changes);
+    if (entry.kind === "intent") this._places.set(doubt, /** @type {number} */ (this._places.get(key)));
+  }
+
+  /** What a call has that asks for a platform action. @param {string} key @param {string} action @param {Entry} entry @param {Partial<Step>} changes */
+  _action(key, action, entry, changes) {
+    const { data } = entry, params = data.params ?? {};
+    const known = this._places.get(key), asked = data.arguments ?? (data.method === "tool.call" ? params.parameters : params.target);
+    for (const id of [data.call_id, data.pause_id]) if (id) this._actions.set(id, [...(this._actions.get(id) ?? []), key]);
+    Object.assign(changes, { kind: "action", title: action, outcome: outcomeOf(entry.kind, data) });
+    changes.note = (known !== undefined && !data.arguments && this.steps[known].note) || aboutOf(asked, this._place);
+    if (data.approved_by) changes.approved = data.approved_by;
+  }
+
+  /** People are asked for the outcome of what was begun. @param {string} type @param {any} data of a decision */
+  _doubt(type, data) {
+    const calls = (data.calls ?? [data]).filter((/** @type {any} */ one) => one?.kind === "in_doubt").map((/** @type {any} */ one) => one.call_id);
+    for (const key of [...calls, ...(type === "pause.needs_review" ? [data.pause_id] : [])].flatMap((id) => this._actions.get(id) ?? [])) {
+      const place = this._places.get(key);
+      if (place !== undefined && this.steps[place].open) this.steps[place] = { ...this.steps[place], outcome: "in_doubt" };
+    }
   }
 
   /** @param {string} name @param {Entry} entry @param {Partial<Step>} fields @param {string} [key] */
@@ -163,12 +194,18 @@ export class Steps {
   }
 }
 
+/** A tool that a runner tells of, which may be a platform action. @param {any} data @returns {Partial<Step>} */
+function toolOf(data) {
+  const action = actionOfTool(data.tool_name);
+  return action === null ? { kind: "tool", title: String(data.tool_name ?? "") } : { kind: "action", title: action };
+}
+
 /** @param {Entry} entry @param {any} data */
 const toolKey = (entry, data) => (data.tool_call_id ? `tool ${entry.attempt} ${data.tool_call_id}` : "");
 
 /** Whether a step may or may not have happened: it was begun, and nothing tells its end. @param {Step} step @param {any} run */
 export const isInDoubt = (step, run) =>
-  step.open && (step.kind === "tool" || step.kind === "call") && step.entries.length > 0 && Boolean(step.digest)
+  step.open && ["tool", "call", "action"].includes(step.kind) && step.entries.length > 0 && Boolean(step.digest)
   && (step.attempt < run.attempt || ["completed", "failed", "timeout", "cancelled"].includes(run.status));
 
 /** @param {any} content */
@@ -206,7 +243,7 @@ export function attemptsOf(steps) {
       one.tokens += (step.usage?.input_tokens ?? 0) + (step.usage?.output_tokens ?? 0);
       one.cost += step.cost ?? 0;
       one.models++;
-    } else if (step.kind === "tool") one.tools++;
+    } else if (step.kind === "tool" || (step.kind === "action" && step.sequence === undefined)) one.tools++;
   }
   const attempts = [...found.values()].sort((a, b) => a.number - b.number);
   for (const [at, one] of attempts.entries()) {

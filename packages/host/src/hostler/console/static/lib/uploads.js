@@ -1,6 +1,8 @@
 // Files on their way to the host: with progress, sent again where the network fails, and stored once.
 import { signal } from "./html.js";
-import { Problem, Unreachable, credentials, newId, sleep, withQuery } from "./api.js";
+import { Problem, Unreachable, credentials, isPassing, newId, sleep, withQuery } from "./api.js";
+import { size } from "./format.js";
+import { t } from "./i18n.js";
 
 /**
  * @typedef {{artifact_id: string, name: string | null, mime_type: string | null, size_bytes: number}} Artifact
@@ -18,29 +20,32 @@ export const MOST_BYTES = 1024 ** 3;
 /**
  * Send the bytes of a file; return the JSON of the answer. Throws Problem or Unreachable.
  * @param {string} to @param {File} file @param {(bytes: number) => void} progress @param {AbortSignal} stop
+ * @param {{method?: string, type?: string}} [as]
  */
-export async function sendFile(to, file, progress, stop) {
+export async function sendFile(to, file, progress, stop, { method = "POST", type = file.type } = {}) {
   const key = newId();
   for (let tries = 1, wait = FIRST_WAIT_MS; ; tries++, wait *= 2) {
     try {
-      return await sendOnce(to, file, key, progress, stop);
+      return await sendOnce(method, to, file, type, key, progress, stop);
     } catch (error) {
-      const passing = error instanceof Unreachable || (error instanceof Problem && [429, 502, 503].includes(error.status));
-      if (stop.aborted || !passing || tries === TRIES) throw error;
+      if (stop.aborted || !isPassing(error) || tries === TRIES) throw error;
     }
     progress(0);
     await sleep(wait, stop);
   }
 }
 
-/** XMLHttpRequest says how far it has come; fetch does not. @param {string} to @param {File} file @param {string} key @param {(bytes: number) => void} progress @param {AbortSignal} stop */
-const sendOnce = (to, file, key, progress, stop) =>
+/**
+ * XMLHttpRequest says how far it has come; fetch does not.
+ * @param {string} method @param {string} to @param {File} file @param {string} type @param {string} key @param {(bytes: number) => void} progress @param {AbortSignal} stop
+ */
+const sendOnce = (method, to, file, type, key, progress, stop) =>
   new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open("POST", to);
-    request.setRequestHeader("content-type", file.type || "application/octet-stream");
+    request.open(method, to);
+    request.setRequestHeader("content-type", type || "application/octet-stream");
     request.setRequestHeader("x-csrf-token", credentials.csrf);
-    request.setRequestHeader("idempotency-key", key);
+    if (method === "POST") request.setRequestHeader("idempotency-key", key);
     request.upload.onprogress = (event) => progress(event.loaded);
     request.onerror = request.onabort = () => reject(new Unreachable("cut off"));
     request.onload = () => {
@@ -59,10 +64,11 @@ const sendOnce = (to, file, key, progress, stop) =>
   });
 
 /**
- * A list of files that are sent as soon as they are added. `to` and `query` say where, `query` anew for each file.
- * @param {{to?: string, query?: () => Record<string, any>, changed?: () => void}} [options]
+ * A list of files that are sent as soon as they are added: as artifacts with a `query`, anew for each file, or to where
+ * `put` says for a name. `most` files of at most `mostBytes` are taken at a time.
+ * @param {{query?: () => Record<string, any>, put?: (name: string) => string, changed?: () => void, most?: number, mostBytes?: number}} [options]
  */
-export function uploads({ to = "/v1/artifacts", query = () => ({}), changed = () => {} } = {}) {
+export function uploads({ query = () => ({}), put, changed = () => {}, most = MOST_FILES, mostBytes = MOST_BYTES } = {}) {
   const list = signal(/** @type {Upload[]} */ ([]));
   /** @type {Map<string, AbortController>} */
   const under_way = new Map();
@@ -75,17 +81,19 @@ export function uploads({ to = "/v1/artifacts", query = () => ({}), changed = ()
   function next() {
     for (const one of list.value) {
       if (under_way.size >= AT_ONCE) return;
-      if (one.file && !one.artifact && !one.error && !under_way.has(one.key)) send(one.key, one.file);
+      if (one.file && !one.artifact && !one.error && !under_way.has(one.key)) send(one.key, one.file, one.name);
     }
   }
 
-  /** @param {string} key @param {File} file */
-  async function send(key, file) {
+  /** @param {string} key @param {File} file @param {string} name */
+  async function send(key, file, name) {
     const stop = new AbortController();
     under_way.set(key, stop);
     try {
-      const address = withQuery(to, { name: file.name.slice(0, 512), ...query() });
-      const artifact = await sendFile(address, file, (sent) => set(key, { sent }), stop.signal);
+      const address = put ? put(name) : withQuery("/v1/artifacts", { name: name.slice(0, 512), ...query() });
+      // what is put somewhere is of the type that its name there says to the host
+      const as = put ? { method: "PUT", type: "" } : {};
+      const artifact = await sendFile(address, file, (sent) => set(key, { sent }), stop.signal, as);
       set(key, { artifact, sent: file.size, file: null });
     } catch (error) {
       if (!stop.signal.aborted) set(key, { error });
@@ -96,12 +104,12 @@ export function uploads({ to = "/v1/artifacts", query = () => ({}), changed = ()
     }
   }
 
-  /** @param {Iterable<File>} files @returns {number} how many were left out, since there are too many */
-  function add(files) {
-    const wanted = [...files], room = MOST_FILES - list.value.length;
+  /** @param {Iterable<File>} files @param {string} [name] instead of its own @returns {number} how many were left out, since there are too many */
+  function add(files, name) {
+    const wanted = [...files], room = most - list.value.length;
     const added = wanted.slice(0, room).map((file) => ({
-      key: newId(), name: file.name, size: file.size, type: file.type, sent: 0, artifact: null, file,
-      error: file.size > MOST_BYTES ? new Problem(413, {}) : null,
+      key: newId(), name: name ?? file.name, size: file.size, type: file.type, sent: 0, artifact: null, file,
+      error: file.size > mostBytes ? new Problem(413, { detail: t("files.too_large", { most: size(mostBytes) }) }) : null,
       preview: /^image\/(png|jpeg|gif|webp|avif)$/.test(file.type) ? URL.createObjectURL(file) : "",
     }));
     list.value = [...list.value, ...added];
@@ -119,7 +127,7 @@ export function uploads({ to = "/v1/artifacts", query = () => ({}), changed = ()
   }
 
   return {
-    list, add, drop,
+    list, add, drop, most,
     /** Send a file again that failed. @param {string} key */
     retry: (key) => (set(key, { error: null, sent: 0 }), next()),
     /** Put files into the list that the host has. @param {Artifact[]} artifacts */

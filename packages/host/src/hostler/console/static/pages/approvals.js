@@ -9,7 +9,7 @@ import { DecidedList } from "../components/decided_list.js";
 import { PauseDetail } from "../components/pause_detail.js";
 import { PauseRow, ROW_PIXELS } from "../components/pause_row.js";
 import { Several } from "../components/pause_several.js";
-import { Empty, Failure, Loading } from "../components/states.js";
+import { Empty, Failure, Loading, NoRight } from "../components/states.js";
 import { Tabs, tabOf } from "../components/tabs.js";
 import { WindowList } from "../components/window_list.js";
 
@@ -24,6 +24,7 @@ export function Page({ pause_id }) {
   const mineNow = new Set(mine.value.map((pause) => pause.id));
   const others = waiting.value.filter((pause) => !mineNow.has(pause.id));
   const list = sorted(tab === "mine" ? mine.value : others, order);
+  if (!may("pauses:read")) return html`<header class="head"><h1>${t("page.approvals")}</h1></header><${NoRight} right="pauses:read" />`;
   return html`
     <div class=${pause_id ? "inbox has-detail" : "inbox"}>
       <section class="inbox-list" aria-label=${t("page.approvals")}>

@@ -1,5 +1,5 @@
 // Who did what to what, newest first; and whether the log is whole.
-import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
+import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { targetLink, fieldLink } from "../lib/audit_links.js";
 import { csv, save } from "../lib/csv.js";
 import { moment, number } from "../lib/format.js";
@@ -8,6 +8,7 @@ import { t } from "../lib/i18n.js";
 import { liveAudit } from "../lib/live_audit.js";
 import { here, setQuery } from "../lib/router.js";
 import { isoDate } from "../lib/usage.js";
+import { Dialog } from "../components/dialog.js";
 import { Value } from "../components/json.js";
 import { attempt, notice } from "../components/notice.js";
 import { PathTabs } from "../components/path_tabs.js";
@@ -81,11 +82,12 @@ function Log() {
     </div>
     ${state === "loading" && html`<${Loading} />`}
     ${state instanceof Error && html`<${Failure} error=${state} retry=${() => setQuery({ again: String(Date.now()) })} />`}
-    ${state === "ready" && facts.length === 0 && html`<${Empty} title=${t(key ? "audit.no_match" : "audit.none")} text=${key ? "" : t("audit.none_text")}>
+    ${state === "ready" && facts.length === 0 && log.all.value && html`<${Empty} title=${t(key ? "audit.no_match" : "audit.none")} text=${key ? "" : t("audit.none_text")}>
       ${key && html`<button onClick=${() => setQuery(Object.fromEntries([...query.keys()].map((name) => [name, null])))}>${t("audit.clear")}</button>`}
     </${Empty}>`}
     ${facts.length > 0 && html`<${WindowList} items=${facts} height=${ROW_PIXELS} keyOf=${(/** @type {Fact} */ fact) => fact.audit_id} more=${log.more}
       label=${t("page.audit")} row=${(/** @type {Fact} */ fact) => html`<${Row} fact=${fact} open=${setOpen} />`} />`}
+    ${log.paused.value && html`<${Empty} title=${t("audit.none_yet")} text=${t("audit.none_yet_text")}><button onClick=${log.more}>${t("audit.further")}</button></${Empty}>`}
     ${open && html`<${Detail} fact=${open} close=${() => setOpen(null)} />`}
   `;
 }
@@ -106,21 +108,17 @@ function Row({ fact, open }) {
 
 /** @param {{fact: Fact, close: () => void}} props */
 function Detail({ fact, close }) {
-  const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => {
-    const before = document.activeElement;
-    dialog.current?.showModal();
-    return () => void (before instanceof HTMLElement && before.focus());
-  }, []);
   const fields = Object.entries(fact.body ?? {}).flatMap(([name, value]) => {
     const to = fieldLink(name, value);
     return to ? [{ name, value: String(value), to }] : [];
   });
   const link = targetLink(fact.action, fact.target);
+  // a link leads to another list, or page, in this tab: what it is about goes away
+  const leave = (/** @type {any} */ event) =>
+    event.target.closest("a") && !(event.ctrlKey || event.metaKey || event.shiftKey) && close();
   return html`
-    <dialog ref=${dialog} class="detail" aria-labelledby="fact-title" onClose=${close}>
-      <div class="section-head"><h2 id="fact-title">${fact.action}</h2><button onClick=${() => dialog.current?.close()}>${t("state.close")}</button></div>
-      <dl class="facts">
+    <${Dialog} title=${fact.action} close=${close} wide>
+      <dl class="facts" onClick=${leave}>
         <dt>${t("audit.when")}</dt><dd>${moment(fact.at)}</dd>
         <dt>${t("audit.actor")}</dt><dd><a href=${`/audit?${new URLSearchParams({ actor: fact.actor })}`}><bdi>${fact.actor_name ? `${fact.actor_name} (${fact.actor})` : fact.actor}</bdi></a></dd>
         <dt>${t("audit.target")}</dt><dd>${link ? html`<a href=${link}><bdi>${fact.target}</bdi></a>` : html`<bdi>${fact.target}</bdi>`}
@@ -130,7 +128,7 @@ function Detail({ fact, close }) {
         <dt>${t("audit.place")}</dt><dd>${number(fact.seq)} <code>${fact.audit_id}</code></dd>
       </dl>
       <${Value} value=${fact.body} />
-    </dialog>
+    </${Dialog}>
   `;
 }
 

@@ -4,6 +4,7 @@ import { get, newId, path, post } from "../lib/api.js";
 import { openConversation } from "../lib/conversation.js";
 import { t } from "../lib/i18n.js";
 import { send as leave, takeUp } from "../lib/outbox.js";
+import { loadMarkdown } from "../lib/markdown_loaded.js";
 import { address, go, here, setQuery } from "../lib/router.js";
 import { may, session } from "../lib/session.js";
 import { ChatHead } from "../components/chat_head.js";
@@ -91,6 +92,7 @@ function New({ agents, toggle }) {
 /** @param {{id: string, agents: string[] | null | undefined, toggle: any, run: string | null}} props */
 function Open({ id, agents, toggle, run }) {
   const conversation = useMemo(() => openConversation(id), [id]);
+  useEffect(() => void loadMarkdown(), []); // while the messages are being read
   useEffect(() => () => conversation.stop(), [conversation]);
   const runs = [...conversation.runs.value.values()];
   const active = runs.filter((live) => !live.over);

@@ -4,7 +4,7 @@ import { t } from "../lib/i18n.js";
 import { liveJournal } from "../lib/live_journal.js";
 import { shownStatus } from "../lib/live_pauses.js";
 import { Markdown } from "../lib/markdown.js";
-import { here } from "../lib/router.js";
+import { here, setQuery } from "../lib/router.js";
 import { textOf } from "../lib/steps.js";
 import { Attempts } from "../components/attempts.js";
 import { lazy } from "../components/lazy.js";
@@ -25,6 +25,8 @@ const RawJournal = lazy(() => import("../components/raw_journal.js").then((modul
 export function Page({ run_id }) {
   const journal = useMemo(() => liveJournal(run_id), [run_id]);
   useEffect(() => journal.stop, [journal]);
+  // the address opens the panel; only the button replays
+  const [wanted, want] = useState("");
   const run = journal.run.value;
   if (journal.failure.value && !run) return html`<${Failure} error=${journal.failure.value} retry=${() => location.reload()} />`;
   if (run === null) return html`<${Loading} />`;
@@ -34,10 +36,10 @@ export function Page({ run_id }) {
       <h1><a class="back" href="/runs" aria-label=${t("run.back")}>←</a> <bdi>${run.agent}</bdi></h1>
       <${Status} status=${shownStatus(run)} />
       ${!journal.connected.value && html`<span class="offline" role="status">${t("state.reconnecting")}</span>`}
-      <${Actions} run=${run} />
+      <${Actions} run=${run} replay=${() => (want(run_id), setQuery({ replay: "1", fork: null }))} />
     </header>
     ${query.has("fork") && html`<${ForkPanel} key=${`${run_id} ${query.get("fork")}`} journal=${journal} position=${positionOf(query.get("fork"))} />`}
-    ${query.has("replay") && html`<${ReplayPanel} key=${run_id} run=${run} />`}
+    ${query.has("replay") && html`<${ReplayPanel} key=${run_id} run=${run} wanted=${wanted === run_id} begun=${() => want("")} />`}
     <${RunPauses} run_id=${run_id} />
     <${Facts} run=${run} />
     <${Conversation} journal=${journal} />

@@ -10,6 +10,7 @@ import { may } from "../lib/session.js";
 import { FirstStart } from "../components/first_start.js";
 import { LongList } from "../components/long_list.js";
 import { RunFilters, filtersOf } from "../components/run_filters.js";
+import { waitsInShort } from "../components/run_waits.js";
 import { Empty, Failure, Loading } from "../components/states.js";
 import { Status, TERMINAL } from "../components/status.js";
 import { Ago } from "../components/time.js";
@@ -22,7 +23,7 @@ export function Page() {
   const { query } = here.value, key = query.toString();
   const list = useMemo(() => liveRuns(filtersOf(query)), [key]);
   useEffect(() => list.stop, [list]);
-  const state = list.state.value, fresh = list.fresh.value, { pages } = list;
+  const state = list.state.value, fresh = list.fresh.value, pages = list.pages.value;
   const count = fresh.length + pages.length.value, again = () => setQuery({ again: String(Date.now()) });
   void pages.drawn.value;
   return html`
@@ -67,15 +68,17 @@ function Totals({ totals, fresh }) {
 }
 
 /** @param {{run: Run}} props */
-const Row = ({ run }) => html`
+function Row({ run }) {
+  const waits = waitsInShort(run);
+  return html`
   <a class="run" href=${address("runs", run.run_id)}>
     <span><${Status} status=${shownStatus(run)} /></span>
-    <span class="name" dir="auto">${run.agent}</span>
+    <span class="name" dir="auto" title=${waits ? t("run.waits_for", { what: waits }) : null}><bdi>${run.agent}</bdi>${waits && html` <span class="waits-for">${t("run.waits_for", { what: waits })}</span>`}</span>
     <span class="id dim">${run.conversation_id ?? ""}</span>
     <span class="dim figures">${figures(run)}</span>
     <span class="dim when"><${Ago} at=${run.created_at} /></span>
-  </a>
-`;
+  </a>`;
+}
 
 /** @param {Run} run */
 function figures(run) {

@@ -6,7 +6,7 @@ import { language, languages, speak, t } from "../lib/i18n.js";
 import { here } from "../lib/router.js";
 import { enter, may, session } from "../lib/session.js";
 import { THEMES, theme, wear } from "../lib/theme.js";
-import { Failure, Loading } from "../components/states.js";
+import { Failure, Loading, NoRight } from "../components/states.js";
 import { attempt } from "../components/notice.js";
 import { PathTabs } from "../components/path_tabs.js";
 import { Ago } from "../components/time.js";
@@ -44,7 +44,8 @@ export function Page({ tab = "" }) {
     <${PathTabs} base="/settings" label=${t("page.settings")} current=${tab} tabs=${shown.map(({ name }) => ({ name, label: t(`settings_tab.${name || "you"}`) }))} />
     ${allowed
       ? html`<${allowed.view} />`
-      : html`<${Failure} title=${t(found ? "settings.no_right" : "shell.no_page")} text=${found ? t("settings.no_right_text", { right: found.right ?? "admin" }) : t("shell.no_page_text", { path: here.value.path })} />`}
+      : found ? html`<${NoRight} right=${found.right ?? "admin"} />`
+      : html`<${Failure} title=${t("shell.no_page")} text=${t("shell.no_page_text", { path: here.value.path })} />`}
   `;
 }
 

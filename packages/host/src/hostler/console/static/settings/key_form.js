@@ -52,7 +52,7 @@ export function KeyForm({ make, cancel, personal = false }) {
       </fieldset>
       ${(rights.includes("admin") || rights.includes("installation")) && html`<p class="waits-text">${t(rights.includes("installation") ? "keys.installation_warning" : "keys.admin_warning")}</p>`}
       ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("keys.create")}</button><button type="button" onClick=${cancel}>${t("confirm.no")}</button></div>
+      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("keys.create")}</button><button type="button" onClick=${cancel}>${t("dialog.cancel")}</button></div>
     </form>
   `;
 }

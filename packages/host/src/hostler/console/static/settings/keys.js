@@ -5,7 +5,7 @@ import { moment } from "../lib/format.js";
 import { usePages } from "../lib/fresh.js";
 import { t } from "../lib/i18n.js";
 import { may, session } from "../lib/session.js";
-import { Confirm } from "../components/confirm.js";
+import { ConfirmButton } from "../components/confirm.js";
 import { Listing } from "../components/listing.js";
 import { attempt } from "../components/notice.js";
 import { ShownOnce } from "../components/shown_once.js";
@@ -64,8 +64,8 @@ function KeyTable({ rows, to, personal, changed, rotate }) {
     { key: "created_at", label: t("keys.created"), cell: (/** @type {any} */ key) => html`<${Ago} at=${key.created_at} />` },
     { key: "expires_at", label: t("keys.expires"), cell: (/** @type {any} */ key) => html`<${Ends} record=${key} />` },
     { key: "do", label: "", sort: false, cell: (/** @type {any} */ key) => stateOf(key) === "valid" && (personal || may("admin")) && html`<span class="row-buttons">
-        <${Confirm} label=${t("keys.rotate")} name=${key.name} question=${t("keys.rotate_sure")} danger=${false} act=${() => again(key)} />
-        ${key.key_id === session.value?.key_id ? html`<span class="dim">${t("keys.yours")}</span>` : html`<${Confirm} label=${t("keys.revoke")} name=${key.name} question=${t("keys.revoke_sure")} act=${() => revoke(key)} />`}
+        <${ConfirmButton} label=${t("keys.rotate")} name=${key.name} question=${t("keys.rotate_sure")} danger=${false} act=${() => again(key)} />
+        ${key.key_id === session.value?.key_id ? html`<span class="dim">${t("keys.yours")}</span>` : html`<${ConfirmButton} label=${t("keys.revoke")} name=${key.name} question=${t("keys.revoke_sure")} act=${() => revoke(key)} />`}
       </span>` },
   ];
   return html`<${Table} label=${t("settings_tab.keys")} columns=${columns} rows=${rows} keyOf=${(/** @type {any} */ key) => key.key_id} />`;
@@ -99,7 +99,7 @@ export function Tokens() {
     { key: "origins", label: t("tokens.origins"), sort: false, cell: (/** @type {any} */ token) => token.origins.join(", ") || t("tokens.any_origin") },
     { key: "made_by", label: t("tokens.made_by"), cell: (/** @type {any} */ token) => html`<a href=${`/audit?${new URLSearchParams({ target: token.token_id })}`}><code>${token.made_by}</code></a>` },
     { key: "expires_at", label: t("keys.expires"), cell: (/** @type {any} */ token) => moment(token.expires_at) },
-    { key: "do", label: "", sort: false, cell: (/** @type {any} */ token) => html`<${Confirm} label=${t("keys.revoke")} name=${token.token_id} question=${t("tokens.revoke_sure")} act=${() => revoke(token)} />` },
+    { key: "do", label: "", sort: false, cell: (/** @type {any} */ token) => html`<${ConfirmButton} label=${t("keys.revoke")} name=${token.token_id} question=${t("tokens.revoke_sure")} act=${() => revoke(token)} />` },
   ];
   return html`
     <div class="section-head"><h2>${t("settings_tab.tokens")}</h2></div>

@@ -5,7 +5,7 @@ import { usePages } from "../lib/fresh.js";
 import { t } from "../lib/i18n.js";
 import { ROLES } from "../lib/rights.js";
 import { may, session } from "../lib/session.js";
-import { Confirm } from "../components/confirm.js";
+import { ConfirmButton } from "../components/confirm.js";
 import { Listing } from "../components/listing.js";
 import { attempt } from "../components/notice.js";
 import { Empty } from "../components/states.js";
@@ -35,7 +35,7 @@ export function Members() {
     { key: "signed_in_at", label: t("members.signed_in"), cell: (/** @type {any} */ one) => (one.signed_in_at ? html`<${Ago} at=${one.signed_in_at} />` : html`<span class="status waits">${t("members.invited")}</span>`) },
     { key: "do", label: "", sort: false, cell: (/** @type {any} */ one) => html`<span class="row-buttons">
       ${one.subject && html`<a class="button" href=${`/audit?${new URLSearchParams({ actor: one.subject })}`} aria-label=${`${t("members.did")}: ${one.name}`}>${t("members.did")}</a>`}
-      ${mayChange(one) && html`<${Confirm} label=${t("members.remove")} name=${one.name} question=${t("members.remove_sure")} act=${() => drop(one)} />`}</span>` },
+      ${mayChange(one) && html`<${ConfirmButton} label=${t("members.remove")} name=${one.name} question=${t("members.remove_sure")} act=${() => drop(one)} />`}</span>` },
   ];
   return html`
     <div class="section-head"><h2>${t("settings_tab.members")}</h2></div>

@@ -4,7 +4,7 @@ import { Problem, put, remove, withQuery, path } from "../lib/api.js";
 import { usePages } from "../lib/fresh.js";
 import { t } from "../lib/i18n.js";
 import { may } from "../lib/session.js";
-import { Confirm } from "../components/confirm.js";
+import { ConfirmButton } from "../components/confirm.js";
 import { CopyButton } from "../components/copy_button.js";
 import { Listing } from "../components/listing.js";
 import { attempt } from "../components/notice.js";
@@ -31,7 +31,7 @@ export function Secrets() {
     { key: "do", label: "", sort: false, cell: (/** @type {any} */ one) => html`<span class="row-buttons">
       <${CopyButton} text=${one.reference} label=${t("secrets.copy")} />
       ${may("secrets:write") && html`<button aria-label=${`${t("secrets.replace")}: ${one.name}`} onClick=${() => setEditing(one.name)}>${t("secrets.replace")}</button>
-        <${Confirm} label=${t("members.remove")} name=${one.name} question=${t(one.referred_by.length ? "secrets.remove_used" : "secrets.remove_sure")} act=${() => drop(one, one.referred_by.length > 0)} />`}</span>` },
+        <${ConfirmButton} label=${t("members.remove")} name=${one.name} question=${t(one.referred_by.length ? "secrets.remove_used" : "secrets.remove_sure")} act=${() => drop(one, one.referred_by.length > 0)} />`}</span>` },
   ];
   return html`
     <div class="section-head"><h2>${t("settings_tab.secrets")}</h2>
@@ -69,7 +69,7 @@ function SecretForm({ name, to, done, cancel }) {
       ${!name && html`<label class="field"><span>${t("settings.name")}</span><input name="name" required maxlength="100" autocomplete="off" spellcheck=${false} /></label>`}
       <label class="field"><span>${t("secrets.value")}</span><input name="value" type="password" required autocomplete="new-password" spellcheck=${false} /></label>
       ${wrong && html`<p class="wrong" role="alert" dir="auto">${wrong}</p>`}
-      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("secrets.store")}</button><button type="button" onClick=${cancel}>${t("confirm.no")}</button></div>
+      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("secrets.store")}</button><button type="button" onClick=${cancel}>${t("dialog.cancel")}</button></div>
     </form>
   `;
 }

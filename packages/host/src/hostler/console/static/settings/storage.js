@@ -5,7 +5,7 @@ import { number, size } from "../lib/format.js";
 import { useFresh, usePages } from "../lib/fresh.js";
 import { t } from "../lib/i18n.js";
 import { may } from "../lib/session.js";
-import { Confirm } from "../components/confirm.js";
+import { ConfirmButton } from "../components/confirm.js";
 import { CopyButton } from "../components/copy_button.js";
 import { Listing } from "../components/listing.js";
 import { attempt } from "../components/notice.js";
@@ -71,7 +71,7 @@ function RetentionForm({ entry, problem, done }) {
         <input type="number" min="0" step="any" value=${days[kind]} placeholder=${t("retention.for_ever")} aria-describedby=${`retention-${kind}`}
           onInput=${(/** @type {any} */ event) => setDays({ ...days, [kind]: event.target.value })} /><span id=${`retention-${kind}`} class="dim">${t("retention.days")}</span></label>`)}
       ${shorter.length > 0 && html`<p class="waits-text">${t("retention.shorter", { kinds: shorter.map((kind) => t(`retention.${kind}`)).join(", ") })}</p>`}
-      ${changed && html`<${Confirm} label=${t("retention.store")} question=${t("retention.sure")} danger=${shorter.length > 0} act=${store} />`}
+      ${changed && html`<${ConfirmButton} label=${t("retention.store")} question=${t("retention.sure")} danger=${shorter.length > 0} act=${store} />`}
     </form>
     ${others.length > 0 && html`<section class="card"><h3>${t("retention.workspaces")}</h3>
       <dl class="facts">${others.map(([name, own]) => html`<dt key=${name}><bdi>${name}</bdi></dt><dd>${Object.entries(/** @type {any} */ (own)).map(([kind, value]) => `${t(`retention.${kind}`)}: ${value === "forever" ? t("retention.for_ever") : value}`).join(" · ")}</dd>`)}</dl>
@@ -112,7 +112,7 @@ export function Encryption() {
       <pre class="commands">openssl rand -base64 32 > /run/secrets/hostler-master-key${"\n"}hostler config set master_key file:/run/secrets/hostler-master-key</pre></${Empty}>`}>
       <${Table} label=${t("settings_tab.encryption")} columns=${columns} rows=${list.items ?? []} keyOf=${(/** @type {any} */ one) => one.key_id} />
       ${may("installation") && html`<section class="card"><h3>${t("encryption.rotate_title")}</h3><p>${t("encryption.rotate_help")}</p>
-        <${Confirm} label=${t("encryption.rotate")} question=${t("encryption.rotate_sure")} act=${rotate} /></section>`}
+        <${ConfirmButton} label=${t("encryption.rotate")} question=${t("encryption.rotate_sure")} act=${rotate} /></section>`}
     </${Listing}>
   `;
 }

@@ -1,11 +1,12 @@
 // Webhooks: who is told of pauses and anchors, what was delivered, and what was given up.
 import { html, useState } from "../lib/html.js";
 import { path, post, put, remove } from "../lib/api.js";
+import { moment } from "../lib/format.js";
 import { usePages } from "../lib/fresh.js";
 import { t } from "../lib/i18n.js";
 import { here, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
-import { Confirm } from "../components/confirm.js";
+import { ConfirmButton } from "../components/confirm.js";
 import { Listing } from "../components/listing.js";
 import { attempt } from "../components/notice.js";
 import { Table } from "../components/table.js";
@@ -35,7 +36,7 @@ function Receivers() {
     { key: "events", label: t("webhooks.events"), sort: false, cell: (/** @type {any} */ one) => one.entry?.events?.join(", ") || t("webhooks.all_events") },
     { key: "do", label: "", sort: false, cell: (/** @type {any} */ one) => html`<span class="row-buttons">
       ${one.entry && html`<button aria-label=${`${t("webhooks.change")}: ${one.name}`} onClick=${() => setEditing(one.entry)}>${t("webhooks.change")}</button>`}
-      <${Confirm} label=${t("members.remove")} name=${one.name} question=${t("webhooks.remove_sure")} act=${() => drop(one.name)} /></span>` },
+      <${ConfirmButton} label=${t("members.remove")} name=${one.name} question=${t("webhooks.remove_sure")} act=${() => drop(one.name)} /></span>` },
   ];
   return html`
     <div class="section-head"><h3>${t("webhooks.receivers")}</h3>${editing === null && html`<button onClick=${() => setEditing({})}>${t("webhooks.new")}</button>`}</div>
@@ -68,7 +69,7 @@ function ReceiverForm({ entry, done, cancel }) {
       <fieldset class="rights"><legend>${t("webhooks.events")} (${t("webhooks.none_is_all")})</legend>
         ${EVENTS.map((name) => html`<label key=${name}><input type="checkbox" name="events" value=${name} defaultChecked=${entry.events?.includes(name)} /><code>${name}</code></label>`)}
       </fieldset>
-      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("webhooks.store")}</button><button type="button" onClick=${cancel}>${t("confirm.no")}</button></div>
+      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("webhooks.store")}</button><button type="button" onClick=${cancel}>${t("dialog.cancel")}</button></div>
     </form>
   `;
 }
@@ -85,7 +86,7 @@ function Deliveries() {
     { key: "status", label: t("runs.status"), cell: (/** @type {any} */ one) => html`<span class="status ${KINDS[one.status]}">${t(`delivery.${one.status}`)}</span>` },
     { key: "attempts", label: t("webhooks.tries"), figures: true },
     { key: "error", label: t("webhooks.answer"), wide: true, sort: false, cell: (/** @type {any} */ one) => html`<bdi>${[one.http_status, one.error].filter(Boolean).join(" ")}</bdi>` },
-    { key: "next_at", label: t("webhooks.next"), cell: (/** @type {any} */ one) => (one.next_at ? html`<${Ago} at=${one.next_at} />` : "") },
+    { key: "next_at", label: t("webhooks.next"), cell: (/** @type {any} */ one) => (one.next_at ? moment(one.next_at) : "") },
     { key: "do", label: "", sort: false, cell: (/** @type {any} */ one) => one.status !== "pending" && html`<button aria-label=${`${t("webhooks.resend")}: ${one.event}`} onClick=${() => resend(one)}>${t("webhooks.resend")}</button>` },
   ];
   return html`

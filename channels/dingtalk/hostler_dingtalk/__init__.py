@@ -1,0 +1,1 @@
+"""A channel to DingTalk, over dingtalk-stream."""

@@ -1,0 +1,1 @@
+"""The channel of apps of Lark and Feishu."""

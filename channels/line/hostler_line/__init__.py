@@ -1,0 +1,1 @@
+"""The channel of LINE Official Accounts."""

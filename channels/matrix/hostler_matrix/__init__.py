@@ -1,0 +1,1 @@
+"""The channel of Matrix accounts."""

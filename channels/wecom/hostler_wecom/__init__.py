@@ -1,0 +1,1 @@
+"""A self-built application of WeCom (WeChat Work) as a channel."""

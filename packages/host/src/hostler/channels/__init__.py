@@ -1,0 +1,1 @@
+"""Sources of events and ways out: schedules, hooks and chat channels. Built and run by the host."""

@@ -1,0 +1,44 @@
+// Makes a schedule, or changes one.
+import { html, useState } from "../lib/html.js";
+import { path, post, put } from "../lib/api.js";
+import { t } from "../lib/i18n.js";
+import { attempt } from "./notice.js";
+
+const WAYS = ["cron", "every", "at"];
+const MISFIRES = ["skip", "once", "all"];
+
+/** @param {any} entry */
+const wayOf = (entry) => WAYS.find((name) => entry?.[name] !== null && entry?.[name] !== undefined) ?? "cron";
+
+/** @param {{entry?: any, done: () => void, cancel: () => void}} props */
+export function ScheduleForm({ entry, done, cancel }) {
+  const [way, setWay] = useState(wayOf(entry)), [busy, setBusy] = useState(false);
+  const submit = async (/** @type {any} */ event) => {
+    event.preventDefault();
+    const given = new FormData(event.target), text = (/** @type {string} */ name) => String(given.get(name) ?? "").trim();
+    const name = entry?.name ?? text("name");
+    const when = { cron: null, every: null, at: null, [way]: way === "every" ? Number(text("when")) : text("when") };
+    const own = text("conversation") ? { new_conversation: false } : {};
+    const body = { ...entry, ...own, ...when, name, timezone: text("timezone") || "UTC", agent: text("agent") || null, text: text("text") || null, conversation_id: text("conversation") || null, misfire: text("misfire") };
+    setBusy(true);
+    const made = await attempt(() => (entry ? put(path("schedules", name), body) : post("/v1/schedules", body)), t("schedules.stored"));
+    setBusy(false);
+    if (made) done();
+  };
+  const shown = way === wayOf(entry) ? entry?.[way] : null;
+  return html`
+    <form class="card form" onSubmit=${submit}>
+      ${!entry && html`<label class="field"><span>${t("settings.name")}</span><input name="name" required maxlength="100" pattern="[A-Za-z0-9][A-Za-z0-9_.\\-]*" /></label>`}
+      <label class="field"><span>${t("schedules.way")}</span><select name="way" onChange=${(/** @type {any} */ event) => setWay(event.target.value)}>
+        ${WAYS.map((name) => html`<option key=${name} value=${name} selected=${name === way}>${t(`schedule_way.${name}`)}</option>`)}</select></label>
+      <label class="field"><span>${t(`schedule_value.${way}`)}</span><input key=${way} name="when" required type=${way === "every" ? "number" : "text"} min=${way === "every" ? "1" : null} step=${way === "every" ? "any" : null} placeholder=${t(`schedule_example.${way}`)} defaultValue=${shown ?? ""} /></label>
+      ${way !== "every" && html`<label class="field"><span>${t("schedules.timezone")}</span><input name="timezone" placeholder="Europe/Berlin" defaultValue=${entry?.timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone} /></label>`}
+      <label class="field"><span>${t("runs.agent")}</span><input name="agent" placeholder=${t("schedules.any_agent")} defaultValue=${entry?.agent ?? ""} /></label>
+      <label class="field"><span>${t("schedules.text")}</span><textarea name="text" rows="2" dir="auto" defaultValue=${entry?.text ?? ""}></textarea></label>
+      <label class="field"><span>${t("schedules.conversation")}</span><input name="conversation" placeholder=${t("schedules.new_each")} defaultValue=${entry?.conversation_id ?? ""} /></label>
+      <label class="field"><span>${t("schedules.misfire")}</span><select name="misfire">
+        ${MISFIRES.map((name) => html`<option key=${name} value=${name} selected=${name === (entry?.misfire ?? "once")}>${t(`misfire.${name}`)}</option>`)}</select></label>
+      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("webhooks.store")}</button><button type="button" onClick=${cancel}>${t("dialog.cancel")}</button></div>
+    </form>
+  `;
+}
