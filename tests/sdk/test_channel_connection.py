@@ -23,6 +23,7 @@ from hostler_sdk.channels import (
     ConnectedChannel,
     NotSent,
     SetupError,
+    UnclearError,
 )
 from hostler_sdk.channels.channel import channel_manifest
 from support.channel_wire import Wire
@@ -161,6 +162,47 @@ async def test_a_connection_without_run_waits_until_it_is_cancelled() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+class Refused(Loud):
+    error: BaseException
+
+    async def open(self) -> None:
+        raise self.error
+
+
+class Cut(Refused):
+    async def open(self) -> None:
+        return None
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup(), asyncio.TaskGroup():
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [NotSent("the token is wrong"), UnclearError("the token is wrong")])
+async def test_why_a_platform_refuses_an_open_is_a_connection_error(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Refused, "error", error, raising=False)
+    channel = of(f"{__name__}:Refused")
+    with pytest.raises(ConnectionError, match=r"^the token is wrong$"):
+        await channel.open()
+    await channel.close()
+
+
+async def test_what_ends_a_task_group_of_a_connection_is_told_by_its_own_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    channel = of(f"{__name__}:Cut")
+    await channel.open()
+    monkeypatch.setattr(Refused, "error", ConnectionResetError("the app was removed"), raising=False)
+    with pytest.raises(ConnectionError, match=r"^the app was removed$"):
+        await channel.run()
+    monkeypatch.setattr(Refused, "error", ValueError("an error of the channel"), raising=False)
+    with pytest.raises(BaseExceptionGroup) as told:
+        await channel.run()
+    assert told.group_contains(ValueError, match="an error of the channel", depth=2)
 
 
 @pytest.mark.parametrize(

@@ -65,13 +65,8 @@ class Connection(ChannelConnection):
     async def open(self) -> Person | None:
         """Log in, and connect. Raises ConnectionError."""
         self._api.start()
-        try:
-            await self._api.token()
-            self._first = await self._stream.open()
-        except NotSent as error:
-            raise ConnectionError(error.message) from None
-        except UnclearError as error:
-            raise ConnectionError(str(error)) from None
+        await self._api.token()
+        self._first = await self._stream.open()
         return Person(person_id=self._robot_code, is_bot=True)
 
     async def close(self) -> None:
@@ -84,15 +79,9 @@ class Connection(ChannelConnection):
     async def run(self) -> None:
         """Receive and deliver until cancelled. Raises ConnectionError if DingTalk refuses the app."""
         assert self._first is not None, "open comes first"
-        refused: ConnectionError | None = None
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                await self._stream.run(self._first)
-        except* ConnectionError as errors:
-            refused = ConnectionError(str(errors.exceptions[0]))
-        if refused is not None:  # raised within except* it is a group of one in some versions of Python
-            raise refused
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            await self._stream.run(self._first)
 
     # -- what comes -------------------------------------------------------------------------------
 

@@ -93,10 +93,7 @@ class Connection(ChannelConnection):
     async def open(self) -> Person | None:
         """Log in, and connect to the gateway. Raises SetupError, ConnectionError."""
         await self._gateway.open()
-        try:
-            me = await self._rest.login()
-        except (NotSent, UnclearError) as error:
-            raise ConnectionError(str(error)) from None
+        me = await self._rest.login()
         self._reader.me = me
         self.sender.my_id = str(me["id"])
         self._receiving = asyncio.create_task(self._receive(), name="gateway of Discord")

@@ -17,7 +17,7 @@ from hostler_email.reading import MailFile
 from hostler_email.sender import Brake, Sender
 from hostler_email.side import Side
 from hostler_email.smtp import Post
-from hostler_sdk.channels import ChannelConnection, NotSent, Person, SetupError
+from hostler_sdk.channels import ChannelConnection, Person, SetupError
 from hostler_sdk.channels.attachments import MIB, FileBounds, FileUnavailableError, RemoteFile
 from hostler_sdk.channels.delivery import Delivery
 
@@ -89,8 +89,6 @@ class Connection(ChannelConnection):
         """
         try:
             await self._post.check()
-        except NotSent as error:
-            raise ConnectionError(error.message) from None
         except TimeoutError:
             raise ConnectionError("the SMTP server gives no answer") from None
         await self._reopen()

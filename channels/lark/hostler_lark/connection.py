@@ -22,10 +22,8 @@ from hostler_sdk.channels import (
     ChannelConnection,
     ChannelRequestParams,
     ChannelResponse,
-    NotSent,
     Person,
     SetupError,
-    UnclearError,
 )
 from hostler_sdk.channels.delivery import file_bounds
 from hostler_sdk.errors import HostError
@@ -68,14 +66,9 @@ class Connection(ChannelConnection):
     async def open(self) -> Person | None:
         """Ask who the bot is, and open the long connection. Raises ConnectionError."""
         self._api.start()
-        try:
-            told = fields_of((await self._api.call("GET", "/open-apis/bot/v3/info")).get("bot"))
-            if self._secrets is None:
-                self._first = await self._long.open()
-        except NotSent as error:
-            raise ConnectionError(error.message) from None
-        except UnclearError as error:
-            raise ConnectionError(str(error)) from None
+        told = fields_of((await self._api.call("GET", "/open-apis/bot/v3/info")).get("bot"))
+        if self._secrets is None:
+            self._first = await self._long.open()
         open_id, name = text_of(told.get("open_id")), text_of(told.get("app_name"))
         if open_id is None:
             raise ConnectionError("Lark does not say who the bot is: add the feature Bot to the app")
@@ -93,18 +86,12 @@ class Connection(ChannelConnection):
 
     async def run(self) -> None:
         """Receive and deliver until cancelled. Raises ConnectionError if Lark refuses the app."""
-        refused: ConnectionError | None = None
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                if self._first is None:
-                    await asyncio.Event().wait()
-                else:
-                    await self._long.run(self._first)
-        except* ConnectionError as errors:
-            refused = ConnectionError(str(errors.exceptions[0]))
-        if refused is not None:  # raised within except* it is a group of one in some versions of Python
-            raise refused
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            if self._first is None:
+                await asyncio.Event().wait()
+            else:
+                await self._long.run(self._first)
 
     # -- what comes -------------------------------------------------------------------------------
 

@@ -80,16 +80,11 @@ class Connection(ChannelConnection):
     async def open(self) -> Person | None:
         """Ask who the bot is, and tell LINE the channel's address. Raises ConnectionError."""
         self._api.start()
-        try:
-            account = await self._api.call("GET", "/v2/bot/info")
-            if self._webhook_url:
-                place = {"endpoint": self._webhook_url}
-                await self._api.call("PUT", "/v2/bot/channel/webhook/endpoint", place)
-            endpoint = await self._endpoint()
-        except NotSent as error:
-            raise ConnectionError(error.message) from None
-        except UnclearError as error:
-            raise ConnectionError(str(error)) from None
+        account = await self._api.call("GET", "/v2/bot/info")
+        if self._webhook_url:
+            place = {"endpoint": self._webhook_url}
+            await self._api.call("PUT", "/v2/bot/channel/webhook/endpoint", place)
+        endpoint = await self._endpoint()
         user_id = id_of(account.get("userId"))
         if user_id is None:
             raise ConnectionError("LINE does not say who the bot is")

@@ -71,15 +71,12 @@ class Connection(ChannelConnection):
         What is said once the channel is connected comes after that place.
         """
         await self._server.open()
-        try:
-            user_id = text_in(await self._server.call(Api.whoami("")), "user_id")
-            if user_id is None:
-                raise UnclearError("the homeserver does not say whose the access token is")
-            self._me = Me(user_id, await self._name(user_id), self._prefix)
-            if self._position.since is None:
-                await self._take(await self._sync(0))
-        except (NotSent, UnclearError) as error:
-            raise ConnectionError(str(error)) from None
+        user_id = text_in(await self._server.call(Api.whoami("")), "user_id")
+        if user_id is None:
+            raise UnclearError("the homeserver does not say whose the access token is")
+        self._me = Me(user_id, await self._name(user_id), self._prefix)
+        if self._position.since is None:
+            await self._take(await self._sync(0))
         self.actions.user_id = user_id
         return Person(person_id=user_id, name=self._me.name, is_bot=True)
 

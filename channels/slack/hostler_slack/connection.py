@@ -82,14 +82,9 @@ class Connection(ChannelConnection):
     async def open(self) -> Person | None:
         """Ask who the bot is, and open a socket. Raises ConnectionError."""
         self._api.start()
-        try:
-            account = await self._api.call("auth.test")
-            if not self._by_webhook:
-                self._first = await self._sockets.open()
-        except NotSent as error:
-            raise ConnectionError(error.message) from None
-        except UnclearError as error:
-            raise ConnectionError(str(error)) from None
+        account = await self._api.call("auth.test")
+        if not self._by_webhook:
+            self._first = await self._sockets.open()
         user_id, name = text_of(account.get("user_id")), text_of(account.get("user"))
         if user_id is None:
             raise ConnectionError("Slack does not say who the bot is")
@@ -112,20 +107,14 @@ class Connection(ChannelConnection):
 
     async def run(self) -> None:
         """Receive and deliver until cancelled. Raises ConnectionError if Slack refuses the app."""
-        refused: ConnectionError | None = None
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                group.create_task(self._catch_up.work(), name="catch up")
-                self._want_to_catch_up()
-                if self._first is None:
-                    await asyncio.Event().wait()
-                else:
-                    await self._sockets.run(self._first)
-        except* ConnectionError as errors:
-            refused = ConnectionError(str(errors.exceptions[0]))
-        if refused is not None:  # raised within except* it is a group of one in some versions of Python
-            raise refused
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self._catch_up.work(), name="catch up")
+            self._want_to_catch_up()
+            if self._first is None:
+                await asyncio.Event().wait()
+            else:
+                await self._sockets.run(self._first)
 
     def _want_to_catch_up(self) -> None:
         if self._channel.settings.get("catch-up") is not False:

@@ -72,14 +72,11 @@ class Connection(ChannelConnection):
 
     async def open(self) -> Person | None:
         """Ask who the bot is, and set or take away its webhook. Raises SetupError, ConnectionError."""
-        try:
-            self._me = await self._api.call(GetMe())
-            if self._by_webhook:
-                await self._api.call(self._webhook())
-            else:
-                await self._api.call(DeleteWebhook(drop_pending_updates=False))
-        except NotSent as error:
-            raise ConnectionError(error.message) from None
+        self._me = await self._api.call(GetMe())
+        if self._by_webhook:
+            await self._api.call(self._webhook())
+        else:
+            await self._api.call(DeleteWebhook(drop_pending_updates=False))
         return person_of(self._me)
 
     def _webhook(self) -> SetWebhook:

@@ -79,10 +79,7 @@ class Connection(ChannelConnection):
     async def open(self) -> Person:
         """Ask for an access token, and who the application is. Raises ConnectionError."""
         self._api.start()
-        try:
-            await self._api.sign_in()
-        except NotSent as error:
-            raise ConnectionError(error.message) from None
+        await self._api.sign_in()
         return Person(person_id=f"app:{self._agent_id}", name=await self._name(), is_bot=True)
 
     async def _name(self) -> str | None:

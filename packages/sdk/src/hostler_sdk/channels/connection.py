@@ -18,7 +18,7 @@ from hostler_protocol.channels import (
     ChannelTarget,
     Person,
 )
-from hostler_sdk.channels.channel import Channel, NotSent
+from hostler_sdk.channels.channel import Channel, NotSent, UnclearError
 
 
 class ChannelSender:
@@ -55,7 +55,8 @@ class ChannelConnection:
     """One connection to a platform. It is made with its channel, opened, run and closed once.
 
     Set `sender`, and `actions` if the channel has some, when it is made. What `Channel` says of the methods
-    of the same name holds.
+    of the same name holds. `open` may raise NotSent and UnclearError, and `run` a group of ConnectionErrors:
+    of them the channel makes a ConnectionError.
     """
 
     sender: ChannelSender
@@ -107,7 +108,10 @@ class ConnectedChannel(Channel):
         connection: ChannelConnection = kind(self)
         self._connection = connection
         self._check(connection)
-        return await connection.open()
+        try:
+            return await connection.open()
+        except (NotSent, UnclearError) as error:
+            raise ConnectionError(str(error)) from None
 
     def _check(self, connection: ChannelConnection) -> None:
         """Raise TypeError if the connection lacks a method that the abilities need."""
@@ -131,8 +135,14 @@ class ConnectedChannel(Channel):
         return self._connection
 
     async def run(self) -> None:
-        """Let the connection receive and deliver."""
-        await self.open_connection.run()
+        """Let the connection receive and deliver. Of a group of ConnectionErrors the first is raised."""
+        try:
+            await self.open_connection.run()
+        except BaseExceptionGroup as group:
+            refused, rest = group.split(ConnectionError)
+            if refused is None or rest is not None:
+                raise
+            raise ConnectionError(str(_first_of(refused))) from None
 
     async def close(self) -> None:
         """Close the connection."""
@@ -165,3 +175,9 @@ class ConnectedChannel(Channel):
     async def request(self, request: ChannelRequestParams) -> ChannelResponse:
         """Let the connection answer."""
         return await self.open_connection.request(request)
+
+
+def _first_of(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
