@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -182,6 +184,12 @@ def test_a_runner_that_cannot_live_in_the_world_is_named(tmp_path: Path, work: s
     assert sorted(file.name for file in tmp_path.iterdir()) == ["blocking.py", "hostler.yaml"]
 
 
+def work_folders(processes: list[psutil.Process]) -> Iterator[Path]:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):  # a life may end meanwhile
+            yield Path(process.cwd())
+
+
 @pytest.mark.parametrize("words", [(), ("--trusted",)], ids=["sandboxed", "trusted"])
 def test_ctrl_c_ends_all_lives_and_leaves_no_files(tmp_path: Path, words: tuple[str, ...]) -> None:
     running = subprocess.Popen(
@@ -198,7 +206,7 @@ def test_ctrl_c_ends_all_lives_and_leaves_no_files(tmp_path: Path, words: tuple[
             assert piece, seen
             seen += piece
         below = psutil.Process(running.pid).children(recursive=True)
-        made = {*tmp_path.iterdir(), *(Path(one.cwd()) for one in below)}
+        made = {*tmp_path.iterdir(), *work_folders(below)}
         (folder,) = [path for path in made if path.name.startswith(".hostler-faults-")]
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 130
