@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import remote_workers as stored

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import model_calls, runs, usage_series

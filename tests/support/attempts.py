@@ -38,7 +38,7 @@ FINISHED = ("run.completed", {"finish_reason": "stop"})
 MESSAGE = {"message": {"role": "assistant", "content": "hello"}}
 COMPLETED = ("message.completed", MESSAGE)
 
-PATIENT = replace(DEFAULT_CONNECTION_LIMITS, answer_seconds=3600.0)
+PATIENT = msgspec.structs.replace(DEFAULT_CONNECTION_LIMITS, answer_seconds=3600.0)
 """No wait for an answer ends by itself."""
 
 
@@ -188,7 +188,7 @@ async def attempts(
 
     async with preparing(database, folder) as host:
         models = host.world.services.models
-        host.preparer.catalog = lambda _: replace(catalog(models), interactions=True)
+        host.preparer.catalog = lambda _: msgspec.structs.replace(catalog(models), interactions=True)
         made = AttemptServices(
             db=database,
             feed=Feed(nothing),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from hostler.calls.answers_ahead import SendAhead
 from hostler.calls.executor import CallExecutor

@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_entries import ToolEntry

@@ -6,12 +6,13 @@ JSON.
 """
 
 import asyncio
-import dataclasses
 import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
+
+import msgspec.structs
 
 from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.sandbox.control_groups import NO_GROUPS
@@ -20,19 +21,19 @@ from hostler.sandbox.port import MIB, SandboxLimits, SandboxSpec
 from hostler.sandbox.probe import find_sandbox
 
 LIMITS = SandboxLimits(memory_bytes=512 * MIB, processes=64, seconds=60.0, output_bytes=200_000)
-AS_PLUGIN = dataclasses.replace(PLUGIN_LIMITS, seconds=60.0, output_bytes=200_000)
+AS_PLUGIN = msgspec.structs.replace(PLUGIN_LIMITS, seconds=60.0, output_bytes=200_000)
 
 
 async def main(mechanism: str, folder: Path, readable: Path, *options: str) -> None:
     """Run it."""
     sandbox = await find_sandbox(None if mechanism == "any" else mechanism)  # type: ignore[arg-type]
     if "without-groups" in options:
-        capabilities = dataclasses.replace(sandbox.capabilities, groups=NO_GROUPS)
+        capabilities = msgspec.structs.replace(sandbox.capabilities, groups=NO_GROUPS)
         sandbox = MachineSandbox(sandbox.mechanism, capabilities)
     limits = AS_PLUGIN if "plugin-limits" in options else LIMITS
     for changes in options:
         if changes.startswith("{"):
-            limits = dataclasses.replace(limits, **json.loads(changes))
+            limits = msgspec.structs.replace(limits, **json.loads(changes))
     spec = SandboxSpec(
         "look",
         [sys.executable, "-I", "-S", "-c", sys.stdin.read()],

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hostler.domain.agents import ResourcePolicy
@@ -41,7 +42,7 @@ async def refusal(caller: Caller, **fields: Any) -> Any:
 
 def unrated(world: World) -> None:
     """Let conversations make as many as they like in a short time."""
-    object.__setattr__(
+    msgspec.structs.force_setattr(
         world.services, "schedules", RunSchedules(world.db, clock=iter(range(0, 10**9, 10**6)).__next__)
     )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from hostler.calls.tool_calls import ToolCalls
 from hostler.domain.agents import ResourcePolicy

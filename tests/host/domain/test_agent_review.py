@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec, ResourcePolicy
@@ -380,7 +379,7 @@ def test_a_flood_of_mistakes_is_bounded() -> None:
 
 def test_agents_that_were_not_looked_up_are_taken_as_they_are() -> None:
     policy = {"allowed_agents": ["anybody", "any.*"]}
-    assert told({"resource_policy": policy}, dataclasses.replace(INVENTORY, agents=None)) == []
+    assert told({"resource_policy": policy}, msgspec.structs.replace(INVENTORY, agents=None)) == []
 
 
 def test_a_model_without_a_price_under_a_budget_of_cost_is_warned_of() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hostler.domain.agents import ResourcePolicy, StatePolicy
 from hostler.domain.child_runs import ParentBounds
@@ -22,7 +23,7 @@ def granted(config: dict[str, Any] | None = None, *, bounded: Any = None, **poli
     given = CONFIG if config is None else config
     agent = agent_of(resource_policy=ResourcePolicy(**policy), config=given, state_policy=StatePolicy())
     catalog = catalog_of(["gpt", "small"], ["search", "shop.buy"], ["handbook"])
-    object.__setattr__(catalog, "bounded_by", bounded)
+    catalog = replace(catalog, bounded_by=bounded)
     above = ParentBounds([["a*"]])
     return grant_of(agent=agent, config=given, catalog=catalog, above=above), agent.spec
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hostler.domain.hook_samples import sample_of, signed
 from hostler.domain.hook_signatures import HookRefusedError, HookRequest, HookSecretError, verify

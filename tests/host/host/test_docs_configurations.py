@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 import yaml
 
@@ -88,7 +88,7 @@ async def test_the_agents_and_tools_of_the_pages_are_right(tmp_path: Path) -> No
         await host.apply(ConfigFile(plugins=PLUGINS, models=MODELS), actor="t")
         inventory = await host.inventories.with_discovery(specs)
         shown = {split_runner_id(spec.runner)[0]: PluginFacts(None, "of the page") for spec in specs}
-        inventory = dataclasses.replace(
+        inventory = msgspec.structs.replace(
             inventory,
             plugins={**shown, **inventory.plugins},
             tools={**inventory.tools, **dict.fromkeys(NAMED, "files:files")},

@@ -10,7 +10,6 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import TRANSITIONS, PauseStatus

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry
@@ -199,7 +199,7 @@ async def test_what_a_runner_leaves_out_adds_or_says_otherwise_is_named(tmp_path
     said = tape.results[0]
     other = {"message": {**said.data["message"], "content": "something else"}}
     gone = replace(tape, calls=tape.calls[:1])
-    more = replace(tape.calls[0], step=9, position=99, name=("state.get", "0" * 64, 1))  # type: ignore[arg-type]
+    more = replace(tape.calls[0], step=9, position=99, name=("state.get", "0" * 64, 1))
     extra = TapedResult(9, "log", {"level": "info", "text": "x"})
     cases: list[tuple[Tape, str, str]] = [
         (gone, "call", "state.set was called; the recording has no such call"),

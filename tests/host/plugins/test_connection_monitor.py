@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from hostler.plugins.connection_monitor import ConnectionMonitor
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS

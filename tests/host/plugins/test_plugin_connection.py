@@ -7,11 +7,11 @@ import contextlib
 import json
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, DEFAULT_PROCESS_LIMITS
 from hostler.plugins.lingering_runs import RunLingersError

@@ -7,8 +7,9 @@ import contextlib
 import json
 import shutil
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from hostler.host.bundled import bundled
 from hostler.plugins.source import Folder

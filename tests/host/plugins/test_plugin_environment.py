@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hostler.plugins import environment
 from hostler.plugins.environment import Environments

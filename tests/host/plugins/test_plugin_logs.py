@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS
 from hostler.plugins.logs import PluginLog

@@ -8,12 +8,12 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hostler.host.bundled import bundled
 from hostler.plugins.connection import PluginConnection

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from hostler.domain.recovery import MAX_BEGINNINGS
 from hostler.plugins.connection import PluginConnection

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 
 from hostler.domain.control_groups import GroupLimits
@@ -39,7 +39,7 @@ LIMITS = SandboxLimits(memory_bytes=128 * MIB, processes=20, seconds=BOUND_SECON
 
 
 def python(code: str, folder: Path, **limits: object) -> SandboxSpec:
-    changed = dataclasses.replace(LIMITS, **limits)  # type: ignore[arg-type]
+    changed = msgspec.structs.replace(LIMITS, **limits)
     return SandboxSpec(
         "test", [sys.executable, "-I", "-S", "-c", code], folder, {}, writable=(folder,), limits=changed
     )

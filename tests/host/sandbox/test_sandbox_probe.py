@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 
 from hostler.host.bundled import bundled
@@ -91,7 +91,7 @@ async def weak() -> tuple[MachineSandbox, str]:
     if "landlock" not in capabilities.mechanisms:
         pytest.skip("no Landlock here")
     why = "it was found, but does not start: no user namespaces"
-    capabilities = dataclasses.replace(capabilities, mechanisms=("landlock",), why=(("bubblewrap", why),))
+    capabilities = msgspec.structs.replace(capabilities, mechanisms=("landlock",), why=(("bubblewrap", why),))
     return MachineSandbox("landlock", capabilities), why
 
 
@@ -132,7 +132,7 @@ async def test_what_was_found_but_holds_nothing_is_not_used_and_the_log_says_why
     skip = 'while [ "$1" != -- ]; do shift; done'
     fake.write_text(f'#!/bin/sh\n{skip}\nexec "$2" -I -S {CONFINE} "$6"\n')
     fake.chmod(0o755)
-    promised = dataclasses.replace(
+    promised = msgspec.structs.replace(
         detect_capabilities(), bwrap=str(fake), mechanisms=("bubblewrap", "landlock"), why=()
     )
     monkeypatch.setattr(probe, "detect_capabilities", lambda: promised)

@@ -9,11 +9,11 @@ import shutil
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hostler.domain.tool_pins import ToolPin
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits

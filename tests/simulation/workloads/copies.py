@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
+
+import msgspec.structs
 
 from hostler.domain.tapes import read_tape
 from hostler.host.host import Host
@@ -57,7 +58,7 @@ async def back_up_and_restore(life: Life, action: Action) -> None:
         return
     for text in _faults_of(data_dir, known):
         life.outside.note("wrong", text=text)
-    settings = dataclasses.replace(host.settings, data_dir=data_dir, passive=True)
+    settings = msgspec.structs.replace(host.settings, data_dir=data_dir, passive=True)
     disk = SimulatedDisk(data_dir / "hostler.db")
     copy = SimulatedHost(life.world, f"copy of {host.name}", settings, disk, shared=False)
     copy.start()

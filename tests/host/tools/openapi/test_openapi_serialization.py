@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from email.parser import BytesParser
 from email.policy import HTTP
 from typing import Any
@@ -12,6 +11,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hostler.tools.openapi.bodies import Body, SentFile, wanted_files
 from hostler.tools.openapi.operations import Operation

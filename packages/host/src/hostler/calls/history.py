@@ -6,12 +6,12 @@ With it goes that of the private chats of its person's other accounts, where its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hostler.calls.cursors import Cursors, ScopedCursors
 from hostler.calls.pages import capped
 from hostler.calls.scope import CallScope
 from hostler.domain.grants import Grant
+from hostler.domain.record import Record
 from hostler.domain.same_fields import with_fields_of
 from hostler.storage.stores import search as found
 from hostler.storage.stores import transcripts
@@ -21,8 +21,7 @@ from hostler_protocol.calls import HistoryPageParams, HistorySearchParams
 from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryScope:
+class HistoryScope(Record):
     """The history that a call reads: a conversation, its thread, and the sequence that it ends before.
 
     `spans`: all that belongs to it, with the private chats of the person's other accounts.

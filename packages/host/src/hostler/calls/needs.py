@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hostler.calls.budgets import Reservation, RunBudget
 from hostler.calls.scope import CallScope, ModelService, PricedModel
@@ -21,6 +21,7 @@ from hostler.domain.model_bounds import (
     limited,
     need_of,
 )
+from hostler.domain.record import Record
 from hostler.domain.reservations import ONE_CALL, Need
 from hostler.journal.call_log import CallRecord
 from hostler.models.errors import is_unpaid
@@ -42,8 +43,7 @@ TOOL_CALL = Use(calls=1, tool_calls=1)
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
+class Needs(Record):
     """Says what calls may use, under the budget of one run."""
 
     budget: RunBudget

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from hostler.calls.cursors import Cursors
 from hostler.domain.action_decisions import ChannelActions
@@ -17,6 +18,7 @@ from hostler.domain.grants import Grant
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.quotas import Allotment, Holder, quotas_of
+from hostler.domain.record import Record
 from hostler.models.port import MayRepeat, ModelProvider
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores.blobs import BlobFolder
@@ -30,8 +32,7 @@ from hostler_protocol.errors import DeadlineExceededError, HostlerError
 from hostler_protocol.runs import RunRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Record):
     """The change that a call makes, in the transaction that writes its journal entry.
 
     `work` returns the reply, or, as a value, the refusal: then it wrote nothing but audit facts. It may be
@@ -125,8 +126,7 @@ class RunControl(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(Record):
     """The services that calls use; the same for all runs of a host.
 
     `tools`, `knowledge`, `registered` (files in place) and `schedules` are None on a host that has none:
@@ -157,8 +157,7 @@ class Meter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class CallScope:
+class CallScope(Record):
     """One attempt of one run, as its calls see it. The gate has let the call through before.
 
     `history_before` is the transcript sequence that the run's history ends before: that of its own triggering
@@ -176,7 +175,7 @@ class CallScope:
     event_seq: int
     deadline_at: float | None = None
     prompt: tuple[ModelMessage, ...] = ()
-    uploads: dict[str, Uploaded] = field(default_factory=dict)
+    uploads: dict[str, Uploaded] = msgspec.field(default_factory=dict)
     effects: bool = True
     """Whether the run may change what is outside of it: a fork may not, unless it was asked for."""
     may_repeat: MayRepeat | None = None

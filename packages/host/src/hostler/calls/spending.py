@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from hostler.calls.active_time import ActiveTime
 from hostler.calls.budgets import RunBudget
 from hostler.calls.gate import CallToCharge
 from hostler.calls.needs import Needs
 from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.budgets import DEFAULT_TERMS, NOTHING, Terms, account_key
+from hostler.domain.record import Record
 from hostler.domain.recording import CallName
 from hostler.domain.reservations import BudgetExhausted, Need
 from hostler.domain.top_ups import LOCKED, QUESTION, Asked, arguments_of, asked_in, asked_of
@@ -27,15 +30,14 @@ from hostler.storage.stores import pause_calls
 from hostler_protocol.errors import DeniedError, ExpiredError, HostlerError
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingBefore:
+class WaitingBefore(Record):
     """The calls in the unsettled pause of earlier attempts, by their ids.
 
     `for_budgets`: those that wait for a budget, with what people were asked last. `counted`: all others,
     which were counted when they were first made.
     """
 
-    for_budgets: Mapping[str, Asked] = field(default_factory=dict)
+    for_budgets: Mapping[str, Asked] = msgspec.field(default_factory=dict)
     counted: frozenset[str] = frozenset()
 
 

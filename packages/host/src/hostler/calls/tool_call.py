@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from hostler.calls.tool_arguments import PlatformCall, tool_of
 from hostler.calls.tool_artifacts import CallArtifacts
+from hostler.domain.record import Record
 from hostler.domain.recording import CallName
 from hostler.domain.tool_pins import ToolPin
 from hostler.journal.call_log import CallRecord
@@ -16,8 +18,7 @@ from hostler_protocol.calls import ToolCallParams
 _REPEATABLE = frozenset({"pure", "idempotent"})
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Record):
     """One call. `arguments` are those that the tool gets."""
 
     record: CallRecord

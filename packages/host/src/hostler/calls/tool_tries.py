@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from hostler.calls.tool_artifacts import CallArtifacts
 from hostler.calls.tool_call import ToolCall
+from hostler.domain.record import Record
 from hostler.secrets.known_values import redact_error
 from hostler.tools.errors import OutcomeUnknownError
 from hostler.tools.port import Found, ToolInvocation, ToolService
@@ -19,8 +21,7 @@ MAX_TRIES = 3
 FIRST_RETRY_SECONDS = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class ToolAnswer(Record):
     """What came of asking a tool: its result, an error, or `doubt`: why nobody knows.
 
     `call`: with the artifacts of the request that was answered.
@@ -32,8 +33,7 @@ class ToolAnswer:
     doubt: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolTries:
+class ToolTries(Record):
     """Asks tools of one attempt. `service` raises NotFoundError for a tool that is gone."""
 
     service: Callable[[ToolCall], ToolService]

@@ -6,7 +6,6 @@ Who may decide is what the rule of the call says. Anybody else is told so, alone
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from hostler.domain.chat_questions import (
@@ -29,6 +28,7 @@ from hostler.domain.pause_actions import (
     StaleViewError,
 )
 from hostler.domain.pause_values import Pause, PausedCall
+from hostler.domain.record import Record
 from hostler.pauses import transitions
 from hostler.pauses.transitions import Done
 from hostler.storage.port import Database, Tx
@@ -68,8 +68,7 @@ class _Meant(NamedTuple):
     replied: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ChatAnswers:
+class ChatAnswers(Record):
     """Takes the answers that come through one channel. `wake`: look for messages to be sent."""
 
     db: Database

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from hostler.channels.typing_sign import TypingSign
 from hostler.domain.channels import ChannelEntry
 from hostler.domain.clock import chance, monotonic_clock
 from hostler.domain.quotas import WorkspaceQuota
+from hostler.domain.record import Record
 from hostler.plugins.connection import PluginConnection
 from hostler.secrets.stored import Resolve
 from hostler.storage.port import Database
@@ -49,8 +49,7 @@ UNANSWERED_SECONDS = 600.0
 """After this long such a request counts no more: its plugin may have lost it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelParts:
+class ChannelParts(Record):
     """What connections work with. `connect` returns the connection to a plugin, by its key."""
 
     db: Database

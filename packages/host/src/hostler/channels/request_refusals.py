@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hostler.domain.clock import monotonic_clock
+from hostler.domain.record import Record
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import audit
 from hostler_protocol.errors import StorageError
@@ -22,8 +23,7 @@ WINDOW_SECONDS = 60.0
 """Refusals of one hook or channel for one reason within this time are one fact after the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Record):
     """A kind of refusal. `action`: `hook.refused`, `hook.conflict` for an id with another body, or
     `channel.refused`. `name`: of the hook or channel.
     """

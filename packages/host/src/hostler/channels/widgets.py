@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from hostler.calls.cursors import Cursors, ScopedCursors
 from hostler.channels.named_agents import has_agent
 from hostler.domain.clock import monotonic_clock, wall_clock
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.events import Caller
+from hostler.domain.record import Record
 from hostler.domain.token_bucket import TokenBucket, TokenBuckets
 from hostler.domain.widgets import (
     MAX_WIDGETS,
@@ -52,8 +52,7 @@ widget takes in total is the most, and an address over that takes nothing from o
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Entered:
+class Entered(Record):
     """A visitor with a token. `visitor`: the id by which the page comes back; `known`: whether it has been
     here before.
     """

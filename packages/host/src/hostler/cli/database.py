@@ -10,7 +10,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +17,7 @@ import typer
 
 from hostler.cli.options import data_directory
 from hostler.cli.output import report_errors
+from hostler.domain.record import Record
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class StorageLocation:
+class StorageLocation(Record):
     """A data directory and its database; `database` None: SQLite in the directory."""
 
     data_dir: Path

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from hostler.domain.record import Record
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, not even escaped."""
 
 
-@dataclass(frozen=True, slots=True)
-class JunitCase:
+class JunitCase(Record):
     """One test case. If `outcome` is not passed, `title` and `text` describe it."""
 
     group: str

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 from hostler.cli.output import USAGE, fail
 from hostler.cli.routes import route
 from hostler.cli.terminal import err
+from hostler.domain.record import Record
 from hostler_protocol.errors import (
     HostlerError,
     InvalidArgumentError,
@@ -35,8 +36,7 @@ LOOK_SECONDS = 0.5
 """How often to ask how far the indexing is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Record):
     """A document to upload. `path`: None for stdin."""
 
     name: str
@@ -44,8 +44,7 @@ class Source:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Record):
     """Where documents go, and how. `shown`: progress is shown, if there is a terminal."""
 
     base: str

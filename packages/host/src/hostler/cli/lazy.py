@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -19,13 +18,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from hostler.domain.record import Record
+
 TESTED_TYPER = "0.29."
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 
 
-@dataclass(frozen=True, slots=True)
-class CliCommand:
+class CliCommand(Record):
     """A command or group: the name `target` in a module of this package, and the first line of its help."""
 
     module: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from rich.text import Text
@@ -11,11 +10,11 @@ from hostler.cli.junit import JunitCase
 from hostler.cli.output import note, write_json
 from hostler.cli.terminal import out
 from hostler.domain.json_diff import describe, differences
+from hostler.domain.record import Record
 from hostler.journal.replay_session import Replayed
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Record):
     """A run that could not be replayed, and why."""
 
     run_id: str

@@ -6,12 +6,13 @@ import time
 import tomllib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from hostler.cli.junit import write_junit
 from hostler.cli.options import data_directory
@@ -22,6 +23,7 @@ from hostler.cli.run import CONFIG_SUFFIXES, parse_settings
 from hostler.cli.server_address import reach
 from hostler.cli.targets import local_target
 from hostler.cli.terminal import err
+from hostler.domain.record import Record
 from hostler.domain.tapes import Tape, decode_tape, read_tape
 from hostler.host.bundled import shipped_plugin
 from hostler.journal.replay_session import Replayed
@@ -39,8 +41,7 @@ MAX_FILE_BYTES = 128 * 1024 * 1024
 """The largest exported run: twice what a host exports."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
+class ReplayOptions(Record):
     """Arguments and options of `hostler replay`."""
 
     recorded: tuple[str, ...]

@@ -8,7 +8,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from hostler.cli.run_output import Show, follow, interrupts, until_paused
 from hostler.cli.server_address import find_server
 from hostler.cli.target_agent import ServePlugin, target_agent
 from hostler.cli.targets import read_target
+from hostler.domain.record import Record
 from hostler.host.config_file import read_config_file
 from hostler.host.lock import read_holder
 from hostler.plugins.source import Folder, SingleFile
@@ -40,8 +40,7 @@ MAX_PAUSES = 10
 """Pauses of one run that are read; a run waits for one at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Record):
     """Arguments and options of `hostler run`."""
 
     target: str

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +13,7 @@ import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption
 from hostler.cli.output import report_errors
+from hostler.domain.record import Record
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Record):
     """The server named by a command's options."""
 
     url: str | None

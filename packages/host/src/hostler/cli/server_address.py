@@ -9,19 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hostler.cli.options import data_directory
+from hostler.domain.record import Record
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, UnauthorizedError
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Record):
     """A server and a key for it."""
 
     url: str

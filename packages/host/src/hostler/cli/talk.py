@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Any
 
 from hostler.cli.client import Api
 from hostler.cli.routes import route
+from hostler.domain.record import Record
 from hostler.journal.feed import StoredResult
 from hostler_protocol.errors import HostlerError, NotFoundError
 from hostler_protocol.events import EventEnvelope, Input
@@ -23,8 +23,7 @@ class NoRunError(HostlerError):
     """The event was accepted, but started no run."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentMessage:
+class SentMessage(Record):
     """The receipt of a message. `outcome`: started, steered or queued."""
 
     event_id: str

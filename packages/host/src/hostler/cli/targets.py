@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hostler.domain.record import Record
 from hostler.domain.suggestions import did_you_mean
 from hostler.plugins.source import Folder, SingleFile
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -16,16 +16,14 @@ from hostler_protocol.manifest import FormItem
 MODEL_ITEMS = ("model-fallback-selector", "llm-model-selector", "select-llm-model")
 
 
-@dataclass(frozen=True, slots=True)
-class LocalTarget:
+class LocalTarget(Record):
     """A plugin on disk and the name of its runner; None: the only one."""
 
     source: Folder | SingleFile
     runner: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunTarget:
+class RunTarget(Record):
     """A TARGET before the agents are known.
 
     `is_path`: it can only be a path. `local`: the plugin at this path, if there is one; `error`: why the path

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
+
+from hostler.domain.record import Record
 
 PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -32,8 +33,7 @@ def ignore_sent(sent: int) -> None:
     """Do nothing: nobody looks at how far a body has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Record):
     """A request. `target` is the path with its query. `seconds` limits the whole answer; for a stream, the
     time to its head and each silence. `on_sent` is called with the bytes of the body sent so far."""
 
@@ -45,8 +45,7 @@ class HttpRequest:
     on_sent: Callable[[int], None] = ignore_sent
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(Record):
     """A whole answer."""
 
     status: int
@@ -54,8 +53,7 @@ class HttpReply:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
+class Streamed(Record):
     """An answer whose lines, without line ends, are read as they arrive."""
 
     status: int

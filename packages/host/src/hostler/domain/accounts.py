@@ -6,13 +6,13 @@ docs/decisions/what-follows-a-person.md has the reasons.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.child_runs import ParentBounds
+from hostler.domain.record import Record
 
 MAX_CHATS = 50
 """Other private chats whose history one run is given: each is a query for each of its pages."""
@@ -57,8 +57,7 @@ def person_of(across: AcrossAccounts | None) -> Identity | None:
     return Identity(across.subject, across.channel_of)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
+class Chat(Record, kw_only=True):
     """A chat of a channel as its events show it. `person_id`: the one who writes there, if it is private.
 
     None: it is, or once was, a group, or several people have written there. `channel_of` as in `Identity`.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hostler.domain.events import Event
+from hostler.domain.record import Record
 
 CHANNEL_SUBJECT = "channel:"
 """The requester of an event that a channel brought is this and the channel's name."""
@@ -13,8 +13,7 @@ ANYBODY = "*"
 _NAMING = ("user", "role", "person")
 
 
-@dataclass(frozen=True, slots=True)
-class Causer:
+class Causer(Record):
     """Who caused an event, as authentication and the connections of channels know it.
 
     `subjects`: who sent it, and what a person's account is bound to. `roles`: of the key or member that sent

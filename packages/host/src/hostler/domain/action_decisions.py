@@ -7,7 +7,6 @@ asked for. A runner that may not use an action learns nothing about channels.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +17,7 @@ from hostler.domain.approvers import ApprovalRule, ToolApprovalPolicy
 from hostler.domain.events import Event
 from hostler.domain.name_patterns import best_match, matches
 from hostler.domain.platform_actions import PLATFORM_ACTIONS, PlatformAction
+from hostler.domain.record import Record
 from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -53,8 +53,7 @@ class ActionRules(msgspec.Struct, frozen=True, omit_defaults=True):
     place: ActionPlace | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelActions:
+class ChannelActions(Record):
     """A channel when an action is asked for. `supported`: by its plugin; `allowed`: patterns of its entry,
     None: all."""
 
@@ -62,8 +61,7 @@ class ChannelActions:
     allowed: list[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ActionDecision:
+class ActionDecision(Record):
     """`reason`: a sentence without its full stop, of what is not allowed. `arguments`: with the whole target.
 
     `elsewhere`: the target is not the run's own chat, where the bot must have had a conversation if it
@@ -72,7 +70,7 @@ class ActionDecision:
 
     verdict: Verdict
     reason: str = ""
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
     elsewhere: bool = False
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,6 +12,7 @@ from hostler.domain.budget_limits import Budget
 from hostler.domain.channels import ChatPlace
 from hostler.domain.pauses import OnMessage
 from hostler.domain.quotas import AgentQuota
+from hostler.domain.record import Record
 from hostler.domain.steering import Leftover
 from hostler.domain.worker_labels import check_labels
 from hostler_protocol._base import Strict
@@ -163,8 +163,7 @@ class AgentSpec(Strict):
         check_labels(self.worker_labels)
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Record):
     """One immutable version of an agent."""
 
     workspace_id: str

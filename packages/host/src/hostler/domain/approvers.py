@@ -10,7 +10,6 @@ the connection of a channel says, never from the contents of a request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -18,6 +17,7 @@ import msgspec
 from hostler.domain.events import Caller
 from hostler.domain.members import normal_email
 from hostler.domain.pauses import CallKind, OnExpiry
+from hostler.domain.record import Record
 from hostler_protocol._base import Strict
 from hostler_protocol.pausing import expiry_misfit
 
@@ -105,8 +105,7 @@ DEFAULT_RULE = ApproverRule()
 """The rule for questions, client tools, and approvals that have no rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
+class Vote(Record):
     """One vote: subject and key of the voter, and the digest and revision of the arguments voted on."""
 
     key_id: str
@@ -116,8 +115,7 @@ class Vote:
     revision: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Record):
     """The counted votes of a call. `approvals`: subjects whose approval counts, in the order they voted."""
 
     approvals: tuple[str, ...]

@@ -9,6 +9,7 @@ from typing import Any
 from hostler.domain.agents import Agent, Scope, ScopeType
 from hostler.domain.events import Event
 from hostler.domain.name_patterns import matches
+from hostler.domain.record import Record
 from hostler_protocol.errors import ConflictError, NotFoundError
 
 SPECIFICITY: dict[ScopeType, int] = {
@@ -22,8 +23,7 @@ SPECIFICITY: dict[ScopeType, int] = {
 """Precedence of scopes; the highest wins. `agent` is the scope of an event that names its agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterOutcome:
+class FilterOutcome(Record):
     """The outcome of one filter for one event.
 
     An error in the expression, such as a missing field, is no match. `unknown`: the filter could not be
@@ -44,8 +44,7 @@ EvaluateFilter = Callable[[str], FilterOutcome]
 """Return the outcome of a filter, given as text, for the event that is being resolved."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterError:
+class FilterError(Record):
     """A filter that failed, for the event's record."""
 
     agent: str
@@ -53,8 +52,7 @@ class FilterError:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Record):
     """The agent version that receives the event, and the scope that matched."""
 
     agent: Agent
@@ -72,8 +70,7 @@ class Binding:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Unrouted:
+class Unrouted(Record):
     """No agent gets the event. Recorded on the event; not an error. `reason`: why."""
 
     filter_errors: tuple[FilterError, ...] = ()
@@ -84,8 +81,7 @@ class Unrouted:
         return {"reason": self.reason, **_errors(self.filter_errors)}
 
 
-@dataclass(frozen=True, slots=True)
-class Ambiguous:
+class Ambiguous(Record):
     """Several agents match equally: the event is stored and refused with their names."""
 
     names: tuple[str, ...]
@@ -105,8 +101,7 @@ class Ambiguous:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Undecided:
+class Undecided(Record):
     """The result depends on filters that could not be evaluated: routing is retried."""
 
     filter_errors: tuple[FilterError, ...]
@@ -121,8 +116,7 @@ class Undecided:
         return "; ".join(f"{one.agent}: {one.error}" for one in self.filter_errors)
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownAgent:
+class UnknownAgent(Record):
     """The event names an agent that does not exist. Nothing is stored."""
 
     name: str
@@ -132,8 +126,7 @@ class UnknownAgent:
         return NotFoundError(f"there is no agent {self.name!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class DisabledAgent:
+class DisabledAgent(Record):
     """The event names an agent that is disabled. Nothing is stored."""
 
     name: str

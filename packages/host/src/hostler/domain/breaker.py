@@ -7,9 +7,8 @@ of work.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hostler.domain.back_off import back_off
+from hostler.domain.record import Record
 
 BACK_OFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0)
 """Wait before the next start, by consecutive failures; after the last entry each wait doubles."""
@@ -21,8 +20,7 @@ MAX_OPEN_SECONDS = 600.0
 """An open breaker permits one attempt after OPEN_SECONDS; each failure doubles that, up to this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Breaker:
+class Breaker(Record):
     """Consecutive failures, the reason of the last one, and when to retry (seconds of a monotonic clock)."""
 
     failures: int = 0

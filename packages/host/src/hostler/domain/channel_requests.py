@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote
 
 from hostler.domain.keys import base64_of
+from hostler.domain.record import Record
 from hostler_protocol.channels import ChannelRequestParams, ChannelResponse
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, PluginError, UnavailableError
 from hostler_protocol.limits import KIB
@@ -46,8 +46,7 @@ class SilentHostError(UnavailableError):
     """The host that has the channel did not answer in time: it may be dead, stopped, cut off or starved."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformAnswer:
+class PlatformAnswer(Record):
     """What a platform is answered. `left_out`: names of the plugin's headers that it does not get."""
 
     status: int

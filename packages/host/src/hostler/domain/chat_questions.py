@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from hostler.domain.forms import option_label, option_value
 from hostler.domain.pause_actions import Action, ResolveOutcome
 from hostler.domain.pause_values import Pause, PausedCall
+from hostler.domain.record import Record
 from hostler.domain.unseen_text import seen_text
 from hostler_protocol.channels import Button, ButtonStyle
 from hostler_protocol.ids import digest
@@ -38,8 +38,7 @@ _OVER = {
 _STYLES: dict[str | None, ButtonStyle] = {"primary": "primary", "danger": "danger"}
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Record):
     """One way to settle a question. `word`: what a person may write in its place, in lower case."""
 
     label: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from hostler.domain.config_checks import SELECTORS, TIMEOUT_KEY, chosen, config_mistakes, with_defaults
+from hostler.domain.record import Record
 from hostler.domain.secret_refs import is_reference, is_sealed
 from hostler_protocol.content import ModelMessage
 from hostler_protocol.errors import InvalidArgumentError
@@ -22,8 +22,7 @@ HIDDEN = "***"
 ResourceKind = Literal["models", "rerank_models", "knowledge_bases", "tools", "files"]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Record):
     """The resource ids that a configuration selects, in the order of the form, each once.
 
     `models` includes rerank models, `llm_models` does not. `chosen_by`: the kinds of resources for which the
@@ -35,7 +34,7 @@ class Selection:
     knowledge_bases: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    chosen_by: Mapping[ResourceKind, Sequence[str]] = field(default_factory=dict)
+    chosen_by: Mapping[ResourceKind, Sequence[str]] = msgspec.field(default_factory=dict)
     llm_models: tuple[str, ...] = ()
 
     @property
@@ -44,8 +43,7 @@ class Selection:
         return frozenset(self.chosen_by)
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Record):
     """A checked configuration.
 
     `values` go to the runner, after `with_secrets` has filled in the resolved secrets; `secrets` maps names
@@ -56,8 +54,8 @@ class Configuration:
     values: dict[str, Any]
     shown: dict[str, Any]
     selected: Selection = Selection()
-    secrets: dict[str, str] = field(default_factory=dict)
-    sealed: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = msgspec.field(default_factory=dict)
+    sealed: dict[str, str] = msgspec.field(default_factory=dict)
     prompt: tuple[ModelMessage, ...] = ()
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
 

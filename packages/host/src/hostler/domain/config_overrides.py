@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.record import Record
 from hostler.domain.reference_rights import ReferenceRights
 from hostler.domain.secret_refs import is_reference, is_sealed
 from hostler.domain.written_secrets import secret_names
@@ -17,8 +17,7 @@ from hostler_protocol.errors import ConflictError, InvalidArgumentError, Unautho
 _PROMPT = "prompt-editor"
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigOverrides:
+class ConfigOverrides(Record):
     """Values by name, and what the caller who gives them may do with references to secrets."""
 
     values: Mapping[str, Any]

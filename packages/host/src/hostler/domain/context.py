@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 import msgspec
 
 from hostler.domain.agents import DeliveryPolicy
+from hostler.domain.record import Record
 from hostler_protocol.events import (
     Adapter,
     AgentRunContext,
@@ -29,8 +29,7 @@ from hostler_protocol.grants import Resources
 _SOURCES = frozenset(get_args(TriggerSource))
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Record):
     """The run's position in the logs. `latest_cursor` is signed for the run's own history."""
 
     event_seq: int | None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from hostler.domain.record import Record
 
 Controller = Literal["memory", "pids", "cpu"]
 CONTROLLERS: tuple[Controller, ...] = ("memory", "pids", "cpu")
@@ -25,8 +26,7 @@ MEMORY_SHARE = 0.9
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
-@dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(Record):
     """A mounted tree of groups. Of version 2, files in the groups say which controllers it has."""
 
     version: Version
@@ -93,8 +93,7 @@ def _unescaped(text: str) -> str:
 # -- what is written ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
+class GroupLimits(Record):
     """Limits of one sandbox. `cpus`: processor time, in processors; None for no limit."""
 
     memory_bytes: int
@@ -102,8 +101,7 @@ class GroupLimits:
     cpus: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Record):
     """A file of a group and its value. `is_optional`: kernels and configurations without it do without."""
 
     file: str

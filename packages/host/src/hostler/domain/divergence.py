@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from hostler.domain.json_diff import describe, differences, parts
+from hostler.domain.record import Record
 from hostler.domain.tapes import DELTA, Player, Tape, TapedCall, TapedResult
 from hostler_protocol.calls.digest import VOLATILE_PARAMS
 from hostler_protocol.results import TERMINAL_RESULTS
@@ -15,8 +17,7 @@ Kind = Literal["call", "call_missing", "result", "result_missing", "result_extra
 _ID_PLACES = (("chunk", "message_id"), ("message", "message_id"), ("tool_call_id",), ("artifact_id",))
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(Record):
     """The first difference. `step` is the recorded step; `lines` show the difference.
 
     `recorded`, `replayed`: what is compared, None where one side has nothing.

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler_protocol.events import EventEnvelope
 
 
-@dataclass(frozen=True, slots=True)
-class CallerScope:
+class CallerScope(Record):
     """What a narrow caller reaches: the holder of a front-end token (domain/narrow_callers.py).
 
     `made_by`: the id of the key that made the token, `counted_by`: the key id under which the rate of that

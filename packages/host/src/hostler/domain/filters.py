@@ -20,6 +20,7 @@ import msgspec
 
 from hostler.domain.bindings import FilterOutcome
 from hostler.domain.config_mistakes import nearest
+from hostler.domain.record import Record
 from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope
@@ -74,8 +75,7 @@ class ValueOutcome(msgspec.Struct, frozen=True, array_like=True):
         return cls(None, why, unknown=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Record):
     kind: str
     text: str
 
@@ -144,8 +144,7 @@ def _tokens(text: str) -> list[_Token]:
     return [token for token in found if token.kind != "space"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
+class _Names(Record):
     """The names that an expression may use, and how an error calls it."""
 
     text: str

@@ -12,13 +12,13 @@ import itertools
 import uuid
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
+from hostler.domain.record import Record
 from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import digest
@@ -49,8 +49,7 @@ _EXPECTED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Record):
     """What a schedule fires by: exactly one of `cron` (six fields), `every` and `at`.
 
     All times and spans are milliseconds; moments are UTC epoch. `anchor`: where an interval is counted from.

@@ -9,7 +9,6 @@ docs/agents.md has the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -18,6 +17,7 @@ from hostler.domain.agents import ResourcePolicy
 from hostler.domain.approvers import ApprovalRule, ToolApprovalPolicy
 from hostler.domain.config_form import Configuration, ResourceKind, Selection
 from hostler.domain.name_patterns import best_match, matches
+from hostler.domain.record import Record
 from hostler.domain.skills import skill_of
 from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.grants import (
@@ -33,19 +33,18 @@ from hostler_protocol.manifest import Permissions
 _R = TypeVar("_R", ModelResource, ToolResource, KnowledgeBaseResource, FileResource)
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceCatalog:
+class ResourceCatalog(Record):
     """The resources of the workspace when a grant is built; `operations` are those that each supports."""
 
-    models: Mapping[str, ModelResource] = field(default_factory=dict)
-    tools: Mapping[str, ToolResource] = field(default_factory=dict)
+    models: Mapping[str, ModelResource] = msgspec.field(default_factory=dict)
+    tools: Mapping[str, ToolResource] = msgspec.field(default_factory=dict)
     """`approval` is what the tool itself requires."""
-    knowledge_bases: Mapping[str, KnowledgeBaseResource] = field(default_factory=dict)
-    skills: Mapping[str, SkillResource] = field(default_factory=dict)
-    files: Mapping[str, FileResource] = field(default_factory=dict)
+    knowledge_bases: Mapping[str, KnowledgeBaseResource] = msgspec.field(default_factory=dict)
+    skills: Mapping[str, SkillResource] = msgspec.field(default_factory=dict)
+    files: Mapping[str, FileResource] = msgspec.field(default_factory=dict)
     interactions: bool = False
     """Whether this host can put a question to a person."""
-    tool_pins: Mapping[str, ToolPin] = field(default_factory=dict)
+    tool_pins: Mapping[str, ToolPin] = msgspec.field(default_factory=dict)
     bounded_by: tuple[str, Sequence[str]] | None = None
     """The entry of `workspaces` that bounds the workspace, with the names of its lists."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -12,6 +11,7 @@ import msgspec
 from hostler.domain.hook_mapping import Said
 from hostler.domain.hook_signatures import HookRefusedError
 from hostler.domain.hooks import Hook
+from hostler.domain.record import Record
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -32,8 +32,7 @@ class HookReply(Strict):
     outcome: HookOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class HookAnswer:
+class HookAnswer(Record):
     """A response."""
 
     status: int

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -25,6 +24,7 @@ from hostler.domain.hook_signatures import (
 )
 from hostler.domain.hooks import Hook, Verifier
 from hostler.domain.ingest import MAX_ID_CHARS, MAX_NAME_CHARS, is_event_type
+from hostler.domain.record import Record
 from hostler_protocol._base import DECODE_ERRORS, Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import Actor, EventEnvelope, Input
@@ -60,8 +60,7 @@ class UnreadableBodyError(InvalidArgumentError):
     """A body that is not what its type says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Record):
     """What a request says: `names` for expressions. `digest`: of its body as it arrived."""
 
     headers: Mapping[str, str]
@@ -82,8 +81,7 @@ class Unmapped(Strict):
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
+class Mapped(Record):
     """The event of a request, and the fields that its mapping did not give."""
 
     envelope: EventEnvelope

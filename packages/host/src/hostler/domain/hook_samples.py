@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -24,6 +23,7 @@ from hostler.domain.hook_signatures import (
     twilio_signature,
 )
 from hostler.domain.hooks import HmacScheme, Hook, Verifier
+from hostler.domain.record import Record
 
 _JSON = "application/json"
 _SCHEMES: Mapping[Verifier, HmacScheme] = {"github": GITHUB, "shopify": SHOPIFY, "slack": SLACK}
@@ -58,8 +58,7 @@ _IDS: Mapping[Verifier, str] = {
 _ID_FIELDS: Mapping[Verifier, str] = {"stripe": "id", "slack": "event_id", "twilio": "MessageSid"}
 
 
-@dataclass(frozen=True, slots=True)
-class SignedRequest:
+class SignedRequest(Record):
     """A request as its sender sends it. `url`: with the query."""
 
     url: str

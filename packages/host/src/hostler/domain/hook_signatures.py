@@ -12,11 +12,11 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from hostler.domain.hooks import HmacScheme, Hook, Verifier
+from hostler.domain.record import Record
 from hostler_protocol.errors import UnauthorizedError
 
 MAX_SIGNATURES = 16
@@ -43,8 +43,7 @@ class HookSecretError(ValueError):
     """A secret that cannot be used for a hook's verifier. The message does not have it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookRequest:
+class HookRequest(Record):
     """A request. `url`: as the sender calls it; `headers` by lower-case name; `query` as it was sent."""
 
     url: str
@@ -65,8 +64,7 @@ class HookRequest:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Signed:
+class Signed(Record):
     """What is known of a right request. `content`: all that was signed; None if only a secret was sent.
 
     A request whose `content` was taken before, but which has another id now, is a replay.

@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from hostler.domain.caller_tools import check_caller_tools
 from hostler.domain.events import Caller, Event
 from hostler.domain.keys import check_depth
 from hostler.domain.narrow_callers import within_scope
+from hostler.domain.record import Record
 from hostler_protocol.content import (
     ArtifactElement,
     ArtifactRef,
@@ -61,8 +61,7 @@ _ID_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class InlineContent:
+class InlineContent(Record):
     """Decoded base64 content of an event, to be stored as an artifact."""
 
     artifact_id: str

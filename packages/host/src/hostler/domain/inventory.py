@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from difflib import get_close_matches
+
+import msgspec
 
 from hostler.domain.allowances import Allowance, Allowances
 from hostler.domain.config_mistakes import Mistake, nearest
 from hostler.domain.model_entries import ModelType
 from hostler.domain.name_patterns import matches, may_begin
+from hostler.domain.record import Record
 from hostler_protocol.channels import ChannelManifest
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
@@ -17,8 +19,7 @@ from hostler_protocol.manifest import AgentRunnerManifest
 _WORDS: dict[ModelType, str] = {"llm": "model", "rerank": "rerank model", "embedding": "embedding model"}
 
 
-@dataclass(frozen=True, slots=True)
-class PluginFacts:
+class PluginFacts(Record):
     """The runners of a plugin; None if they are not known now. `why`: the reason, "" if not looked up.
 
     `channels` are known if the runners are.
@@ -26,30 +27,29 @@ class PluginFacts:
 
     runners: Mapping[str, AgentRunnerManifest] | None
     why: str = ""
-    channels: Mapping[str, ChannelManifest] = field(default_factory=dict)
+    channels: Mapping[str, ChannelManifest] = msgspec.field(default_factory=dict)
 
 
 def _readable(reference: str) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(Record):
     """Resources by the names that agents use. `unusable_*`: existing but unusable, with the reason."""
 
     workspace_id: str = "default"
-    plugins: Mapping[str, PluginFacts] = field(default_factory=dict)
+    plugins: Mapping[str, PluginFacts] = msgspec.field(default_factory=dict)
     """By key, `author/name`."""
-    models: Mapping[str, ModelType] = field(default_factory=dict)
-    unusable_models: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, ModelType] = msgspec.field(default_factory=dict)
+    unusable_models: Mapping[str, str] = msgspec.field(default_factory=dict)
     unpriced_models: frozenset[str] = frozenset()
-    tools: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Name -> id, or what of it is known: the kind and the source."""
-    unusable_tools: Mapping[str, str] = field(default_factory=dict)
-    unlisted_tools: Mapping[str, str] = field(default_factory=dict)
+    unusable_tools: Mapping[str, str] = msgspec.field(default_factory=dict)
+    unlisted_tools: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Sources whose tools are not known: prefix of their tools' names -> the reason, "" if not looked up."""
     skills: Collection[str] = ()
-    unusable_skills: Mapping[str, str] = field(default_factory=dict)
+    unusable_skills: Mapping[str, str] = msgspec.field(default_factory=dict)
     knowledge_bases: Collection[str] = ()
     agents: Collection[str] | None = None
     """Names of the agents of the workspace; None: not looked up."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from hostler.domain.call_checks import CallCheck
 from hostler.domain.quotas import REASON as QUOTA_EXCEEDED
+from hostler.domain.record import Record
 from hostler_protocol.errors import Fault
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Record):
     """A decision or a vote of people about the call, from the journal. `at` in UTC epoch seconds."""
 
     at: float
@@ -21,8 +22,7 @@ class Decision:
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class JournalledCall:
+class JournalledCall(Record):
     """What the journal has of one call. `position`: of its outcome, or of its intent while it has none.
 
     `ended`: whether it has an outcome. What a runner carries out itself has no `method`, and `position` 0,
@@ -47,7 +47,7 @@ class JournalledCall:
     approved_by: str | None = None
     similar_id: str | None = None
     decisions: Sequence[Decision] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = msgspec.field(default_factory=dict)
     """How people are called, by subject."""
     about_budgets: Sequence[Decision] = ()
     """Decisions of people who were asked to add to a budget, so that the call can be made."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler_protocol.ids import canonical_json
 
 MAX_DIFFERENCES = 50
@@ -39,8 +39,7 @@ ABSENT: Final = _Absent.ABSENT
 """Marks a value that one side does not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Record):
     """One difference. `path` is like `messages[0].content`; "" is the whole value."""
 
     path: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from hostler.domain.config_mistakes import Mistake
+from hostler.domain.record import Record
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import canonical_json, digest
@@ -121,8 +121,7 @@ def _check_value(place: str, value: object) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(Record):
     """What passages have to fulfil: for each key one of its values. `tokens`: these as tokens of an index."""
 
     tokens: tuple[tuple[str, ...], ...] = ()

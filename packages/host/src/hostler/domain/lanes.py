@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from hostler.domain.agents import OnBusy
 from hostler.domain.pauses import OnMessage
 from hostler.domain.place import Place
+from hostler.domain.record import Record
 from hostler_protocol.ids import digest
 
 MAX_QUEUED_PER_LANE = 1_000
@@ -79,8 +79,7 @@ RULES: dict[Rule, str] = {
 """The effect of each rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneState:
+class LaneState(Record):
     """A lane when an event arrives: the run that holds it, if any, and how many runs wait.
 
     `waiting` counts only runs that are due. `can_steer`: the event may be absorbed by the last run of the
@@ -101,8 +100,7 @@ class LaneState:
         return "waiting" if self.waiting else "free"
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(Record):
     """The decision on an event.
 
     `open`: a run is opened; `parallel`: it does not hold the lane; `cancel_run_id`: the run to cancel, so

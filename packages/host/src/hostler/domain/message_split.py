@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from hostler.domain.record import Record
 from hostler_protocol.channels import MessageUnit
 
 MIN_LIMIT = 40
@@ -41,8 +41,7 @@ def _width(char: str, unit: MessageUnit) -> int:
     return 1 if code < 0x80 else 2 if code < 0x800 else 3 if code < 0x10000 else 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Fence:
+class _Fence(Record):
     """An open code block: the line that opened it, and its mark."""
 
     line: str
@@ -149,8 +148,7 @@ class _Sizes:
         return self._known[end]
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Record):
     """A line, from `start` to before its line end. `within`: the code block that its text belongs to;
     `after`: the one that is open behind it.
     """

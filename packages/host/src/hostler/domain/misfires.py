@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Literal
 
 from hostler.domain.firing_times import Timing, offset_of
+from hostler.domain.record import Record
 
 Misfire = Literal["skip", "once", "all"]
 MAX_CATCH_UP = 100
@@ -15,8 +15,7 @@ MAX_COUNTED = 1_000
 """Left out firings are counted up to this number."""
 
 
-@dataclass(frozen=True, slots=True)
-class MisfirePolicy:
+class MisfirePolicy(Record):
     """`grace`: how late a firing may be before it counts as missed; `jitter`: the most that it may be later
     than planned. Both in milliseconds.
     """
@@ -26,8 +25,7 @@ class MisfirePolicy:
     jitter: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record):
     """What a schedule does next. `fire`: the planned time to fire for; None: nothing fires.
 
     `left_out`: missed firings that do not happen, at most MAX_COUNTED. `next`: the planned time after that;

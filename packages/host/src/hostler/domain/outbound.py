@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from hostler.domain.channels import channel_of_subject
 from hostler.domain.events import Event
 from hostler.domain.ingest import refs_in
 from hostler.domain.message_split import MIN_LIMIT, split_message
+from hostler.domain.record import Record
 from hostler_protocol.channels import ChannelMessage, ChannelTarget, MessageUnit
 from hostler_protocol.content import (
     ArtifactRef,
@@ -27,8 +27,7 @@ MAX_MESSAGES = 100
 TOO_LONG = "[The answer is longer: its end does not fit into this chat.]"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyTarget:
+class ReplyTarget(Record):
     """Where the answers to an event go, as the host wrote it into the event when it came."""
 
     channel: str

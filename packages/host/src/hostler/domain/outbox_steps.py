@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from hostler.domain.back_off import back_off
 from hostler.domain.channels import OnDoubt
+from hostler.domain.record import Record
 from hostler_protocol.channels import Repeat
 from hostler_protocol.errors import HostlerError, RateLimitedError, RemoteFaultError
 
@@ -22,8 +22,7 @@ CHANNEL_SCOPE = "channel"
 """`details["scope"]` of `rate_limited`: the limit is that of the whole account, and not of one chat."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Record):
     """What to record. `again_in`: seconds until the next step; None: the host does no more.
 
     `counts`: it was a try. `doubt`: the platform may have it; `twice`: it is sent again all the same.

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.usage import add_usage
 from hostler_protocol.content import Message, Usage
 from hostler_protocol.grants import StateScope
@@ -17,8 +18,7 @@ from hostler_protocol.runs import RunStatus
 # -- projections: effects of a result outside of the journal --------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptWrite:
+class TranscriptWrite(Record):
     """A completed message becomes a transcript item. `message.message_id` is always set.
 
     Reasoning is for who watches the run; it is left out, so that no history, search or later model has it.
@@ -33,8 +33,7 @@ class TranscriptWrite:
         return cls(said)
 
 
-@dataclass(frozen=True, slots=True)
-class StateWrite:
+class StateWrite(Record):
     """A state value is written; `value` is its JSON."""
 
     scope: StateScope
@@ -43,8 +42,7 @@ class StateWrite:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactWrite:
+class ArtifactWrite(Record):
     """Inline content becomes an artifact. `sha256` and `size_bytes` are the host's own."""
 
     artifact_id: str
@@ -61,15 +59,13 @@ class ArtifactWrite:
         return len(self.content)
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactShown:
+class ArtifactShown(Record):
     """A result names an artifact that the run has already: people may be shown it from then on."""
 
     artifact_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActionRequest:
+class ActionRequest(Record):
     """The runner requests a platform action. `refused`: why runner, agent or actor do not allow it."""
 
     action: str
@@ -83,8 +79,7 @@ Projection = TranscriptWrite | StateWrite | ArtifactWrite | ArtifactShown | Acti
 # -- how an attempt ends --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Record):
     """The run has ended. `status_code` is None if completed; `error` is the text of `run.failed`."""
 
     status: RunStatus
@@ -93,8 +88,7 @@ class Ending:
     finish_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(Record):
     """The attempt has ended and the run waits: a pause requested by the runner (explicit form)."""
 
     pending: list[PendingCall]
@@ -165,8 +159,7 @@ class StoredDeltas(msgspec.Struct, frozen=True):
         return [b'{"data":' + payload + b"}" for payload in self.payloads]
 
 
-@dataclass(frozen=True, slots=True)
-class ResultWarning:
+class ResultWarning(Record):
     """A warning for the journal: a result was dropped or is odd. `reason` names field and cause."""
 
     reason: str
@@ -176,8 +169,7 @@ class ResultWarning:
 Step = Stored | ResultWarning
 
 
-@dataclass(frozen=True, slots=True)
-class Uploaded:
+class Uploaded(Record):
     """An artifact that the run has uploaded and may announce with `artifact.created`."""
 
     size_bytes: int

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from hostler.domain.record import Record
 
 MAX_HEADING_CHARS = 300
 """Of the headings above a passage, joined."""
@@ -17,16 +18,14 @@ _SENTENCE_ENDS = re.compile(r"[.!?…][\"'”’)\]]*\s|[。！？；][”’」
 _BLANKS = re.compile(r"\s")
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Record):
     """A paragraph, or a row of a table, with the headings above it, joined by ` > `."""
 
     text: str
     heading: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Record):
     """What a search finds: one or several paragraphs below the same headings, or a piece of a long one."""
 
     content: str

@@ -7,8 +7,9 @@ nothing; a different one is refused with an error that names the decision and it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from hostler.domain.approvers import BLIND_RIGHTS, Vote, refusal_of_kind, tally
 from hostler.domain.epoch import seconds
@@ -40,6 +41,7 @@ from hostler.domain.pauses import (
     Decided,
     is_settled,
 )
+from hostler.domain.record import Record
 from hostler.domain.top_ups import check_may_add
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import canonical_json
@@ -60,8 +62,7 @@ _OF_ARGUMENTS: frozenset[ActionType] = frozenset({"approve", "deny"})
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True)
-class PauseSnapshot:
+class PauseSnapshot(Record):
     """The state from which a decision is made. `present`: the current callers by key id, for the keys of all
     voters; `now` in UTC epoch milliseconds by the database's clock.
     """
@@ -74,14 +75,13 @@ class PauseSnapshot:
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record):
     """The effect of one action: a vote, and the call's decision (None: further votes are needed)."""
 
     call: PausedCall
     vote: ActionType
     decision: Decided | None
-    given: DecisionData = field(default_factory=DecisionData)
+    given: DecisionData = msgspec.field(default_factory=DecisionData)
     edited: dict[str, Any] | None = None
     """The arguments that replace the current ones."""
     similar: Similar | None = None

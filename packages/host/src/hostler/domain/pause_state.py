@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from hostler.domain.pause_values import Pause, PausedCall
 from hostler.domain.pauses import MAX_STATE_BYTES, STATE_FORMAT
+from hostler.domain.record import Record
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, StorageError, UnavailableError
 from hostler_protocol.ids import canonical_json
 from hostler_protocol.pausing import Continuation, Decision
@@ -26,8 +26,7 @@ MAX_DEPTH = 128
 """Levels of nesting, far fewer than any JSON library can read."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedState:
+class EncodedState(Record):
     """The canonical JSON of a state and its SHA-256."""
 
     data: bytes

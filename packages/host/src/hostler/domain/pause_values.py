@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -20,6 +19,7 @@ from hostler.domain.pauses import (
     PauseStatus,
     ReviewReason,
 )
+from hostler.domain.record import Record
 from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.ids import digest
 from hostler_protocol.pausing import Executor, FormField, InteractionAction, QuestionKind
@@ -69,8 +69,7 @@ class DecisionData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The button that was pressed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCall:
+class NewCall(Record, kw_only=True):
     """A call that must wait. `call_id` is the host's, unique within the run.
 
     `effect_key`: for a call that may have been made (kind `in_doubt`), its effect key. `denied`: the reason
@@ -84,8 +83,7 @@ class NewCall:
     denied: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPause:
+class NewPause(Record, kw_only=True):
     """A pause to be opened. `state` is the runner's encoded state (explicit form)."""
 
     pause_id: str
@@ -101,8 +99,7 @@ class NewPause:
     data_key: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class Pause(Record, kw_only=True):
     """A stored pause. Times are UTC epoch milliseconds."""
 
     workspace_id: str
@@ -138,8 +135,7 @@ class Pause:
     """The subject that made the last decision."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PausedCall:
+class PausedCall(Record, kw_only=True):
     """A stored call of a pause. Times are UTC epoch milliseconds."""
 
     workspace_id: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from hostler.domain.record import Record
 from hostler_protocol._base import Strict
 from hostler_protocol.ids import digest
 
@@ -21,8 +21,7 @@ _PACKAGE = re.compile(
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 
 
-@dataclass(frozen=True, slots=True)
-class PluginFacts:
+class PluginFacts(Record):
     """A plugin folder as it is now. `files`: the digest of its files, None if it was not looked at."""
 
     source: str
@@ -36,8 +35,7 @@ class PluginFacts:
         return digest([sorted(self.requires), self.files])
 
 
-@dataclass(frozen=True, slots=True)
-class PluginPin:
+class PluginPin(Record):
     """A plugin as it was first started, or as a person confirmed it since. Times in epoch milliseconds."""
 
     plugin: str

@@ -7,11 +7,11 @@ there. Files that people and events bring count for the workspace alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import PayloadTooLargeError
 from hostler_protocol.limits import MAX_INTEGER, MIB
@@ -137,8 +137,7 @@ class Account(NamedTuple):
 Changes = Mapping[Account, Amounts]
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaExceeded:
+class QuotaExceeded(Record):
     """Why something is not stored. `used`: what is stored now; `more`: what would have been added."""
 
     account: Account

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from hostler.domain.record import Record
 
 REPEATS = 1.2
 """`k1` of BM25: how soon further occurrences of a word count for nothing. The value in common use."""
@@ -17,8 +18,7 @@ LENGTH = 0.75
 """`b` of BM25: how much long passages are held back. The value in common use."""
 
 
-@dataclass(frozen=True, slots=True)
-class Corpus:
+class Corpus(Record):
     """The passages that are searched: their number and mean length (characters), and how many have a word."""
 
     passages: int

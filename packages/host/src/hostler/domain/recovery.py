@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from hostler.domain.agents import OnCrash, Recovery
 from hostler.domain.back_off import back_off
+from hostler.domain.record import Record
 from hostler_protocol.errors import RunFailure
 
 Cause = Literal["plugin", "host"]
@@ -18,8 +18,7 @@ MAX_BEGINNINGS = 5
 """Attempts that the database may keep from beginning; each waits longer than the one before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(Record):
     """The decision. `resume`: a new attempt continues from the journal; `restart`: it starts from nothing;
     `repeat`: it starts like the lost one, with the state and decisions of the explicit pause; `fail`,
     `cancel`.

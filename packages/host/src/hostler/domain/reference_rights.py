@@ -5,16 +5,14 @@ The same rule decides for agents, and for runs with a configuration of their own
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import Allowance
+from hostler.domain.record import Record
 from hostler.domain.secret_refs import reference_names, shown_reference, stored_name
 from hostler_protocol.errors import UnauthorizedError
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceRights:
+class ReferenceRights(Record):
     """What a caller may do with references: `may` of its workspace, and whether it has the rights
     `installation` and `secrets:write`.
     """

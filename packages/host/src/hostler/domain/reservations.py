@@ -8,7 +8,6 @@ is in the way a call waits, since most of it comes back; where too little is lef
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -23,6 +22,7 @@ from hostler.domain.budgets import (
     Use,
     in_words,
 )
+from hostler.domain.record import Record
 from hostler_protocol.errors import HostlerError, RateLimitedError, UnauthorizedError
 
 LEAST_OUTPUT_TOKENS = 256
@@ -76,8 +76,7 @@ class Busy(NamedTuple):
     """Too little is left because of what other calls have reserved, of which most comes back."""
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetExhausted:
+class BudgetExhausted(Record):
     """Why a call is refused. `until`: seconds until the account begins anew; None: it never does.
 
     `limit`, `used`, `reserved` and `needs` are amounts of `what`, in the units of the configuration; the

@@ -6,9 +6,9 @@ A message begins, grows and ends, a tool is called and returns, somebody is aske
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from hostler.domain.record import Record
 from hostler_protocol.content import ContentElement, Message
 from hostler_protocol.results import (
     ActionRequested,
@@ -19,39 +19,34 @@ from hostler_protocol.results import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MessageStarted:
+class MessageStarted(Record):
     """A message begins. `key` counts the messages of the run from 1; it is the same in every reading."""
 
     key: int
     message_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TextAdded:
+class TextAdded(Record):
     """More text of a message."""
 
     key: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningAdded:
+class ReasoningAdded(Record):
     """More of how the model came to a message. The message may begin later, or never; it is no part of it."""
 
     key: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningEnded:
+class ReasoningEnded(Record):
     """The reasoning beside a message is over for now: something else comes."""
 
     key: int
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRetracted:
+class MessageRetracted(Record):
     """A message has only `text` and `reasoning` again: its attempt was superseded.
 
     Only for dialects that ask for it.
@@ -62,16 +57,14 @@ class MessageRetracted:
     reasoning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContentAdded:
+class ContentAdded(Record):
     """A complete message has an image or a file."""
 
     key: int
     element: ContentElement
 
 
-@dataclass(frozen=True, slots=True)
-class MessageEnded:
+class MessageEnded(Record):
     """A message is over.
 
     `incomplete`: its attempt was superseded, or the run ended before it was complete; it is in no transcript.
@@ -83,8 +76,7 @@ class MessageEnded:
     incomplete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCalled:
+class ToolCalled(Record):
     """A tool is called. `key` is the model's id of the call, made unique in the run."""
 
     key: str
@@ -92,8 +84,7 @@ class ToolCalled:
     arguments: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ToolReturned:
+class ToolReturned(Record):
     """The outcome of a call; `error` None if it succeeded."""
 
     key: str
@@ -102,16 +93,14 @@ class ToolReturned:
     error: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ToolDropped:
+class ToolDropped(Record):
     """A call of a superseded attempt, which no attempt made again."""
 
     key: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Record):
     """A call waits for people or for the client. `key`: that of its `ToolCalled`; None for a question.
 
     `again`: it replaces an earlier request for the same `call_id`.
@@ -122,51 +111,44 @@ class Asked:
     again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FileMade:
+class FileMade(Record):
     """The run made a file."""
 
     file: ArtifactCreated
 
 
-@dataclass(frozen=True, slots=True)
-class StateChanged:
+class StateChanged(Record):
     """A state value was written."""
 
     update: StateUpdated
 
 
-@dataclass(frozen=True, slots=True)
-class ActionWanted:
+class ActionWanted(Record):
     """The runner asked its platform for an action."""
 
     action: ActionRequested
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptBegan:
+class AttemptBegan(Record):
     """A new attempt works on the run."""
 
     attempt: int
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class Paused:
+class Paused(Record):
     """The run waits without a process."""
 
     pause: RunPaused
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Record):
     """The run succeeded."""
 
     finish_reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Record):
     """The run failed, was cancelled (`cancelled`) or out of time (`runner.timeout`)."""
 
     code: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -21,6 +20,7 @@ from hostler.domain.firing_times import (
 from hostler.domain.ingest import MAX_ID_CHARS
 from hostler.domain.keys import check_depth
 from hostler.domain.misfires import Misfire, MisfirePolicy
+from hostler.domain.record import Record
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import Actor, EventEnvelope, Input
@@ -108,8 +108,7 @@ class Schedule(Strict):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
+class Firing(Record):
     """One firing: of which schedule, for which planned time, and how late (milliseconds).
 
     `asked_id`: the event id of one that a person asked for, which happens beside the planned ones.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from hostler.domain.members import (
     normal_email,
     subject_of,
 )
+from hostler.domain.record import Record
 from hostler.domain.secret_refs import is_reference, reference_mistake
 from hostler_protocol._base import Strict
 
@@ -172,8 +172,7 @@ def _rule_mistake(rule: MemberRule) -> str | None:
 # -- people -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(Record):
     """Who signed in, as the provider vouches. `email` only if it is verified."""
 
     issuer: str

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
+from hostler.domain.record import Record
 from hostler_protocol.grants import ToolResource
 
 SKILL_TOOLS = "skill"
@@ -13,8 +15,7 @@ SKILL_TOOLS = "skill"
 SkillStatus = Literal["new", "known", "moved", "changed", "restored"]
 
 
-@dataclass(frozen=True, slots=True)
-class SkillPin:
+class SkillPin(Record):
     """A skill as confirmed, and as last seen. `source` is a path on the host.
 
     Times in UTC epoch milliseconds. `confirmed_by` is None for the version first seen, which needs no
@@ -58,8 +59,7 @@ def skill_of(tool: ToolResource) -> str | None:
     return tool.tool_name.partition(".")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class SkillFile:
+class SkillFile(Record):
     """A file of a skill, by its path below the skill's folder."""
 
     path: str
@@ -67,8 +67,7 @@ class SkillFile:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class SkillText:
+class SkillText(Record):
     """The contents of a SKILL.md. `instructions` is the text below its front matter."""
 
     name: str
@@ -78,14 +77,13 @@ class SkillText:
     instructions: str
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Record):
     """A skill read from its folder. The digest covers names and contents of all its files."""
 
     text: SkillText
     source: str
     digest: str
-    files: dict[str, SkillFile] = field(default_factory=dict)
+    files: dict[str, SkillFile] = msgspec.field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -13,13 +13,18 @@ from weakref import WeakSet
 
 import msgspec
 
+from hostler.domain.record import Record
+
 _learned: WeakSet[type[msgspec.Struct]] = WeakSet()
 
 
 def learn_struct_types() -> None:
-    """Prepare every struct type of the project that is imported so far; skip those already prepared."""
+    """Prepare every struct type of the project that is imported so far; skip those already prepared.
+
+    A `Record` is never decoded.
+    """
     for kind in _subclasses(msgspec.Struct):
-        if kind.__module__.startswith("hostler") and kind not in _learned:
+        if kind.__module__.startswith("hostler") and kind not in _learned and not issubclass(kind, Record):
             with contextlib.suppress(TypeError, NameError):  # a type that is only encoded
                 msgspec.json.Decoder(kind)
             _learned.add(kind)

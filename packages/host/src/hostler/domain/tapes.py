@@ -9,12 +9,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from hostler.domain.record import Record
 from hostler.domain.recording import RESUMED, CallName, Resumed, is_external_call
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import Usage
@@ -82,8 +84,7 @@ class TapeFile(Lenient):
     entries: list[TapeEntry]
 
 
-@dataclass(frozen=True, slots=True)
-class TapedCall:
+class TapedCall(Record):
     """A call with its outcome. `name` None: a refusal that was recorded without its parameters.
 
     `known` False: the tape has no outcome, since there was none yet or it was too large to be exported.
@@ -102,8 +103,7 @@ class TapedCall:
     """The runner stopped waiting: there is no outcome after the chunks."""
 
 
-@dataclass(frozen=True, slots=True)
-class TapedResult:
+class TapedResult(Record):
     """A result of the runner, or consecutive deltas of one message."""
 
     step: int
@@ -112,8 +112,7 @@ class TapedResult:
     usage: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tape:
+class Tape(Record):
     """A run, ready to be replayed. Steps are numbered from 1 in the order of the journal."""
 
     run: TapeRun
@@ -385,8 +384,7 @@ class Player:
 # -- forks ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Inheritance:
+class Inheritance(Record):
     """The part of its source that a fork inherits: steps up to `step`, the journal up to `until_position`."""
 
     step: int

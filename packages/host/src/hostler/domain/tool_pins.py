@@ -7,11 +7,11 @@ the operator.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler_protocol.manifest import ToolEffect
 
 PinState = Literal["approved", "changed", "new"]
@@ -34,8 +34,7 @@ class ToolPin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the client executes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PresentTool:
+class PresentTool(Record):
     """A tool as it is now, and as people are shown it who are asked about a call. JSON Schemas."""
 
     pin: ToolPin
@@ -44,8 +43,7 @@ class PresentTool:
     result_schema: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPin:
+class StoredPin(Record):
     """A tool as approved, and as last seen. `digest` None: never approved."""
 
     tool: str
@@ -62,8 +60,7 @@ class StoredPin:
         return "approved" if self.digest == self.seen_digest else "changed"
 
 
-@dataclass(frozen=True, slots=True)
-class ListedTool:
+class ListedTool(Record):
     """A tool in a new list of its server."""
 
     tool: str
@@ -71,8 +68,7 @@ class ListedTool:
     definition: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PinChange:
+class PinChange(Record):
     """A pin to store, and its action for the audit log."""
 
     pin: StoredPin

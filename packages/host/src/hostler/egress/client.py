@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urldefrag, urljoin
 
+from hostler.domain.record import Record
 from hostler.egress.decompression import ACCEPTED, Decoder
 from hostler.egress.errors import (
     EgressAnswerError,
@@ -34,8 +35,7 @@ _HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "user-age
 """The headers that are kept when a redirect leads to another origin."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpAnswer(Record):
     """An HTTP answer. `headers` have names in lower case; values of equal names are joined by commas.
 
     `url` is the final address, after redirects. `truncated`: the body is longer than the limit.

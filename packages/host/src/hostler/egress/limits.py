@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hostler.domain.record import Record
 
 MAX_URL_CHARS = 8_192
 """The longest URL that common servers accept."""
@@ -25,8 +25,7 @@ MAX_PIECES_WITHOUT_OUTPUT = 4_096
 """The most successive pieces of a compressed body that decompress to nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeLimits:
+class ExchangeLimits(Record):
     """Limits of one request with all its redirects."""
 
     seconds: float = 30.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Self
 from urllib.parse import urlsplit
 
+from hostler.domain.record import Record
 from hostler.egress.addresses import ALLOWED_BY_NAME, IPAddress, IPNetwork, kind_of, literal
 from hostler.egress.errors import EgressRefusedError
 from hostler.egress.limits import MAX_RULES, MAX_URL_CHARS
@@ -21,8 +21,7 @@ _ENDS_IN_NUMBER = re.compile(r"(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$")
 _ALLOWED_CHARS = re.compile(r"[!-~]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Record):
     """Scheme, host and port of a URL. `host` is in lower case, without brackets or a final dot."""
 
     scheme: str
@@ -34,8 +33,7 @@ class Target:
         return host if DEFAULT_PORTS[self.scheme] == self.port else f"{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class HostRule:
+class HostRule(Record):
     """One entry of a list: `host`, `*.domain`, `address` or `network`, each with or without `:port`."""
 
     port: int | None
@@ -73,8 +71,7 @@ class HostRule:
         return address.version == self.network.version and address in self.network
 
 
-@dataclass(frozen=True, slots=True)
-class EgressPolicy:
+class EgressPolicy(Record):
     """The addresses that one user of this package may reach.
 
     `network` allows addresses that are not public or on an unusual port. If `only` is not empty, all other

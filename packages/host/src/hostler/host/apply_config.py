@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -327,7 +326,7 @@ class Configurator:
         )
         if not mistakes:
             return config, source
-        return config, dataclasses.replace(whole, mistakes=(*whole.mistakes, *mistakes))
+        return config, msgspec.structs.replace(whole, mistakes=(*whole.mistakes, *mistakes))
 
     async def _sealing_after(
         self, config: ConfigFile, stored: ConfigFile, review: Review, *, prune: bool

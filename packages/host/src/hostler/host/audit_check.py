@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from hostler.host.anchor_files import AnchorFiles, stored_settings
 from hostler.host.audit_heads import FILE_NAME, read_own

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,6 +19,7 @@ from hostler.domain.endpoints import parse_host_port
 from hostler.domain.hooks import Hook
 from hostler.domain.mcp_entry import Processors
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.record import Record
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import Retention
 from hostler.domain.schedules import Schedule
@@ -114,11 +114,10 @@ class ConfigFile(Strict):
     """Pages of other origins that may call this host; None: unchanged, at first none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Record):
     """The settings that a host process starts with."""
 
-    data_dir: Path = field(default_factory=default_data_dir)
+    data_dir: Path = msgspec.field(default_factory=default_data_dir)
     database: str | None = None
     """None: SQLite in the data directory; else `postgresql://...`."""
     config: Path | None = None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from hostler.domain.channels import MAX_CHANNELS
 from hostler.domain.config_changes import Change, ChangeType, ConfigProblem, Kind, Shown, compare, sparse
 from hostler.domain.hooks import MAX_HOOKS
+from hostler.domain.record import Record
 from hostler.domain.schedules import MAX_SCHEDULES
 from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES
@@ -31,8 +31,7 @@ _MOST: Mapping[Kind, int] = {
 """Kind -> the most entries of it that can be stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Record):
     """Stored entries by kind and name. A plugin's name is `author/name`, or its path if that is unknown."""
 
     readable: Mapping[Kind, Mapping[str, msgspec.Struct]]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import WorkspaceEntry
@@ -18,6 +18,7 @@ from hostler.domain.config_mistakes import Mistake
 from hostler.domain.cors import CorsEntry
 from hostler.domain.hooks import Hook
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.record import Record
 from hostler.domain.retention import Retention
 from hostler.domain.schedules import Schedule
 from hostler.domain.sign_in import SignInEntry
@@ -48,8 +49,7 @@ class SkillFolder(Strict):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class EntryKind:
+class EntryKind(Record):
     """A kind of entry.
 
     `field`: its key in a configuration file. `named_by`: the field that names a new entry.

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import msgspec
+from msgspec.structs import replace
 
 from hostler.domain.allowances import workspace_mistakes
 from hostler.domain.audit_anchors import anchor_mistakes
@@ -21,6 +21,7 @@ from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.cors import cors_mistakes
 from hostler.domain.hooks import hook_mistakes
 from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.record import Record
 from hostler.domain.schedules import schedule_mistakes
 from hostler.domain.sign_in import sign_in_mistakes
 from hostler.domain.suggestions import did_you_mean
@@ -45,18 +46,17 @@ _PATHS = {"plugins", "skills"}
 """The sections whose entries may be plain paths."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigSource:
+class ConfigSource(Record):
     """The source of a configuration, and the mistakes found while reading it."""
 
     name: str = ""
     """The file; "" if there is none."""
     mistakes: tuple[Mistake, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Place of an entry, like `agents[2]`, -> its name."""
-    numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    numbers: Mapping[str, Sequence[int]] = msgspec.field(default_factory=dict)
     """Section -> the positions in the file of the entries that could be read."""
-    lines: Mapping[str, int] = field(default_factory=dict)
+    lines: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Place -> line in the file, from 1."""
     entry: str = ""
     """The place of the only entry, if places of mistakes are relative to it."""

@@ -20,6 +20,7 @@ from hostler.domain.config_mistakes import Mistake, name_mistake
 from hostler.domain.hooks import hook_warnings
 from hostler.domain.inventory import Inventory
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.record import Record
 from hostler.domain.retention import check_retention
 from hostler.domain.tool_entries import ToolEntry, ToolKind, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
@@ -90,14 +91,13 @@ class Review:
             raise self.source.error(self.mistakes)
 
 
-@dataclass(frozen=True, slots=True)
-class Reviewer:
+class Reviewer(Record):
     """Reviews the configurations of one host."""
 
     tools: Sequence[ToolKind]
     skills: Skills | None
     inventories: Inventories | None
-    secrets: StoredSecrets = field(default_factory=StoredSecrets)
+    secrets: StoredSecrets = msgspec.field(default_factory=StoredSecrets)
     opened: Callable[[ModelEntry], ModelEntry] | None = None
     """Returns a model with its key in the clear. SecretUnreadableError."""
     data_dir: Path | None = None

@@ -6,10 +6,10 @@ No message shows a value: a secret without quotes may be parsed as something els
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hostler.domain.config_mistakes import MAX_MISTAKES, Mistake, key_place
+from hostler.domain.record import Record
 from hostler_protocol.errors import InvalidArgumentError
 
 _NO_ALIAS = "what begins with * is an alias, and there is none of this name; put a text in quotes"
@@ -77,8 +77,7 @@ def _unreadable_values(text: str) -> Iterator[str]:
                 yield f"line {node.start_mark.line + 1}, column {node.start_mark.column + 1}: "
 
 
-@dataclass(frozen=True, slots=True)
-class YamlMarks:
+class YamlMarks(Record):
     """Positions in a YAML text. `lines`: place -> line, from 1; `twice`: keys that a mapping has twice."""
 
     lines: Mapping[str, int]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import Agent, AgentSpec
@@ -15,6 +14,7 @@ from hostler.domain.channels import ChannelEntry
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.inventory import Inventory
 from hostler.domain.quotas import QUANTITIES, Amounts, quotas_of
+from hostler.domain.record import Record
 from hostler.domain.schedules import MAKER_REMOVED
 from hostler.host.agent_monitor import AgentMonitor
 from hostler.host.apply_config import Configurator
@@ -231,8 +231,7 @@ def silent_sources(mcp: McpTools, openapi: OpenApiTools, workspace_id: str) -> d
     return {prefix: reason for prefix, reason in reasons.items() if reason is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Record):
     """Finds the problems of one host's configuration."""
 
     workspace_id: str

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import msgspec
 
 from hostler.channels.hooks import Hooks
 from hostler.channels.widgets import Widgets
 from hostler.domain.config_changes import ConfigProblem
+from hostler.domain.record import Record
 from hostler.host.audit_anchors import AnchorWriter
 from hostler.host.diagnosis import Diagnosis
 from hostler.host.identity_providers import IdentityProviders
@@ -19,8 +19,7 @@ from hostler.host.sealing_upkeep import SealingUpkeep
 from hostler.secrets.known_values import redact
 
 
-@dataclass(frozen=True, slots=True)
-class HostProblems:
+class HostProblems(Record):
     """Finds the problems of a host's configuration."""
 
     diagnosis: Diagnosis

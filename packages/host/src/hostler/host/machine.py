@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
+import msgspec
+
+from hostler.domain.record import Record
 from hostler.egress import Network, SystemNetwork
 from hostler.models.catalog import PROVIDERS, Build
 from hostler.plugins.context import StartPlugin
@@ -14,8 +16,7 @@ from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Record):
     """The database, processes of plugins and filters, services of models, the network of webhooks and tools.
 
     The simulation replaces them (docs/simulation.md).
@@ -24,9 +25,9 @@ class Machine:
     open_database: Callable[[str], SqlDatabase] = open_database
     start_plugin: StartPlugin = start_plugin
     open_filters: Callable[[], FilterProcesses] = FilterProcesses
-    model_providers: Mapping[str, Build] = field(default_factory=lambda: PROVIDERS)
+    model_providers: Mapping[str, Build] = msgspec.field(default_factory=lambda: PROVIDERS)
     """Functions that build a provider, by the name in the configuration."""
-    network: Network = field(default_factory=SystemNetwork)
+    network: Network = msgspec.field(default_factory=SystemNetwork)
     """For webhooks, MCP servers, OpenAPI tools and `fetch`."""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 
+from hostler.domain.record import Record
 from hostler.domain.retention import Retention, RetentionPolicy
 from hostler.domain.working_folders import FolderOwner
 from hostler.host.lock import RemovalGate
@@ -22,8 +22,7 @@ from hostler_protocol.errors import ConflictError, StorageError, UnavailableErro
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class HostData:
+class HostData(Record):
     """The data of a data directory, and the gate in front of its removal."""
 
     db: Database

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from hostler.domain.config_changes import ConfigProblem
+from hostler.domain.record import Record
 from hostler.host.config_entries import POLICY
 from hostler.host.stored_config import StoredConfig
 from hostler.secrets.key_command import PREFIX, named
@@ -27,14 +29,13 @@ KEY_USES: Mapping[str, Callable[[Tx], Mapping[str, int]]] = {
 """What is wrapped by master keys: its name -> how many of it are under each key, by the key's id."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyStatus:
+class KeyStatus(Record):
     """A master key. `reference` None: it is not configured, so what is under it cannot be opened."""
 
     key_id: str
     reference: str | None
     is_current: bool
-    uses: Mapping[str, int] = field(default_factory=dict)
+    uses: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How much is wrapped by it, by what it is."""
 
 

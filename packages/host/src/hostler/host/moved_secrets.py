@@ -11,6 +11,7 @@ import msgspec
 from hostler.domain.agents import Agent
 from hostler.domain.config_form import HIDDEN
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.record import Record
 from hostler.domain.stored_secrets import reference_to
 from hostler.domain.type_fit import convert
 from hostler.domain.written_secrets import Forms, is_written_out, without_secrets
@@ -24,8 +25,7 @@ from hostler.storage.stores.secrets import SecretFacts
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Record):
     """Where a secret is written out: in `field` of a model, or of the `config` of an agent."""
 
     workspace_id: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from hostler.domain.agent_review import WRITTEN_OUT
 from hostler.domain.config_changes import Change, ConfigProblem, Kind
 from hostler.domain.inventory import Inventory
+from hostler.domain.record import Record
 from hostler.domain.tool_entries import entry_mistake
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.plugin_entries import folder_of, identify_stored
@@ -23,8 +23,7 @@ _REVIEWED_AGAIN = frozenset({"agent", "channel"})
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedConfig:
+class PlannedConfig(Record):
     """What a dry run would store. `config`: all entries; `inventory`: what there will be."""
 
     config: ConfigFile

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -162,4 +161,4 @@ def _limits(entry: PluginEntry) -> SandboxLimits:
     for name in ("memory", "disk", "tmp"):
         if (mib := changed.pop(f"{name}_mib", None)) is not None:
             changed[f"{name}_bytes"] = mib * MIB
-    return dataclasses.replace(PLUGIN_LIMITS, **changed)
+    return msgspec.structs.replace(PLUGIN_LIMITS, **changed)

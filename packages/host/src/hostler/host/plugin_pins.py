@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from hostler.domain.plugin_pins import (
     LockedPackage,
@@ -14,6 +13,7 @@ from hostler.domain.plugin_pins import (
     packages_of,
     what_changed,
 )
+from hostler.domain.record import Record
 from hostler.plugins.pins import facts_of, machine_target
 from hostler.plugins.source import Folder
 from hostler.storage.port import Database, Tx
@@ -24,8 +24,7 @@ Resolve = Callable[[], Awaitable[str]]
 """Resolves the requirements of a folder as it is now; returns uv's plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class PinStatus:
+class PinStatus(Record):
     """A plugin's pin and its folder; `changed` says what keeps it from starting, if anything does."""
 
     pin: PluginPin | None

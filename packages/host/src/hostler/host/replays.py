@@ -9,13 +9,16 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.allowances import Allowances
 from hostler.domain.config_overrides import ConfigOverrides
+from hostler.domain.record import Record
 from hostler.domain.tapes import Tape, read_tape
 from hostler.domain.trials import is_trial_agent
 from hostler.domain.written_secrets import without_secrets
@@ -52,8 +55,7 @@ has an environment, unless it was unused for weeks."""
 RETRY_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class HostReplay:
+class HostReplay(Record):
     """A replay's outcome. `position`: the place of the divergence in the journal, None behind its end.
 
     `network`: why the runner could reach the network; None: it could not.

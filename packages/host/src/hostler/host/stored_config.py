@@ -7,7 +7,6 @@ replaced or removed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +18,7 @@ from hostler.domain.config_changes import Change, ConfigProblem, Kind
 from hostler.domain.cors import CorsEntry
 from hostler.domain.hooks import Hook
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.record import Record
 from hostler.domain.retention import Retention
 from hostler.domain.schedules import Schedule
 from hostler.domain.sign_in import SignInEntry
@@ -55,15 +55,14 @@ class StoredPlugin(PluginEntry):
         return PluginEntry(**{name: getattr(self, name) for name in PluginEntry.__struct_fields__})
 
 
-@dataclass(frozen=True, slots=True)
-class StoredConfig:
+class StoredConfig(Record):
     """A stored configuration.
 
     `plugin_keys`: path of a plugin entry -> its recorded identity (`author/name`).
     """
 
     config: ConfigFile
-    plugin_keys: Mapping[str, str] = field(default_factory=dict)
+    plugin_keys: Mapping[str, str] = msgspec.field(default_factory=dict)
     problems: Sequence[ConfigProblem] = ()
     """The entries that cannot be read, and why."""
 
@@ -166,8 +165,7 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
 _EFFECTIVE = frozenset({"added", "changed", "removed"})
 
 
-@dataclass(frozen=True, slots=True)
-class NewConfig:
+class NewConfig(Record):
     """A configuration to store, with its plugin entries by identity and the resulting changes."""
 
     config: ConfigFile

@@ -12,12 +12,12 @@ import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hostler.domain.api_keys import FRONT_END_PREFIX
 from hostler.domain.events import Caller, CallerScope
 from hostler.domain.narrow_callers import narrow_caller, subject_of_conversation
+from hostler.domain.record import Record
 from hostler.domain.token_bucket import TokenBuckets
 from hostler.domain.widgets import subject_of_visitor, widget_of
 from hostler.http.limits import (
@@ -78,8 +78,7 @@ KEY_ISSUER = "key"
 """Vouches for sessions of stored keys: these say themselves whether they are valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyHolder:
+class KeyHolder(Record):
     """The holder of a valid key or session. `plugin`: the plugin identity (`author/name`) of a remote process
     that connects with it; None for keys of people and programs. `expires_at`: UTC epoch milliseconds.
     `session`: that of a person who signed in. `origins`: those of pages that may use a front-end token; none:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from urllib.parse import quote
 
+from hostler.domain.record import Record
 from hostler.http.endpoint import Media
 from hostler.http.ranges import etag_matches, parse_range
 from hostler.http.request import ApiRequest
@@ -18,8 +18,7 @@ BYTES = Media("application/octet-stream", "The content, of its own type", schema
 _UNSAFE_IN_FILENAME = re.compile(r'[^\x20-\x7e]|["\\/%]')
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
+class Download(Record):
     """What is stored. `stream` yields the bytes of a range: its offset and length."""
 
     name: str | None

@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.http.auth import Right
 from hostler.http.dialects.dialect import Dialect
 from hostler.http.request import LenientBody
@@ -38,8 +39,7 @@ F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 _PARAMETER = re.compile(r"{([a-z_]+)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(Record):
     """A body that is not one of the API's structs, for the OpenAPI document.
 
     `schema` describes the body; for an event stream, each event. `holds`: structs that it refers to.
@@ -47,12 +47,11 @@ class Media:
 
     type: str
     description: str
-    schema: dict[str, Any] = field(default_factory=lambda: {"type": "string"})
+    schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "string"})
     holds: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Record):
     """One route. `right` None: no key is needed. `signed_in`: only people who have signed in may use it, with
     whatever role. `narrow`: how holders of front-end tokens may use it; None: they may not.
 
@@ -70,7 +69,7 @@ class Endpoint:
     body: Any
     reads_body: bool
     status: int
-    answers: dict[int, Any] = field(default_factory=dict)
+    answers: dict[int, Any] = msgspec.field(default_factory=dict)
     media: Media | None = None
     idempotent: bool = False
     handles_idempotency: bool = False

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
+from hostler.domain.record import Record
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.responses import Headers
 
@@ -61,8 +63,7 @@ async def next_batch(batches: Batches, seconds: float | None) -> list[StoredResu
         return await anext(batches, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
+class Translation(Record):
     """How a stream says a run's results in a dialect.
 
     `folding` begins a new reading; readings of equal `kind` give equal frames, and share their work. `usage`
@@ -75,8 +76,7 @@ class Translation:
     filling: Filling = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EventStream:
+class EventStream(Record):
     """A run's results after the sequence `after`; of a translated stream it is 0.
 
     `opening`: an iterator over them that was started already.
@@ -87,7 +87,7 @@ class EventStream:
     run_id: str
     watch: Watch
     after: int = 0
-    headers: Headers = field(default_factory=list)
+    headers: Headers = msgspec.field(default_factory=list)
     opening: Batches | None = None
     while_valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     """Raises a HostlerError in its block when the stream has to end, since its reader's key has."""

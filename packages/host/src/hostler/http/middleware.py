@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -50,7 +50,7 @@ from hostler.http.request import (
     path_segment,
     read_body,
 )
-from hostler.http.responses import COMMON_HEADERS, ApiResponse, Empty, Headers, Json
+from hostler.http.responses import COMMON_HEADERS, ApiResponse, Empty, Headers, Json, is_body
 from hostler.http.state import AppState
 from hostler_protocol.errors import (
     HostError,
@@ -278,8 +278,8 @@ async def admit_key(state: AppState, request: ApiRequest, *, narrow: bool = Fals
     take_rate(state, holder.caller)
     check_narrow(holder, request.headers.get("origin"), allowed=narrow)
     if holder.caller.scope is not None:
-        caller = replace(holder.caller, address=rate_key(request.address))
-        holder = replace(holder, caller=caller)
+        caller = dataclasses.replace(holder.caller, address=rate_key(request.address))
+        holder = msgspec.structs.replace(holder, caller=caller)
     request.holder = holder
 
 
@@ -329,7 +329,7 @@ def take_rate(state: AppState, caller: Caller) -> None:
 
 async def _call(endpoint: Endpoint, request: ApiRequest, arguments: dict[str, Any]) -> ApiResponse:
     result = await endpoint.function(request, **arguments)
-    if isinstance(result, msgspec.Struct):
+    if is_body(result):
         return Json(result, endpoint.status)
     response: ApiResponse = result
     return response

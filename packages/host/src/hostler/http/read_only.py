@@ -13,6 +13,7 @@ from hostler.http.auth import administrator
 from hostler.http.endpoint import Endpoint, Router, endpoints_of
 from hostler.http.problems import encode_problem, problem_of, status_of
 from hostler.http.request import ApiRequest, decode_query, path_segment
+from hostler.http.responses import is_body
 from hostler.storage.sql.read_only import NeedsHostError
 from hostler_protocol.errors import HostlerError
 
@@ -82,7 +83,7 @@ async def _result(request: ApiRequest, endpoint: Endpoint, query: str) -> msgspe
         {} if endpoint.query is None else {"query": decode_query(query.encode("ascii"), endpoint.query)}
     )
     result = await endpoint.function(request, **arguments)
-    if not isinstance(result, msgspec.Struct):  # a stream, a file, or a response with headers
+    if not is_body(result):  # a stream, a file, or a response with headers
         raise NeedsHostError(request.path)
     return result
 

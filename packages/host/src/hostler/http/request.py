@@ -13,6 +13,7 @@ import msgspec
 
 from hostler.domain.config_mistakes import MAX_SHOWN, ConfigurationError, Mistake
 from hostler.domain.events import Caller
+from hostler.domain.record import Record
 from hostler.domain.type_fit import fit, misfit
 from hostler.http.asgi import Receive, Scope
 from hostler.http.auth import KeyHolder
@@ -42,8 +43,7 @@ _lists: dict[type[Any], frozenset[str]] = {}
 """Query type -> names of its list fields. Grows to the number of query types at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class LenientBody(Generic[T]):
+class LenientBody(Record, Generic[T]):
     """A JSON body decoded as far as it fits its type, and its mistakes, so that a route can report them all.
 
     `value` is None if too little fits to build the type.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeGuard, TypeVar
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.problems import UnauthenticatedError
 from hostler_protocol._base import Strict
@@ -42,13 +42,17 @@ class Listing(Strict, Generic[U]):
     has_more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Json(Generic[T_co]):
+def is_body(result: object) -> TypeGuard[msgspec.Struct]:
+    """Whether what a route returns is a value to encode as JSON, and not a response itself."""
+    return isinstance(result, msgspec.Struct) and not isinstance(result, Record)
+
+
+class Json(Record, Generic[T_co]):
     """A value as JSON. `kept`: sent instead of `value` when an Idempotency-Key is repeated."""
 
     value: T_co
     status: int = 200
-    headers: Headers = field(default_factory=list)
+    headers: Headers = msgspec.field(default_factory=list)
     kept: Any = None
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
@@ -63,14 +67,13 @@ class Json(Generic[T_co]):
         return _encoder.encode(self.value if self.kept is None else self.kept)
 
 
-@dataclass(frozen=True, slots=True)
-class RawBody:
+class RawBody(Record):
     """A body that is already encoded."""
 
     body: bytes
     media_type: str
     status: int = 200
-    headers: Headers = field(default_factory=list)
+    headers: Headers = msgspec.field(default_factory=list)
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Send the response; return its status."""
@@ -84,12 +87,11 @@ class RawBody:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(Record):
     """A response without a body."""
 
     status: int = 204
-    headers: Headers = field(default_factory=list)
+    headers: Headers = msgspec.field(default_factory=list)
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Send the response; return its status."""
@@ -100,14 +102,13 @@ class Empty:
         return self.status
 
 
-@dataclass(frozen=True, slots=True)
-class StreamedBody:
+class StreamedBody(Record):
     """A body of known size, sent in chunks and never held whole in memory."""
 
     chunks: AsyncIterator[bytes]
     size: int
     status: int = 200
-    headers: Headers = field(default_factory=list)
+    headers: Headers = msgspec.field(default_factory=list)
     while_valid: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     """Raises UnauthenticatedError in its block when the reader's key ends: the connection is broken off."""
 

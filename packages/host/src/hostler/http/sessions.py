@@ -9,11 +9,13 @@ also needs a header that no other site can send (`X-CSRF-Token`), and an `Origin
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import hashlib
 import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from hostler.domain.clock import monotonic_clock, wall_clock
 from hostler.domain.events import Caller
@@ -44,7 +46,7 @@ def present_caller(tx: Tx, session: Session, keys_until: KeysUntil) -> tuple[Cal
     credential = session_credential(session.session_id)
     if session.key_id is not None:
         found = key_caller(tx, session.workspace_id, session.key_id, keys_until)
-        return None if found is None else (replace(found[0], credential=credential), found[1])
+        return None if found is None else (dataclasses.replace(found[0], credential=credential), found[1])
     member = members.find(tx, session.workspace_id, session.member_id)
     if member is None or member.removed_at is not None or member.subject is None:
         return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hostler.domain.call_checks import CallCheck
 from hostler.domain.explanations import Explanation, explain

@@ -6,11 +6,11 @@ other call is carried out; unless the fork was requested with effects, nothing o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.recording import CallName, RecordedCall, is_effect
 from hostler.journal.call_records import RecordedAnswer
 from hostler.journal.resume import RecordingReader, read_answer
@@ -24,15 +24,14 @@ OWN_EFFECTS = frozenset({"artifact.upload", "steering.pull"})
 """Their effects are limited to the run itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inherited:
+class Inherited(Record):
     """The recorded calls of a fork's source, and the source's first context."""
 
     db: Database
     blobs: BlobFolder
     source: Source
     context: AgentRunContext | None = None
-    calls: dict[CallName, RecordedCall] = field(default_factory=dict)
+    calls: dict[CallName, RecordedCall] = msgspec.field(default_factory=dict)
 
     def find(self, name: CallName) -> RecordedCall | None:
         """Return the call of the source if it was answered before the fork, else None."""

@@ -18,6 +18,7 @@ from hostler.domain.answer_order import AnswerOrder
 from hostler.domain.divergence import Divergence, first_divergence, left_out, silence, unknown_call
 from hostler.domain.grants import decode_grant
 from hostler.domain.outcomes import Step, Stored, Uploaded
+from hostler.domain.record import Record
 from hostler.domain.result_sequence import ResultStream
 from hostler.domain.tapes import Player, Tape, TapedCall, TapedResult, joined_deltas
 from hostler.journal.call_records import chunk_of
@@ -38,8 +39,7 @@ SETTLE_SECONDS = 1.0
 """After so long without a message the runner waits for an answer: the first one is delivered out of order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Record):
     """The outcome of a replay. Without `divergence` it equals the recording.
 
     `steps`: number of recorded steps. `text`, `recorded_text`: all messages of the runner now and in the

@@ -8,13 +8,14 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hostler.domain.config_form import configure
+from hostler.domain.record import Record
 from hostler.domain.tapes import Tape
 from hostler.journal.replay_session import REPLAY_SECONDS, Replayed, ReplaySession
 from hostler.plugins import without_network
@@ -32,20 +33,18 @@ _CUT_OFF = (sys.executable, "-I", "-S", str(Path(without_network.__file__)))
 _PROBE_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(Record):
     """The plugin of a replay and its runner; None: the one with the recorded name, or the only one."""
 
     source: Folder | SingleFile
     runner: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(Record):
     """Changes of the recorded configuration: another one as a whole, and single values."""
 
     config: Mapping[str, Any] | None = None
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 @dataclass(slots=True)

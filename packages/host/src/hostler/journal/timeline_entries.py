@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from hostler.domain.pauses import PauseStatus
+from hostler.domain.record import Record
 from hostler.journal.feed import DELTA, StoredResult
 from hostler.storage.port import Tx
 from hostler.storage.sealing.envelope import KeyMissingError, SealedError
@@ -153,8 +153,7 @@ class TimelineEntry(StoredResult, frozen=True, gc=False):
     bot_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TimelinePage:
+class TimelinePage(Record):
     """Entries in order. `until`: all up to this sequence were looked at; `more` follow."""
 
     entries: list[TimelineEntry]

@@ -6,7 +6,6 @@ import asyncio
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import msgspec
 
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry, Price
+from hostler.domain.record import Record
 from hostler.domain.secret_refs import is_reference
 from hostler.domain.suggestions import did_you_mean
 from hostler.models.errors import ModelEndpoint
@@ -39,8 +39,7 @@ Built = tuple[ModelProvider, int | None]
 Build = Callable[[ModelEntry, str | None], Built]
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Record):
     """A configured model. `context_window` in tokens; None: unknown."""
 
     entry: ModelEntry

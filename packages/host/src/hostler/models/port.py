@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
+from hostler.domain.record import Record
 from hostler_protocol.calls import EmbedReply, ModelChunk, ModelReply, RerankReply
 from hostler_protocol.content import ArtifactElement, FunctionSpec, ModelMessage
 from hostler_protocol.errors import HostlerError
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(Record):
     """The content of an artifact in a message."""
 
     data: bytes
@@ -28,8 +29,7 @@ MayRepeat = Callable[[HostlerError], Awaitable[bool]]
 """Asked before a request that ended with a temporary error is made again; False: the error stands."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Record):
     """A request to a model. `deadline` in UTC epoch seconds; None: only the limits of the service apply.
 
     A provider that makes a request again asks `may_repeat` each time: it may be charged again.
@@ -37,14 +37,13 @@ class ModelRequest:
 
     messages: Sequence[ModelMessage]
     tools: Sequence[FunctionSpec] = ()
-    extra_args: dict[str, Any] = field(default_factory=dict)
+    extra_args: dict[str, Any] = msgspec.field(default_factory=dict)
     deadline: float | None = None
     read_artifact: ReadArtifact | None = None
     may_repeat: MayRepeat | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RerankRequest:
+class RerankRequest(Record):
     """Documents to rank by how well they answer `query`."""
 
     query: str
@@ -54,8 +53,7 @@ class RerankRequest:
     may_repeat: MayRepeat | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedRequest:
+class EmbedRequest(Record):
     """Texts, or tokens of texts, whose vectors are wanted."""
 
     inputs: Sequence[str | list[int]]
@@ -64,8 +62,7 @@ class EmbedRequest:
     may_repeat: MayRepeat | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCount:
+class TokenCount(Record):
     """The tokens of a request, and how they were counted: a tokenizer's name, or `estimate`."""
 
     input_tokens: int

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
+from hostler.domain.record import Record
 from hostler.models.call_timeouts import CallClock
 from hostler.models.port import MayRepeat
 from hostler.models.retry_policy import RetryPolicy
@@ -16,8 +16,7 @@ from hostler_protocol.errors import HostlerError
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class RetryLater:
+class RetryLater(Record):
     """A temporary failure. `retry_after` in seconds, if the service asked for a pause."""
 
     error: HostlerError

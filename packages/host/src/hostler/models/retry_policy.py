@@ -5,18 +5,17 @@ from __future__ import annotations
 import email.utils
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC
 
 from hostler.domain.back_off import back_off
+from hostler.domain.record import Record
 from hostler.models.limits import FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, MAX_RETRY_AFTER_SECONDS
 
 RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Statuses of temporary failures. Some services use 529 for overload."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Record):
     """At most `max_retries` retries, with a back-off that doubles and is reduced by up to half at random."""
 
     max_retries: int = 2

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from hostler.domain.record import Record
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
@@ -13,8 +14,7 @@ class SseError(ValueError):
     """The bytes are not an event stream, or one event is too large."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSentEvent:
+class ServerSentEvent(Record):
     """One event: its data lines, joined by line feeds, and its name."""
 
     data: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -16,6 +15,7 @@ from hostler.domain.pause_sealing import PLAIN, Codec
 from hostler.domain.pause_state import continuation_of
 from hostler.domain.pause_values import DecisionRequest, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import NO_QUESTIONS, OnMessage
+from hostler.domain.record import Record
 from hostler.domain.recording import CallName
 from hostler.domain.usage import Used
 from hostler.pauses import entries as pause_entries
@@ -33,8 +33,7 @@ from hostler_protocol.ids import digest, new_id
 from hostler_protocol.pausing import Continuation, PendingCall
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedPause:
+class PreparedPause(Record):
     """A pause that is about to be opened, and where its state is kept."""
 
     new: NewPause
@@ -59,8 +58,7 @@ def own_pause(tx: Tx, run: Run) -> OwnPause | None:
     return None if pause is None else OwnPause(pause, pause_calls.of_pause(tx, pause))
 
 
-@dataclass(frozen=True, slots=True)
-class ExplicitPauses:
+class ExplicitPauses(Record):
     """Prepares explicit pauses. `codec` encrypts the states of runners."""
 
     db: Database

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 from hostler.domain.pause_sealing import Codec
 from hostler.domain.pause_state import EncodedState, decode_state, encode_state
 from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import MAX_INLINE_STATE_BYTES, MAX_STATE_BYTES
+from hostler.domain.record import Record
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import Blob, BlobFolder, reference
 from hostler_protocol.errors import StorageError
@@ -18,8 +18,7 @@ FIELD = "state"
 """The field name that an encrypted state is bound to, with its pause."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptState:
+class KeptState(Record):
     """The columns of a pause that hold its state; `reference` names its blob in the same transaction."""
 
     state: bytes | None

@@ -5,9 +5,8 @@ Also what becomes of a pause whose attempt is lost, in the transaction that sett
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hostler.domain.pause_values import Pause
+from hostler.domain.record import Record
 from hostler.domain.recovery import Settlement
 from hostler.domain.usage import Used
 from hostler.pauses import entries as pause_entries
@@ -20,8 +19,7 @@ from hostler.storage.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.errors import RunFailure
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
+class Parked(Record):
     """The run waits. `queued`: everything was decided in this very moment, and it waits for an attempt."""
 
     moved: Moved

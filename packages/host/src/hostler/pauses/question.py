@@ -6,10 +6,10 @@ A question is identified by the name of its call: a later attempt that asks it a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from hostler.domain.approvers import ToolApprovalPolicy
+from hostler.domain.record import Record
 from hostler.domain.recording import CallName
 from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Tx
@@ -20,8 +20,7 @@ QuestionKind = Literal["approval", "client_tool", "question", "in_doubt", "budge
 VerdictOutcome = Literal["approved", "denied", "answered", "expired", "cancelled", "happened", "not_happened"]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Record):
     """One call that waits. `parameters`: the arguments as the runner proposed them.
 
     `rule`: who may decide; None for the default rule. `resolution`: how often a person has said of
@@ -52,8 +51,7 @@ class AskAgainError(CancelledCallError):
     """The decision no longer holds: the same question has to be asked again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Record):
     """A decision. `arguments`: the effective ones of an approved call.
 
     `reserve` is carried out in the transaction that makes the intent durable: (transaction, effect key); it

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from hostler.domain.approvers import ToolApprovalPolicy, rule_of
 from hostler.domain.pause_checks import check_calls
 from hostler.domain.pause_values import DecisionRequest, NewCall, PausedCall
 from hostler.domain.pauses import CallKind
+from hostler.domain.record import Record
 from hostler.domain.top_ups import Asked, schema_of
 from hostler.journal.call_records import effect_key_of
 from hostler.pauses.question import Question
@@ -19,8 +18,7 @@ from hostler_protocol.pausing import PendingCall, PendingKind
 from hostler_protocol.results import InteractionKind, InteractionRequested
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
+class Questions(Record):
     """Turns what a run asks into calls of a pause."""
 
     workspace_id: str

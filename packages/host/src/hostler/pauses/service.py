@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,6 +31,7 @@ from hostler.domain.pauses import (
     MAX_RESULT_BYTES,
     PauseStatus,
 )
+from hostler.domain.record import Record
 from hostler.domain.tool_pins import PresentTool
 from hostler.pauses import budget_questions, transitions
 from hostler.pauses.transitions import Done
@@ -59,8 +59,7 @@ SHORTEST_SWEEP_SECONDS = 0.05
 WriteAndClaim = Callable[[Callable[[Tx], Done], Callable[[Done], bool]], Awaitable[tuple[Done, bool]]]
 
 
-@dataclass(frozen=True, slots=True)
-class PausePage:
+class PausePage(Record):
     """Pauses newest first; `next`: (created_at in ms, pause id) of the last one where more follow."""
 
     items: list[PauseView]

@@ -6,8 +6,6 @@ puts its paused run back into the queue here, so that neither is durable without
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -26,6 +24,7 @@ from hostler.domain.pause_actions import (
 from hostler.domain.pause_decisions import Check, PauseSnapshot, Step, already_decided, decide, remaining
 from hostler.domain.pause_values import CastVote, DecisionData, Pause, PausedCall, VoteWord, args_hash
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
+from hostler.domain.record import Record
 from hostler.domain.tool_pins import PresentTool
 from hostler.domain.top_ups import TopUp, approved, asked_in
 from hostler.storage.port import Tx
@@ -47,8 +46,7 @@ from hostler_protocol.ids import digest
 NO_ANSWER = "nobody answered in time"
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Record):
     """The result of a step. `changed`: whether anything was written about the pause; `asked`: active runs
     that are to be stopped; `added`: something was added to a budget, for which other calls may wait too.
     """
@@ -119,7 +117,7 @@ def _take(tx: Tx, run: Run, pause: Pause, step: Step, caller: Caller) -> None:
     call = step.call
     if step.edited is not None:
         pause_calls.edit(tx, call, step.edited, caller.subject)
-        call = dataclasses.replace(
+        call = msgspec.structs.replace(
             call, effective=step.edited, args_hash=args_hash(step.edited), edited_by=caller.subject
         )
     pause_votes.record(tx, pause, call, step.vote, caller, comment=step.given.comment)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from hostler.domain.record import Record
 from hostler.plugins.catalog import PluginCatalog
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.environment import Environments
@@ -62,8 +63,7 @@ class StartPlugin(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class PluginContext:
+class PluginContext(Record):
     """Settings and services shared by all plugins of one host."""
 
     log_folder: Path

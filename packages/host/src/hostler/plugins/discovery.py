@@ -7,11 +7,12 @@ would be served; if the configuration is then applied, the supervisor takes over
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
+import msgspec.structs
+
+from hostler.domain.record import Record
 from hostler.plugins.catalog import PluginCatalog
 from hostler.plugins.context import PluginContext
 from hostler.plugins.lifecycle import PluginLifecycle
@@ -26,14 +27,13 @@ MAX_STARTS = 4
 """Plugins started at once: each is a process that imports its framework."""
 
 
-@dataclass(frozen=True, slots=True)
-class Discovered:
+class Discovered(Record):
     """What a plugin offers. If `runners` is None that is unknown, and `why` has the reason."""
 
     runners: Mapping[str, AgentRunnerManifest] | None
-    tools: Mapping[str, ToolManifest] = dataclasses.field(default_factory=dict)
+    tools: Mapping[str, ToolManifest] = msgspec.field(default_factory=dict)
     why: str = ""
-    channels: Mapping[str, ChannelManifest] = dataclasses.field(default_factory=dict)
+    channels: Mapping[str, ChannelManifest] = msgspec.field(default_factory=dict)
 
 
 class Discovery:
@@ -59,7 +59,7 @@ class Discovery:
         pins = None if self._context.pins is None else UnrecordedPins(self._context.pins)
         for key, source in wanted.items():
             trial = self._trial if key in apart else None
-            context = dataclasses.replace(
+            context = msgspec.structs.replace(
                 self._context, catalog=PluginCatalog(), notice=_no_notice, trial=trial, pins=pins
             )
             self._lives[key] = PluginLifecycle(key, source, context)

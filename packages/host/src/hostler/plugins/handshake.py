@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
+from hostler.domain.record import Record
 from hostler.plugins.catalog import read_runners
 from hostler.plugins.channel_list import read_channels
 from hostler.plugins.tool_list import read_tools
@@ -19,8 +19,7 @@ from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolList,
 from hostler_protocol.methods import HostIdentity, InitializeParams, InitializeReply, NoParams, VersionRange
 
 
-@dataclass(frozen=True, slots=True)
-class PluginOffer:
+class PluginOffer(Record):
     """A plugin's identity and valid manifests; `warnings` are about the invalid ones.
 
     `takes_ahead`: whether answers may be sent ahead of their calls.

@@ -15,12 +15,12 @@ import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from uv import find_uv_bin
 
+from hostler.domain.record import Record
 from hostler.domain.requirements import place_of_wheel
 from hostler.plugins.limits import StartLimits
 from hostler.sandbox.process import CHILD_UMASK
@@ -59,8 +59,7 @@ MACHINE_RESOURCES = ("/sys/fs/cgroup", "/sys/devices/system/cpu")
 """Files with the number of processors and the memory available."""
 
 
-@dataclass(frozen=True, slots=True)
-class Installer:
+class Installer(Record):
     """Builds one environment in `work`, a private folder with the environment, the plan and the cache."""
 
     work: Path

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hostler.domain.record import Record
 from hostler.domain.untrusted_yaml import read_foreign_yaml
 from hostler.plugins.plain_files import MAX_MANIFEST_BYTES, read_plain_file
 from hostler_protocol.errors import PluginStartError
@@ -29,8 +29,7 @@ MISSING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LangBotFolder:
+class LangBotFolder(Record):
     """A plugin of LangBot: the value of its hostler.yaml, if it had one, and notes for its operator."""
 
     plugin_file: dict[str, Any]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hostler.domain.record import Record
 from hostler.sandbox.port import MIB, SandboxLimits
 from hostler_protocol.limits import LEAVE_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(Record):
     """Limits of one connection to a plugin process."""
 
     handshake_seconds: float = 60.0
@@ -43,8 +41,7 @@ class ConnectionLimits:
     """Messages that break the protocol or name other plugins' runs; above it the connection is hostile."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLimits:
+class ProcessLimits(Record):
     """Limits of one plugin process."""
 
     kill_seconds: float = 8.0
@@ -63,8 +60,7 @@ class ProcessLimits:
     """Lines written by the host, repeated at the start of every file: more than one process can cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartLimits:
+class StartLimits(Record):
     """Limits of starting and restarting."""
 
     drain_seconds: float = 30.0

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hostler.domain.endpoints import ANY, parse_host_port
+from hostler.domain.record import Record
 from hostler.domain.type_fit import convert
 from hostler.domain.untrusted_yaml import read_foreign_yaml
 from hostler.plugins.langbot_folder import read_langbot_folder
@@ -28,8 +29,7 @@ MAX_PARSED = 32
 """Manifests that are kept parsed: a host reads those of its plugins at each look at its configuration."""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginManifest:
+class PluginManifest(Record):
     """A checked hostler.yaml; `json` is its form for the plugin process."""
 
     file: PluginFile

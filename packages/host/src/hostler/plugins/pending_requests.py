@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from hostler.domain.record import Record
 from hostler_protocol.errors import HostlerError, PluginError
 from hostler_protocol.frames import MessageId
 from hostler_protocol.link import Link
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(Record):
     answer: asyncio.Future[Any]
     on_answer: Callable[[], None] | None
 

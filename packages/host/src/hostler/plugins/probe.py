@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import secrets
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+from hostler.domain.record import Record
 from hostler.plugins.logs import PluginLog
 from hostler.plugins.process import start_process
 from hostler.sandbox.process import Command
 
 
-@dataclass(frozen=True, slots=True)
-class Containment:
+class Containment(Record):
     """`mode` is `namespace`, `subreaper` or `group`; `text` describes it."""
 
     mode: str

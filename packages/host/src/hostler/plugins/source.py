@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from hostler.domain.plugin_pins import PinKind
+from hostler.domain.record import Record
 from hostler.domain.requirements import check_requires
 from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.plugins.manifest import read_manifest
@@ -46,8 +48,7 @@ MAX_WATCHED_FILES = 2000
 """Files of a plugin folder that are checked for changes, and at most as many folders."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Record):
     """A plugin folder with a hostler.yaml, or one of LangBot."""
 
     path: Path
@@ -61,16 +62,14 @@ class Folder:
     """What of it may not change without the operator; None: no entry of the configuration names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SingleFile:
+class SingleFile(Record):
     """A runner class of one Python file, which is trusted; its plugin is `local/<stem>-<digest>`."""
 
     path: Path
     class_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
+class Remote(Record):
     """A remote plugin process that dials in; its token is bound to `key`, `author/name`."""
 
     key: str
@@ -79,14 +78,13 @@ class Remote:
 PluginSource = Folder | SingleFile | Remote
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Record):
     """The command of a plugin; `python` in `argv` means the interpreter of its environment."""
 
     identity: PluginIdentity
     argv: tuple[str, ...]
     cwd: Path
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     requires: tuple[str, ...] = ()
     allow_requires: tuple[str, ...] = ()
     network: tuple[str, ...] = ()

@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from hostler.domain.plugin_pins import PluginFacts
+from hostler.domain.record import Record
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.context import OnViolation, PluginContext, RunningPlugin
 from hostler.plugins.logs import PluginLog
@@ -26,8 +26,7 @@ LASTING_EXIT_STATUS = 3
 """Exit status of a process that explains itself why it cannot be loaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfinedProcess:
+class ConfinedProcess(Record):
     """The process of a plugin. `level`: how it is confined; `warnings`: defects of its sandbox."""
 
     process: PluginProcess

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from hostler.domain.record import Record
 from hostler.plugins.source import PluginSource
 
 
-@dataclass(frozen=True, slots=True)
-class PluginStatus:
+class PluginStatus(Record):
     """The status of a plugin. `state`: stopped, starting, ready, waiting, failed, disconnected."""
 
     key: str

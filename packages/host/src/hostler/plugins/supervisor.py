@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
+
+import msgspec.structs
 
 from hostler.domain.clock import monotonic_clock
 from hostler.plugins.catalog import PluginCatalog
@@ -175,7 +176,7 @@ class Supervisor:
         def notice(kind: str, plugin_key: str, text: str) -> None:
             self._context.notice(kind, plugin_key, f"{place}: {text}")
 
-        return dataclasses.replace(self._context, start=start, notice=notice, catalog=PluginCatalog())
+        return msgspec.structs.replace(self._context, start=start, notice=notice, catalog=PluginCatalog())
 
     def source_of(self, plugin_key: str) -> PluginSource | None:
         """Return where a plugin is served from, or None if it is unknown."""

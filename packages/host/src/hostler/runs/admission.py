@@ -6,7 +6,6 @@ It reads the state of the lane, so that an event and the end of a run never miss
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +19,7 @@ from hostler.domain.ingest import InlineContent
 from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit
 from hostler.domain.place import Place
 from hostler.domain.quotas import UNBOUNDED, Allotment, Amounts, Quotas
+from hostler.domain.record import Record
 from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.pauses.transitions import supersede
 from hostler.runs import debounce
@@ -295,8 +295,7 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: Member
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
+class _Lane(Record):
     """The state of a lane: the run that holds it, and the run that could absorb the event."""
 
     parallel: bool

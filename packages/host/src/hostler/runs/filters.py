@@ -22,6 +22,7 @@ import msgspec
 from hostler.domain.bindings import FilterOutcome
 from hostler.domain.events import Event
 from hostler.domain.filters import ValueOutcome
+from hostler.domain.record import Record
 from hostler.runs.filter_worker import CPU_SECONDS, MAX_VALUE_BYTES, READY
 from hostler_protocol.errors import UnavailableError
 
@@ -44,8 +45,7 @@ _value = msgspec.json.Decoder(ValueOutcome)
 _WAITING = "too many events wait for their filters; send it again shortly"
 
 
-@dataclass(frozen=True, slots=True)
-class _Job(Generic[T]):
+class _Job(Record, Generic[T]):
     """What a process is asked of some texts, and how its answers are read."""
 
     encode: Callable[[Sequence[str]], bytes]

@@ -8,11 +8,12 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hostler.calls.cursors import Cursors
 from hostler.calls.history import history_cursors

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from hostler.domain.agents import Agent
 from hostler.domain.bindings import Resolution, Unrouted, filters_of, resolve

@@ -5,11 +5,10 @@ It is a run as any other: the same gate, journal, budgets of the workspace and a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from hostler.domain.events import Caller
+from hostler.domain.record import Record
 from hostler.domain.trials import Trial
 from hostler.runs.admission import Opened
 from hostler.runs.orchestrator import Orchestrator
@@ -18,8 +17,7 @@ from hostler.storage.stores import agents, audit
 from hostler_protocol.errors import ConflictError
 
 
-@dataclass(frozen=True, slots=True)
-class Trials:
+class Trials(Record):
     """Opens the runs of tests."""
 
     orchestrator: Orchestrator

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from hostler.domain.record import Record
 
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
@@ -24,8 +25,7 @@ MAX_INSTRUCTIONS = 4096
 """The kernel's maximum."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Record):
     """A test of one argument: equal to `value` under `mask`. `high` tests the upper half of a 64-bit
     argument.
 
@@ -39,16 +39,14 @@ class Check:
     least: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Record):
     """An action for calls that pass all checks."""
 
     checks: tuple[Check, ...]
     action: int
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Record):
     """The actions for one system call, given by its number on this machine."""
 
     number: int

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+from hostler.domain.record import Record
 from hostler.sandbox.confine import landlock_version
 from hostler.sandbox.control_groups import NO_GROUPS, FoundGroups
 from hostler.sandbox.port import Mechanism
@@ -21,8 +21,7 @@ MAPPING_CAPABILITIES = (CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN, CAP_SETFCAP)
 USER_CAPABILITIES = (CAP_SETGID, CAP_SETUID)
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxCapabilities:
+class SandboxCapabilities(Record):
     """Mechanisms of this machine. `why` has the reason for each one that is missing."""
 
     mechanisms: tuple[Mechanism, ...]

@@ -33,6 +33,7 @@ from hostler.domain.control_groups import (
     settings_of_all,
     slug,
 )
+from hostler.domain.record import Record
 from hostler.sandbox.group_files import (
     below,
     content,
@@ -55,8 +56,7 @@ SPARE_PROCESSES = 8
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tree:
+class _Tree(Record):
     """A tree with a group of this host process in it, and the controllers that are used there."""
 
     hierarchy: Hierarchy
@@ -169,8 +169,7 @@ class ControlGroups:
         self._trees = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FoundGroups:
+class FoundGroups(Record):
     """The groups that this machine offers to this process; `why` says what keeps it from having more."""
 
     groups: ControlGroups | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+
+from hostler.domain.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class ExitStatus:
+class ExitStatus(Record):
     """The exit status of a process. `code` is negative for a signal, None if unknown."""
 
     code: int | None

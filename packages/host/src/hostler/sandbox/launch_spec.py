@@ -6,9 +6,10 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, SandboxCapabilities
 from hostler.sandbox.control_groups import SPARE_PROCESSES, SandboxGroup

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+import msgspec
+
+from hostler.domain.record import Record
 from hostler.sandbox.exit_status import ExitStatus
 
 KIB = 1024
@@ -23,8 +25,7 @@ LimitName = Literal["time", "output", "memory", "disk", "files", "processes", "c
 """The limits of a sandbox. `cpu` and `file_size` are recognised by the signal that ended the process."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxLimits:
+class SandboxLimits(Record):
     """Limits for all processes of one sandbox together, except where a limit says: per process."""
 
     memory_bytes: int = 1024 * MIB
@@ -52,8 +53,7 @@ class SandboxLimits:
     """Bytes of stdout and stderr together; None for no limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxSpec:
+class SandboxSpec(Record):
     """The command of one sandbox, and everything it may see."""
 
     name: str
@@ -80,11 +80,10 @@ class SandboxSpec:
     own_folders: bool = False
     """The writable folders are the host's and no other sandbox name uses them: where their file system has
     project quotas, one limits what they hold together (project_quotas.py)."""
-    limits: SandboxLimits = field(default_factory=SandboxLimits)
+    limits: SandboxLimits = msgspec.field(default_factory=SandboxLimits)
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Record):
     """Something the sandbox prevented.
 
     `kind` is `limit` (`subject` is a LimitName; everything in the sandbox was killed), `refused` (`subject`
@@ -98,8 +97,7 @@ class Violation:
     """One line for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(Record):
     """The end of a command. `limit_reached` is the limit that ended it, if any."""
 
     status: ExitStatus

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import os
 import sys
@@ -11,6 +10,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec.structs
 
 from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, SandboxCapabilities, detect_capabilities
 from hostler.sandbox.control_groups import FoundGroups, find_groups
@@ -87,11 +88,11 @@ async def _find() -> SandboxCapabilities:
     if not capabilities.mechanisms:
         return await _probe(capabilities)
     groups = await asyncio.to_thread(find_groups)
-    found = await _probe(dataclasses.replace(capabilities, groups=groups))
+    found = await _probe(msgspec.structs.replace(capabilities, groups=groups))
     if not found.mechanisms and groups.groups is not None:  # do without groups rather than without a sandbox
         _log.warning("no sandbox works in control groups: %s; limits are looked at instead", found.reason())
         why = FoundGroups(why=f"no sandbox works in them: {found.reason()}")
-        found = await _probe(dataclasses.replace(capabilities, groups=why))
+        found = await _probe(msgspec.structs.replace(capabilities, groups=why))
     return found
 
 
@@ -104,7 +105,7 @@ async def _probe(capabilities: SandboxCapabilities) -> SandboxCapabilities:
         )
         if failure is None:
             break
-        capabilities = dataclasses.replace(
+        capabilities = msgspec.structs.replace(
             capabilities, mechanisms=capabilities.mechanisms[1:], why=(*capabilities.why, (best, failure))
         )
     if weakness := capabilities.weakness(capabilities.best()):

@@ -22,6 +22,7 @@ from typing import Any, cast
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.sandbox.exit_status import ExitStatus
 from hostler.sandbox.orphans import INSTANCE_VARIABLE, kill_marked
 from hostler.sandbox.port import LimitName, Violation
@@ -70,8 +71,7 @@ class _ShimMessage(msgspec.Struct):
     violation: Violation | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Record):
     """A command to execute. `environment` is complete: nothing is inherited."""
 
     argv: Sequence[str]

@@ -9,9 +9,9 @@ libraries then fall back to older ones.
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from functools import cache
 
+from hostler.domain.record import Record
 from hostler.sandbox.allowed_syscalls import ALLOWED
 from hostler.sandbox.bpf import ALLOW, ENOSYS, EPERM, NOTIFY, Case, Check, Rule, assemble, refuse
 from hostler.sandbox.quota_calls import SET_ATTRIBUTES, SET_FLAGS
@@ -91,8 +91,7 @@ OWNERSHIP_CALLS = (
 """Also refused where the sandbox runs as the owner of visible files."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterOptions:
+class FilterOptions(Record):
     """Properties of a sandbox that its filter depends on."""
 
     tcp: bool = False

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from hostler.domain.record import Record
 from hostler.domain.secret_refs import stored_name
 from hostler.secrets.known_values import remember
 from hostler.secrets.resolver import SecretUnreadableError, resolve_secret, unreadable_secret
@@ -25,8 +25,7 @@ class Use(NamedTuple):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedSecret:
+class OpenedSecret(Record):
     """A secret. `value` is None if it cannot be opened, for the reason `problem`."""
 
     version: int

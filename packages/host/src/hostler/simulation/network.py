@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from typing import Any
 
+from hostler.domain.record import Record
 from hostler.egress.addresses import IPAddress
 from hostler.simulation.entropy import Chance
 from hostler.simulation.latency import Latency
@@ -27,8 +27,7 @@ UNANSWERED_SECONDS = 60.0
 """A connection that nobody answers is given up after this time, unless its client says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Record):
     """Where connections to a name arrive. `ill`: "down" (refused), "silent" (never answered), or None."""
 
     name: str
@@ -75,8 +74,7 @@ class SimulatedNetwork:
         return self._listeners[address]
 
 
-@dataclass(frozen=True, slots=True)
-class _Backend:
+class _Backend(Record):
     """What httpcore connects with. `core`: the module whose errors it knows."""
 
     network: SimulatedNetwork

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
+
+import msgspec.structs
 
 from hostler.host.config import Settings
 from hostler.host.host import Host
@@ -122,7 +123,7 @@ class SimulatedHost:
         def open_database(_: str) -> SimulatedDatabase:
             return SimulatedDatabase(self.disk, latency, shared=self.shared, on_commit=self._committed)
 
-        machine = dataclasses.replace(
+        machine = msgspec.structs.replace(
             self.world.machine,
             open_database=open_database,
             start_plugin=self.world.plugins.start,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from hostler.domain.place import NOWHERE, Place
+from hostler.domain.record import Record
 from hostler.domain.tool_pins import PresentTool, ToolPin
 from hostler_protocol.calls import ToolDetail
 from hostler_protocol.content import ArtifactRef
@@ -14,8 +16,7 @@ from hostler_protocol.events import Actor
 from hostler_protocol.grants import ToolResource
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
+class OfferedTool(Record):
     """The current definition of a tool. `parameters` and `output_schema` are JSON Schema.
 
     `resource.approval` is what the tool itself asks for; an agent's policy can only add to it. The output
@@ -25,7 +26,7 @@ class OfferedTool:
 
     resource: ToolResource
     pin: ToolPin
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
     output_schema: Mapping[str, Any] | None = None
     problem: str | None = None
 
@@ -35,8 +36,7 @@ class OfferedTool:
         return self.resource.tool_name
 
 
-@dataclass(frozen=True, slots=True)
-class ReadableArtifact:
+class ReadableArtifact(Record):
     """An artifact that the run may read. `content` can be read once."""
 
     artifact_id: str
@@ -63,8 +63,7 @@ class RunArtifacts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ToolInvocation:
+class ToolInvocation(Record):
     """One call of a tool. `parameters` were checked, and are those that the effect key was made from."""
 
     tool_name: str
@@ -87,8 +86,7 @@ class ToolInvocation:
     """Artifacts for the tool to read and create."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Record):
     """A reconcilable tool's record of a call: its result as plain JSON."""
 
     result: Any

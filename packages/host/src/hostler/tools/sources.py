@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
+from msgspec.structs import replace
+
 from hostler.domain.allowances import Allowances
+from hostler.domain.record import Record
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.schema import ToolSchema, check_argument_size, check_off_loop
@@ -60,20 +63,18 @@ class ToolSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
+class _Listing(Record):
     """The tools of one workspace at these revisions of the sources."""
 
     revisions: tuple[int, ...]
-    offered: dict[str, OfferedTool] = field(default_factory=dict)
-    refused: list[OfferedTool] = field(default_factory=list)
-    by_id: dict[str, OfferedTool] = field(default_factory=dict)
-    withheld: dict[str, OfferedTool] = field(default_factory=dict)
+    offered: dict[str, OfferedTool] = msgspec.field(default_factory=dict)
+    refused: list[OfferedTool] = msgspec.field(default_factory=list)
+    by_id: dict[str, OfferedTool] = msgspec.field(default_factory=dict)
+    withheld: dict[str, OfferedTool] = msgspec.field(default_factory=dict)
     """By id the tools that exist, and that the workspace may not use."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CompiledSchema:
+class _CompiledSchema(Record):
     """A compiled schema and its source."""
 
     source: Mapping[str, Any]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 from hostler.cli.acp.host_access import HostAccess
 from hostler.cli.acp.limits import LOOK_SECONDS
 from hostler.cli.pause_show import WAITING
 from hostler.cli.routes import route
+from hostler.domain.record import Record
 from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError, UnavailableError
 
 MAX_PAUSES = 100
@@ -19,8 +19,7 @@ log = logging.getLogger(__name__)
 Action = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingCall:
+class WaitingCall(Record):
     """A call of a pause, as it was when it was looked at."""
 
     pause: dict[str, Any]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from acp.schema import (
 )
 
 from hostler.cli.acp.limits import MAX_SHOWN_CHARS, MAX_TITLE_CHARS
+from hostler.domain.record import Record
 from hostler.domain.run_event_reader import RunEvents
 from hostler.domain.run_events import (
     Asked,
@@ -68,8 +68,7 @@ _KINDS = {
 _WORD = re.compile(r"[a-z]+")
 
 
-@dataclass(frozen=True, slots=True)
-class FileShown:
+class FileShown(Record):
     """A file of the answer, to be fetched and shown. `what` is set for an element with the content itself."""
 
     message_id: str

@@ -13,6 +13,7 @@ from hostler.domain.agent_review import spec_mistakes
 from hostler.domain.agents import AgentSpec
 from hostler.domain.endpoints import HostPort
 from hostler.domain.json_data import json_mistakes
+from hostler.domain.record import Record
 from hostler.domain.type_fit import fit
 from hostler.host.langbot.acp import acp_section
 from hostler.host.langbot.items import Item, Row
@@ -59,8 +60,7 @@ class World:
         return plugin_folder(self.plugins, plugin)
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Record):
     """An agent. `endpoints`: what the runner has to reach, if it is a shipped runner of a service."""
 
     spec: dict[str, Any]
@@ -68,8 +68,7 @@ class Made:
     endpoints: frozenset[HostPort]
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Chosen(Record):
     """What a pipeline chose: LangBot's runner, the runner here, and its settings."""
 
     runner: str

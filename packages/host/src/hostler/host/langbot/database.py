@@ -10,7 +10,6 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import msgspec
 
 from hostler.domain.clock import monotonic_clock
 from hostler.domain.json_data import json_mistakes
+from hostler.domain.record import Record
 from hostler.host.langbot.items import Kind, Row
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -37,8 +37,7 @@ _WAL = 2
 """The file format version, in bytes 18 and 19 of the header, of a database with a write-ahead log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Record):
     """A table: what its rows are, the columns that are read if it has them, and which of these hold JSON."""
 
     kind: Kind

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from hostler.domain.record import Record
+
 Kind = Literal[
     "pipeline",
     "agent",
@@ -28,8 +30,7 @@ MAX_NOTES = 40
 MAX_NOTE_CHARS = 600
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Record):
     """One stored thing of LangBot. `damage`: why it cannot be used; "" if it can be."""
 
     kind: Kind
@@ -52,8 +53,7 @@ class Row:
         return value if isinstance(value, str) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Record):
     """What was read. `path`: the file that it was read from. `plugins`: LangBot's folder of plugins."""
 
     path: str
@@ -102,8 +102,7 @@ class Item:
         return self.outcome in ("imported", "changed", "unchanged") and self.enabled
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Record):
     """An entry to add to the configuration: the section, its name there, and its fields."""
 
     section: Literal["plugins", "models", "tools", "agents"]

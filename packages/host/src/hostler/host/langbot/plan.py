@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.endpoints import HostPort
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.record import Record
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry
 from hostler.domain.type_fit import fit
 from hostler.host.bundled import shipped_plugin, shipped_runners
@@ -27,8 +27,7 @@ SECTIONS = ("plugins", "models", "tools", "agents")
 _TYPES: Mapping[str, Any] = {"models": ModelEntry, "tools": ToolEntry, "agents": AgentSpec}
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record):
     """`entries` are to be added; `secrets` are those that they, and unchanged entries, refer to."""
 
     items: Sequence[Item]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import msgspec
 
 from hostler.domain.endpoints import ANY
+from hostler.domain.record import Record
 from hostler.host.bundled import shipped_plugin
 from hostler.plugins.manifest import read_manifest
 from hostler_protocol.errors import PluginError
@@ -43,8 +43,7 @@ _USES_TOOLS = frozenset({"local-agent", "acp"})
 """The runners that call tools of the host themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Record):
     """What a shipped runner offers: its form, and the endpoints that it reaches without an entry."""
 
     items: Sequence[FormItem]
@@ -56,8 +55,7 @@ class Form:
         return next((item for item in self.items if item.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Record):
     """A runner of this host. `plugin`: its key, like `hostler/dify`. `form` None: this host does not have it.
 
     `foreign`: the plugin of LangBot that is run by its own code, None for a runner of this host.

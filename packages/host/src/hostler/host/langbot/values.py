@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +11,7 @@ import msgspec
 from hostler.domain.config_checks import config_mistakes, is_shown, with_defaults
 from hostler.domain.endpoints import HostPort
 from hostler.domain.json_data import json_mistakes
+from hostler.domain.record import Record
 from hostler.host.langbot.items import Item
 from hostler.host.langbot.naming import plain_name
 from hostler.host.langbot.runners import Form
@@ -35,8 +35,7 @@ ADDRESSES = ("base-url", "webhook-url", "api-base")
 _UNSET: tuple[Any, ...] = (None, "", [], {})
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Record):
     """Whose values these are: the agent's name, and the place of the values in LangBot."""
 
     agent: str

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.run_events import (
     Asked,
     Completed,
@@ -52,8 +53,7 @@ _INCOMPLETE = {OWN: {"incomplete": True}}
 _THOUGHT = {OWN: {"thought": True}}
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFacts:
+class TaskFacts(Record):
     """What a task is folded with besides results.
 
     `base`: the address of the host. `at`: when the status was reached, in RFC 3339, where that is known.
@@ -67,8 +67,7 @@ class TaskFacts:
     tools: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Record):
     """How events become frames of a stream, and errors that end one. No two have a name in common."""
 
     name: str

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.run_events import (
     ActionWanted,
     Asked,
@@ -47,8 +48,7 @@ QUESTION_TOOL = "question"
 _FINISH = {"stop", "length", "content-filter", "tool-calls", "error", "other"}
 
 
-@dataclass(frozen=True, slots=True)
-class MessageFacts:
+class MessageFacts(Record):
     """What a message says besides its results. `client_tools`: the names of the tools of the caller.
 
     `message_id` is that of the assistant message; `goes_on`: the client has its beginning already.

@@ -8,13 +8,13 @@ checks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from hostler.calls.run_tokens import RunAccess
 from hostler.domain.grants import Grant
+from hostler.domain.record import Record
 from hostler.domain.suggestions import did_you_mean
 from hostler.http.asset_gateway.limits import MAX_READ_BYTES
 from hostler.http.mcp.messages import INVALID_PARAMS, RpcError
@@ -23,8 +23,7 @@ from hostler_protocol.calls import CALLS, CallParams, ToolCallParams
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 
-@dataclass(frozen=True, slots=True)
-class HostCallTool:
+class HostCallTool(Record):
     """A tool that maps to a call of the Host API and takes the same arguments."""
 
     name: str

@@ -11,6 +11,7 @@ import msgspec
 from hostler.domain.legacy_actions import ResumeAction, ToolMessage, action_of_message, action_of_resume
 from hostler.domain.pause_actions import Action, UnprocessableError
 from hostler.domain.pause_views import CallView, PauseView
+from hostler.domain.record import Record
 from hostler.domain.run_events import Asked
 from hostler.http.dialects.answers import ToAction, decide, find_calls, read_call_id, waiting_calls
 from hostler.http.dialects.fold import Answer
@@ -24,8 +25,7 @@ NOT_DECIDED = frozenset({"expired", "cancelled"})
 """Outcomes of calls that nobody decided: to abandon such a one changes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Record):
     """The result of a tool of the client. `tool_call_id`: as of `call_id_of`, with the key of the call."""
 
     tool_call_id: str

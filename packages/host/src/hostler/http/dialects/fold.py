@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.run_event_reader import RunEvents
 from hostler.domain.run_events import (
     Asked,
@@ -51,8 +51,7 @@ class Answer(NamedTuple):
     after: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Record):
     """The answer ends because the run waits for the client or for people. `asked`: the calls, in order."""
 
     asked: tuple[Asked, ...]

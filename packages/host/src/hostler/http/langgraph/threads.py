@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
 
 from hostler.domain.narrow_callers import check_conversation
+from hostler.domain.record import Record
 from hostler.http.dialects.answers import keyed_event_id, waiting_calls
 from hostler.http.langgraph.fold import RUN
 from hostler.http.request import ApiRequest
@@ -27,8 +27,7 @@ NOT_OVER: frozenset[RunStatus] = frozenset({*ACTIVE_STATUSES, "queued"})
 ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Thread:
+class Thread(Record):
     """A thread as far as it is stored. `run`: its newest run. `known`: whether there is any data of it.
 
     `metadata`: what its clients gave it, written last at `described_at` (UTC epoch milliseconds).
@@ -36,7 +35,7 @@ class Thread:
 
     run: Run | None
     known: bool = False
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     described_at: int = 0
 
     @property

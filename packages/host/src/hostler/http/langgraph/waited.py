@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.langgraph.dialect import error_body
 from hostler.http.problems import problem_of
@@ -22,12 +22,11 @@ QUIET_SECONDS = 5.0
 """Between two pieces of white space. Clients of LangGraph give up after 300 s without a byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(Record):
     """The JSON that `read` gives at the end. An error by then is `__error__`: the status is sent already."""
 
     read: Callable[[], Awaitable[bytes]]
-    headers: Headers = field(default_factory=list)
+    headers: Headers = msgspec.field(default_factory=list)
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Send the response; return its status."""

@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.http.event_stream import Batches
 from hostler.http.limits import MAX_SUBSCRIPTIONS, STREAM_PACE_SECONDS, STREAM_WRITE_BYTES
 from hostler.http.live.framing import stream_cursors
@@ -42,8 +42,7 @@ log = logging.getLogger("hostler.http")
 _encode = msgspec.json.encode
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Record):
     """What a subscription reads. `cursor_of`: sequence -> the cursor of the client; `begins` is the first."""
 
     batches: Batches

@@ -7,11 +7,12 @@ request to the client (sessions), the reason for which the call is to be repeate
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from hostler.domain.record import Record
 from hostler.domain.run_events import (
     ActionWanted,
     Asked,
@@ -55,8 +56,7 @@ RELATED_TASK = "io.modelcontextprotocol/related-task"
 _encoder = msgspec.json.Encoder(enc_hook=as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class CallFacts:
+class CallFacts(Record):
     """What the response to a call says besides results.
 
     `progress`: the token for the text as it comes. `level`: the least important log messages that are wanted;

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from hostler.domain.narrow_callers import stored_event_id
 from hostler.http.auth import require_right

@@ -10,11 +10,11 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.version import NAME, VERSION
 from hostler_protocol._base import DECODE_ERRORS
 
@@ -79,8 +79,7 @@ class RpcError(Exception):
         return _STATUS.get(self.code, 400)
 
 
-@dataclass(frozen=True, slots=True)
-class RpcMessage:
+class RpcMessage(Record):
     """A request, or without `id` a notification. `stateless`: the client uses no sessions."""
 
     method: str
@@ -101,8 +100,7 @@ class RpcMessage:
         return found if isinstance(found, dict) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class RpcReply:
+class RpcReply(Record):
     """A client's response to a request of this server. `result` None: it is an error."""
 
     id: RequestId | None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from hostler.domain.record import Record
 from hostler.http.dialects.answers import read_call_id
 from hostler.http.dialects.files import Inline, checked_base64, read_data_url, web_address
 from hostler.http.openai import chat_types as types
@@ -32,8 +34,7 @@ _REFUSED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Record):
     """What came of a call that the client has made."""
 
     run_id: str
@@ -43,15 +44,14 @@ class ToolResult:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Record):
     """What is new in a request, after the last answer in it."""
 
-    results: list[ToolResult] = field(default_factory=list)
-    contents: list[ContentElement] = field(default_factory=list)
+    results: list[ToolResult] = msgspec.field(default_factory=list)
+    contents: list[ContentElement] = msgspec.field(default_factory=list)
     """Of the new message; empty: there is none."""
     author: str | None = None
-    before: list[tuple[int, types.ChatMessage]] = field(default_factory=list)
+    before: list[tuple[int, types.ChatMessage]] = msgspec.field(default_factory=list)
     """The messages beside it, which are its history, with their places in the request."""
 
 

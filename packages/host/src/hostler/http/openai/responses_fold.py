@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.run_events import (
     Asked,
     Completed,
@@ -65,8 +66,7 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 _CallEvent = ToolCalled | ToolReturned | ToolDropped | Asked
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseFacts:
+class ResponseFacts(Record):
     """What a response says besides the results of its run. `response` has its fields, and no output.
 
     `caller_tools`: the names of the tools that the client carries out.

@@ -10,6 +10,7 @@ import msgspec
 
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
+from hostler.domain.record import Record
 from hostler.domain.type_fit import misfit
 from hostler.http.dialects.answers import ToAction, read_call_id
 from hostler.http.dialects.files import content_of, web_address
@@ -99,8 +100,7 @@ _ECHOES = frozenset(
 """Other items of responses, as clients send them back; the host has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Record):
     """An item that decides a call: the run, the host's id of the call, and how."""
 
     param: str

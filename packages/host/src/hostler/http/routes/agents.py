@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.config_changes import ConfigProblem, sparse

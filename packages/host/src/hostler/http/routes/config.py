@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from hostler.domain.config_changes import ConfigDiff, ConfigProblem, Kind, Shown, sparse
 from hostler.host.config import ConfigFile

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import replace
 
 from hostler.calls.cursors import ScopedCursors
 from hostler.domain.epoch import seconds

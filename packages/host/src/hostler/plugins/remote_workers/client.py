@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from hostler.domain import worker_limits as limits
 from hostler.domain.clock import chance, monotonic_clock
+from hostler.domain.record import Record
 from hostler.plugins.catalog import PluginCatalog
 from hostler.plugins.context import PluginContext
 from hostler.plugins.environment import Environments
@@ -66,8 +67,7 @@ _REFUSED = frozenset({400, 401, 403, 404, 405, 426})
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSettings:
+class WorkerSettings(Record):
     """What a worker is. `url`: of the host, ws:// or wss://. `trusted`: plugins that need no sandbox here."""
 
     url: str

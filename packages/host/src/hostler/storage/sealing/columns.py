@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from hostler.domain.record import Record
 from hostler.storage.sealing.envelope import Way
 
 Kind = Literal[
@@ -34,8 +35,7 @@ Kind = Literal[
 """What a data key is for. One of these is destroyed as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Record):
     """The data key of rows: its kind, and the columns whose values name it."""
 
     kind: Kind

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
 
+from hostler.domain.record import Record
 from hostler.storage.port import Query
 from hostler.storage.sealing.columns import TABLES, Table
 
@@ -27,8 +27,7 @@ _ONE = re.compile(
 _EQUALS = re.compile(r"\b(?:\w+\.)?(\w+)\s*=\s*:([a-z_][a-z0-9_]*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record):
     """The sealed columns that a statement writes."""
 
     table: Table

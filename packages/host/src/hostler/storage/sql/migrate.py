@@ -11,11 +11,11 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from hostler.domain.record import Record
 from hostler.storage.port import Dialect, Query
 from hostler.storage.sql.session import Session
 from hostler.storage.sql.statements import load
@@ -31,8 +31,7 @@ _MARKS: dict[Dialect, dict[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Record):
     """One step of the schema, in the dialect of one database."""
 
     number: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
 from hostler.domain.agents import Agent, AgentSpec
+from hostler.domain.record import Record
 from hostler.domain.type_fit import misfit
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -150,8 +150,7 @@ def rewrite_versions(
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredVersion:
+class StoredVersion(Record):
     """A version of an agent as it is stored. `agent` None: this build cannot read it."""
 
     key: tuple[str, str, int]

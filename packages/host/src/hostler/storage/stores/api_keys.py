@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import msgspec
 
 from hostler.domain.api_keys import new_token
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -27,8 +27,7 @@ _MAX_OF_MEMBER = 1_000
 _lists = msgspec.json.Decoder(list[str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
+class ApiKey(Record, kw_only=True):
     """An API key and its rights. Times are UTC epoch milliseconds."""
 
     key_id: str

@@ -7,13 +7,13 @@ the unchanged tool, matching arguments, a number of uses, and a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from hostler.domain.approvers import ApproverRule
 from hostler.domain.events import Caller
+from hostler.domain.record import Record
 from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -27,8 +27,7 @@ _MAX_RULES = 100
 """Rules of one tool in one conversation that are compared with a call."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingRule:
+class StandingRule(Record, kw_only=True):
     """A stored approval. Times are UTC epoch milliseconds.
 
     `arguments` names the arguments that must be equal; None means all.
@@ -173,7 +172,7 @@ def _digest_of(arguments: Mapping[str, Any], names: list[str] | None) -> str:
 
 
 def _rule_of(row: Row) -> StandingRule:
-    values = {name: row[name] for name in StandingRule.__dataclass_fields__}
+    values = {name: row[name] for name in StandingRule.__struct_fields__}
     values["pin"] = _pins.decode(row["pin"])
     values["arguments"] = _names.decode(row["arguments"])
     values["approver_rule"] = _rules.decode(row["approver_rule"])

@@ -7,7 +7,6 @@ in place; both are read in ranges, and no public record contains a path.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from hostler.domain.epoch import seconds
 from hostler.domain.place import NOWHERE, Place
 from hostler.domain.quotas import UNBOUNDED, Amounts, Holder, QuotaExceeded, Quotas, added
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row, with_fields_of
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -45,8 +45,7 @@ TOOL_RESULT = "tool_result"
 """The type of results of tools that are too large for the journal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewArtifact:
+class NewArtifact(Record, kw_only=True):
     """An artifact to store: its bytes are a durable blob, or a checked file in place (`registered`).
 
     `event_id` is the event that brought the bytes, if any. `expires_at` is in UTC epoch milliseconds.
@@ -64,7 +63,7 @@ class NewArtifact:
     run_id: str | None = None
     agent_id: str | None = None
     runner_id: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     expires_at: int | None = None
 
     @property
@@ -78,8 +77,7 @@ class NewArtifact:
         return Holder(self.agent_id, self.run_id)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredArtifact:
+class StoredArtifact(Record):
     """A stored artifact. Times are UTC epoch milliseconds. `registered` never leaves the host."""
 
     workspace_id: str
@@ -125,8 +123,7 @@ class StoredArtifact:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Record):
     """The id belongs to an artifact with other bytes. Nothing was written."""
 
     artifact_id: str

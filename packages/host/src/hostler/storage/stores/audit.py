@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sql.statements import load
@@ -26,8 +26,7 @@ _q = load(__file__)
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFact:
+class AuditFact(Record):
     """One fact. `action` is a dotted name, `target` the thing acted on; `created_at` in UTC epoch ms."""
 
     audit_id: str
@@ -64,8 +63,7 @@ def page(
     return [_fact(row) for row in tx.all(_q.page, workspace_id=workspace_id, before_seq=before, limit=limit)]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
+class AuditFilter(Record):
     """Which facts; None: any. `action`: an action, or the part before the dot for a family of them.
 
     Times in [since, until), UTC epoch ms.

@@ -9,9 +9,9 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from hostler.domain.record import Record
 from hostler.storage.sealing.envelope import DataKey
 from hostler.storage.sealing.files import FileSealer
 from hostler_protocol.errors import PayloadTooLargeError, StorageError
@@ -95,8 +95,7 @@ def read_range(path: Path, offset: int, length: int) -> bytes:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class SealedWith:
+class SealedWith(Record):
     """A file is sealed, with the key of this id."""
 
     key_id: str

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+from hostler.domain.record import Record
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sealing.envelope import DataKey
 from hostler.storage.sql.statements import load
@@ -70,8 +71,7 @@ class Blob:
         return self.stored_as or self.sha256
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Record):
     """Number and total size of the blobs that a collection removed."""
 
     blobs: int

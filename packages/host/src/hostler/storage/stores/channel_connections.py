@@ -6,12 +6,12 @@ lost the connection, and does not know it yet, changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from hostler.domain.channels import MAX_CHANNELS
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -25,8 +25,7 @@ MAX_REASON_CHARS = 500
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class Connection(Record, kw_only=True):
     """A stored connection. Times are UTC epoch milliseconds.
 
     `host_id` holds it until `lease_until`. `received`, `ignored`: events that were let in and left out.
@@ -49,8 +48,7 @@ class Connection:
     """Of the plugin that opened it last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Record):
     """The right of one host to a connection."""
 
     workspace_id: str

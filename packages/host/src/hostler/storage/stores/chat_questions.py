@@ -8,7 +8,6 @@ wherever it was settled. A message that was not sent yet is taken back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 import msgspec
@@ -27,6 +26,7 @@ from hostler.domain.chat_questions import (
 from hostler.domain.outbound import MAX_MESSAGES, ReplyTarget, reply_target_of, text_messages
 from hostler.domain.pause_values import Pause, PausedCall
 from hostler.domain.pauses import MAX_CALLS
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.domain.unseen_text import seen_text
 from hostler.storage.port import Row, Tx
@@ -57,8 +57,7 @@ MAX_PARENTS = 100
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatQuestion:
+class ChatQuestion(Record, kw_only=True):
     """A question in a chat. `first_number`: of its first choice; 0: it has buttons, or takes words."""
 
     workspace_id: str
@@ -77,8 +76,7 @@ class ChatQuestion:
     closed_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Record):
     """A run and a chat that shows its questions. `event_id`: of the event that came from there.
 
     `origin`: what is said there of where the question comes from; "" in the chat of the conversation.

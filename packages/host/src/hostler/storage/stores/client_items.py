@@ -7,13 +7,13 @@ of its own. A namespace is a list of labels, from the widest to the narrowest.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from hostler.domain.keys import check_key, state_value_of
 from hostler.domain.quotas import Allotment, QuotaExceeded, Quotas
+from hostler.domain.record import Record
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import plugin_storage
@@ -37,8 +37,7 @@ class _Stored(msgspec.Struct):
 _stored = msgspec.json.Decoder(_Stored)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Record):
     """An item. Times are UTC epoch milliseconds."""
 
     namespace: tuple[str, ...]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
 from hostler.domain.place import Place
 from hostler.domain.quotas import QuotaExceeded, Quotas
+from hostler.domain.record import Record
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts, copies, transcripts
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact
@@ -26,8 +26,7 @@ SAID_AT = "said_at"
 """Metadata key of a copy: when the original was said, in UTC epoch seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fork:
+class Fork(Record):
     """What was copied. `omitted`: older messages were left out."""
 
     messages: int

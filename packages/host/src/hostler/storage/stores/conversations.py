@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
@@ -20,8 +20,7 @@ MAX_STEPS = 10
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationSummary:
+class ConversationSummary(Record):
     """A conversation by its latest message. `created_at`: UTC epoch milliseconds of that message."""
 
     conversation_id: str
@@ -33,16 +32,14 @@ class ConversationSummary:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationPage:
+class ConversationPage(Record):
     """Conversations, and `before` for the next page; None on the last page."""
 
     items: list[ConversationSummary]
     before: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class StateEntry:
+class StateEntry(Record):
     """One value of a conversation's state."""
 
     scope_key: str
@@ -64,7 +61,7 @@ def page(tx: Tx, workspace_id: str, *, before: int | None, limit: int) -> Conver
             if len(items) == limit:
                 return ConversationPage(items, items[-1].seq)
             items.append(
-                ConversationSummary(**{name: row[name] for name in ConversationSummary.__dataclass_fields__})
+                ConversationSummary(**{name: row[name] for name in ConversationSummary.__struct_fields__})
             )
         scanned = tx.one(_q.scanned, **step)
         if scanned is None or scanned["rows"] < SCAN_ROWS:

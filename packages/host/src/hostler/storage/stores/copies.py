@@ -7,11 +7,11 @@ too, whose message or run its original was.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 
@@ -32,8 +32,7 @@ class People(NamedTuple):
     subject_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Record):
     """The event or run to which the original of a copy belongs. `people`: of a copy of a copy.
 
     The event of an original may be emptied before the copy: whose it was is noted with that.
@@ -44,8 +43,7 @@ class Origin:
     people: People | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Record):
     """A copy: a message by its sequence, or a file by its id, and the conversation that it is in."""
 
     conversation_id: str

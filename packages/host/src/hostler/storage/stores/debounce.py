@@ -6,8 +6,7 @@ run's event. Once the run is due it can be claimed and accepts no more messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hostler.domain.record import Record
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import events
@@ -25,8 +24,7 @@ _LAST = 2**63 - 1
 """Beyond all ordinals of runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Record):
     """A message joined a turn that begins at `not_before` (UTC epoch milliseconds) at the latest."""
 
     run_id: str

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hostler.domain.deferral import next_delay
+from hostler.domain.record import Record
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 
@@ -15,8 +14,7 @@ CLAIM_MS = 60_000
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
+class Deferred(Record):
     """An event to retry. `not_before`: when its run may begin, in UTC epoch milliseconds."""
 
     workspace_id: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
 from hostler.domain.events import Event
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row, with_fields_of
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -74,8 +74,7 @@ class Inserted(msgspec.Struct, frozen=True):
     """The event is new; it gets its sequence at the end of the transaction."""
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(Record):
     """The id is known. `same_body` is False if the stored event is another one, which is a conflict."""
 
     record: StoredEvent

@@ -7,11 +7,11 @@ deletes it.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -26,8 +26,7 @@ OLD_MS = 5_000
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Record):
     """The host that has a channel. `token`: of its lease, another one for each connection that it opens."""
 
     host_id: str
@@ -47,8 +46,7 @@ class ForwardedAnswer(Lenient):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TakenRequest:
+class TakenRequest(Record):
     """A request that this host has taken, and is to answer within `left_ms`."""
 
     request_id: str
@@ -57,8 +55,7 @@ class TakenRequest:
     left_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardedState:
+class ForwardedState(Record):
     """Where a request is. `owner`: who has its channel now."""
 
     request_id: str

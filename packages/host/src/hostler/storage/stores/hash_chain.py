@@ -10,11 +10,11 @@ it. Rewriting the whole chain with its head is not detected by the chain itself,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any, Literal
 
+from hostler.domain.record import Record
 from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sealing.envelope import SealedError
 from hostler.storage.sql.statements import load
@@ -49,8 +49,7 @@ KEYED = "keyed:"
 """How a digest begins that only the key of its event can make (`Tx.keyed`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Record):
     content: Callable[[Mapping[str, Any]], tuple[Any, ...]]
     """Takes the columns that never change."""
     link: Query
@@ -69,16 +68,14 @@ _KINDS: dict[Chain, _Kind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ChainPoint:
+class ChainPoint(Record):
     """A point of a chain: a sequence and its digest."""
 
     seq: int = 0
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Record):
     """The end of a chain of a workspace."""
 
     workspace_id: str
@@ -86,16 +83,14 @@ class Head:
     link: ChainPoint
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
+class Break(Record):
     """A broken chain: where and why. `seq` is None for a row that is not part of the chain."""
 
     seq: int | None
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Record):
     """The result of one step of `verify`; the next one begins at `link`, unless `done`."""
 
     link: ChainPoint

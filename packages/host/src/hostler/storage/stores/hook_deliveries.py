@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
@@ -20,8 +20,7 @@ Outcome = Literal["new", "repeated", "conflicting", "replayed"]
 for another message."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookDelivery:
+class HookDelivery(Record):
     """A message. Times are UTC epoch milliseconds."""
 
     workspace_id: str

@@ -5,9 +5,9 @@ A host joins for one epoch. It claims runs and writes their results only while i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from hostler.domain.record import Record
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.session import APPLICATION
 from hostler.storage.sql.statements import load
@@ -28,8 +28,7 @@ class Membership(NamedTuple):
     epoch: int = ALONE
 
 
-@dataclass(frozen=True, slots=True)
-class LeasedHost:
+class LeasedHost(Record):
     """A host and its lease. Times are UTC epoch milliseconds."""
 
     member: Membership

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from hostler.domain.record import Record
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 
@@ -17,26 +17,22 @@ _ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}")
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class New:
+class New(Record):
     """The first request of its key: execute it, then call `finish` or `forget`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Record):
     """The request was answered before: return the same answer."""
 
     status: int
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Different:
+class Different(Record):
     """The key was used with another body."""
 
 
-@dataclass(frozen=True, slots=True)
-class InProgress:
+class InProgress(Record):
     """The first request is still being executed."""
 
 

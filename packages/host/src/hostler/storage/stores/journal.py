@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.retention import CursorLostError
 from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sql.statements import load
@@ -85,8 +85,7 @@ class Deltas(msgspec.Struct, frozen=True):
 Entries = Sequence[NewEntry | Deltas]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
+class StoredEntry(Record):
     """A stored entry; only results have a `sequence`."""
 
     position: int
@@ -99,8 +98,7 @@ class StoredEntry:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPage:
+class EntryPage(Record):
     """Entries in the requested order; `more`: others follow."""
 
     items: list[StoredEntry]

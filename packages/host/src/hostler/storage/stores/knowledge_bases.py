@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from hostler.domain.knowledge import MAX_BASES, KnowledgeBase
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.domain.type_fit import convert
 from hostler.storage.port import Row, Tx
@@ -21,8 +20,7 @@ EVERY_LIMIT = 1_000
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredBase:
+class StoredBase(Record, kw_only=True):
     """A knowledge base. Times are UTC epoch milliseconds.
 
     `base_id` is its own: one that is made again under the same `kb_id` is another. `passages` and `chars`:
@@ -52,8 +50,7 @@ class StoredBase:
         return convert(found, KnowledgeBase, self.kb_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holdings:
+class Holdings(Record, kw_only=True):
     """The documents of a base: how many, their bytes, and how many are in the states that pass."""
 
     documents: int

@@ -8,13 +8,13 @@ back at once, its passages are removed in steps (`knowledge_removal`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hostler.domain.knowledge import MAX_DOCUMENTS, DocumentState, Value, document_tokens
 from hostler.domain.quotas import UNBOUNDED, Amounts, Holder, QuotaExceeded, Quotas, added
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -34,8 +34,7 @@ _q = load(__file__)
 _metadata = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDocument:
+class StoredDocument(Record, kw_only=True):
     """A document with its newest version. Times are UTC epoch milliseconds.
 
     `live_id`: the version that searches find. `passages_total` is None until it is known.
@@ -70,8 +69,7 @@ class StoredDocument:
         return _metadata.decode(self.metadata)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewDocument:
+class NewDocument(Record, kw_only=True):
     """What a PUT brings. `blob`: its bytes, which are durable."""
 
     name: str
@@ -89,8 +87,7 @@ class Put(NamedTuple):
     is_changed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(Record, kw_only=True):
     """A version that this host indexes. `attempts` tells this claim from earlier ones."""
 
     workspace_id: str

@@ -8,7 +8,6 @@ read and ranked (domain/ranking.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ import msgspec
 from hostler.domain.knowledge import Filters, Value
 from hostler.domain.passages import Passage
 from hostler.domain.ranking import Corpus, score
+from hostler.domain.record import Record
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sealing.envelope import MARK
 from hostler.storage.sql.statements import load
@@ -40,8 +40,7 @@ _q = load(__file__)
 _metadata = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedPassage:
+class IndexedPassage(Record, kw_only=True):
     """A passage to be stored. `words`: its tokens, without those of its document."""
 
     number: int
@@ -49,8 +48,7 @@ class IndexedPassage:
     words: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPassage:
+class FoundPassage(Record, kw_only=True):
     """A passage that a search found. `number` counts from 1; `passages`: of its document."""
 
     content: str
@@ -69,8 +67,7 @@ def indexed(number: int, passage: Passage) -> IndexedPassage:
     return IndexedPassage(number=number, passage=passage, words=tokens_of(_folded(passage)))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Record):
     """Where passages belong. `tokens`: those that all passages of the document have."""
 
     workspace_id: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +19,7 @@ from hostler.domain.members import (
     roles_of,
     session_credential,
 )
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.domain.sign_in import Person
 from hostler.storage.port import Row, Tx
@@ -35,8 +35,7 @@ MAX_WORKSPACES = 1_000
 """Workspaces of one person."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Member(Record, kw_only=True):
     """One membership. Times are UTC epoch milliseconds. `subject` None: invited, and not signed in yet."""
 
     workspace_id: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
+from hostler.domain.record import Record
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler_protocol.content import Usage
@@ -16,8 +16,7 @@ _q = load(__file__)
 _NOTHING = Usage()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(Record):
     """A call that is over. `given_up`: nobody waited for its end any more."""
 
     model_id: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from hostler.domain.epoch import seconds
 from hostler.domain.pause_values import Pause, nobody_was_asked
 from hostler.domain.pauses import MAX_CALLS, ROWS_KEPT_SECONDS, PauseStatus
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.domain.webhooks import MAX_WEBHOOKS, NoticeEvent, Webhook, event_of
 from hostler.storage.port import Row, Tx
@@ -31,8 +31,7 @@ _q = load(__file__)
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class Notice(Record, kw_only=True):
     """An entry of the inbox. Times are UTC epoch milliseconds."""
 
     workspace_id: str
@@ -45,8 +44,7 @@ class Notice:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookDelivery:
+class WebhookDelivery(Record, kw_only=True):
     """A notice for one webhook: pending, delivered, or given up (`dead`)."""
 
     workspace_id: str
@@ -63,8 +61,7 @@ class WebhookDelivery:
     settled_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedDelivery:
+class ClaimedDelivery(Record):
     """A delivery that one host tries under `token`, and the body to send."""
 
     delivery: WebhookDelivery
@@ -72,8 +69,7 @@ class ClaimedDelivery:
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class DueWebhook:
+class DueWebhook(Record):
     """A webhook with a due delivery."""
 
     workspace_id: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row
 from hostler_protocol.channels import ChannelMessage, ChannelTarget
@@ -59,8 +59,7 @@ class Outbound(msgspec.Struct, frozen=True, omit_defaults=True):
 _bodies = msgspec.json.Decoder(Outbound)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewDelivery:
+class NewDelivery(Record, kw_only=True):
     """A message to be sent. `delivery_id`: the same for the same message, which is added once."""
 
     delivery_id: str
@@ -81,8 +80,7 @@ class NewDelivery:
         return digest({"channel": self.channel, "chat": target.chat_id, "thread": target.thread_id})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class Delivery(Record, kw_only=True):
     """A stored message. Times are UTC epoch milliseconds.
 
     `due_at`: when the host works on it next; None: it does no more. `error`: why the last try failed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from hostler.domain.channels import MAX_CHANNELS, person_name
@@ -15,6 +14,7 @@ from hostler.domain.pairing import (
     digest_of,
     new_code,
 )
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -29,8 +29,7 @@ Status = Literal["waiting", "rejected"]
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class Asking(Record, kw_only=True):
     """A person who asks to be let in, in the chat `chat_id`. Times are UTC epoch milliseconds."""
 
     digest: str

@@ -37,5 +37,5 @@ def call_of(row: Row) -> PausedCall:
 _asked = msgspec.json.Decoder(DecisionRequest)
 _given = msgspec.json.Decoder(DecisionData)
 _objects = msgspec.json.Decoder(dict[str, Any])
-_PAUSE_COLUMNS = tuple(Pause.__dataclass_fields__)
-_CALL_COLUMNS = tuple(PausedCall.__dataclass_fields__)
+_PAUSE_COLUMNS = tuple(Pause.__struct_fields__)
+_CALL_COLUMNS = tuple(PausedCall.__struct_fields__)

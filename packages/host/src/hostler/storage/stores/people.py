@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from hostler.domain.channels import MAX_CHANNELS, PERSON_PREFIX, person_name, person_of_key
 from hostler.domain.pairing import MAX_ACCOUNTS, check_bindable
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
@@ -21,8 +21,7 @@ MAX_NAME_CHARS = 200
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelAccount:
+class ChannelAccount(Record, kw_only=True):
     """A person's account on a channel. `conversation_id`: of their private chat, if they wrote there."""
 
     channel: str
@@ -36,8 +35,7 @@ class ChannelAccount:
         return PERSON_PREFIX + person_name(self.channel, self.person_id)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class Bound(Record, kw_only=True):
     """An account that is bound to a subject. `how`: by an operator, by confirming a code, or by typing one.
 
     `bound_at` in UTC epoch milliseconds. `subject_channel_of`: for a subject that is a person of a channel,

@@ -6,11 +6,10 @@ missed: there is no list of changes, and whoever was down for long is told the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from hostler.domain.pauses import ROWS_KEPT_SECONDS
+from hostler.domain.record import Record
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.erasure import STEP_ROWS
@@ -37,8 +36,7 @@ class Receiver(Lenient):
 _receivers = msgspec.json.Decoder(Receiver)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredReceiver:
+class StoredReceiver(Record):
     """A receiver of a run. `error`: of the last try, if it failed."""
 
     run_id: str
@@ -47,8 +45,7 @@ class StoredReceiver:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedPush:
+class ClaimedPush(Record):
     """A notification that one host sends under `token`. `state`: that of the run, of which it tells.
 
     `finished_at`: UTC epoch milliseconds; None while the run waits.

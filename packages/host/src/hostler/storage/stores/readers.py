@@ -5,10 +5,9 @@ Their journals hold copies of it, which a deletion has to find after accounts we
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hostler.domain.channels import person_of_key
 from hostler.domain.grants import Grant
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.domain.scopes import OF_SUBJECT
 from hostler.storage.port import Tx
@@ -18,8 +17,7 @@ from hostler.storage.stores import state_values
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(Record):
     """A conversation, and since when its runs had something; or a run without a conversation.
 
     `since` in UTC epoch milliseconds; `first_event`: the sequence of the first event of such a run.

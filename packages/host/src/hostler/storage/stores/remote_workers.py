@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -28,8 +29,7 @@ MAX_REASON_CHARS = 600
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredWorker:
+class StoredWorker(Record, kw_only=True):
     """A worker. Times are UTC epoch milliseconds. `host_id`: the host it is connected to, as far as known."""
 
     workspace_id: str
@@ -53,8 +53,7 @@ class StoredWorker:
         return self.host_id is not None and now - self.seen_at <= stale_ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class Joining(Record, kw_only=True):
     """A worker that registers."""
 
     workspace_id: str

@@ -7,11 +7,11 @@ hash chains verify, ids stay known and the cost of runs can still be summed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
+from hostler.domain.record import Record
 from hostler.domain.retention import RetentionPolicy
 from hostler.domain.seq_set import in_steps
 from hostler.storage.port import Database, Tx
@@ -49,8 +49,7 @@ UPLOADS_KEPT_MS = DAY_MS
 _RUNS_PER_STEP = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Record):
     """Numbers of deleted rows by kind: events, transcripts, journal_entries, deltas, artifacts, states,
     uploads, answers, sessions, tokens, pauses, pause_states, blobs, files. `freed_bytes` in the blob folder.
     """

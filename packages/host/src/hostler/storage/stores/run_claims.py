@@ -6,11 +6,11 @@ within a workspace runs are ordered by priority, then age.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import zip_longest
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.slots import AgentVersion, SlotKey, Slots, Wanted, slot_key
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -25,20 +25,18 @@ _MAX_WORKSPACES = 10_000
 """Workspaces with queued runs that one claim reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Record):
     """Claimed runs. `again`: more runs may be claimable, so claim once more.
 
     `at`: time of the claim (UTC epoch milliseconds); runs that become due later were not seen.
     """
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[Run] = msgspec.field(default_factory=list)
     again: bool = False
     at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Queues:
+class Queues(Record):
     """The state of all queues at `at`. Times are UTC epoch milliseconds, by the database's clock."""
 
     waiting: bool

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from hostler.domain.record import Record
 from hostler.storage.port import Query, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import search
@@ -36,8 +37,7 @@ _MESSAGE_SLACK_MS = 300_000
 _UNSUCCESSFUL: frozenset[RunStatus] = frozenset({"failed", "timeout", "cancelled"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFilter:
+class RunFilter(Record, kw_only=True):
     """What the runs of a list have in common. Times are UTC epoch milliseconds; `until` is included.
 
     `text`: words that were asked or answered. `tool`: its name. `min_cost`: the least cost.

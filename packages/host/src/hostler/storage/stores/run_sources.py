@@ -4,11 +4,11 @@ retry."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
@@ -23,8 +23,7 @@ _q = load(__file__)
 Kind = Literal["retry", "fork"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Record, kw_only=True):
     """The run that a retry or fork was made from.
 
     A fork replays its source's journal from `base_attempt` up to `until_position`; `step` is the last shared

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 
@@ -15,8 +15,7 @@ MAX_CHILDREN = 1_000
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Record):
     """What people are asked. `until`: when the first of it expires, in UTC epoch milliseconds."""
 
     run_id: str
@@ -24,8 +23,7 @@ class Asked:
     until: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Queued:
+class Queued(Record):
     """A queued run. `not_before`: UTC epoch milliseconds. `before_it`: who is before it in its lane."""
 
     run_id: str

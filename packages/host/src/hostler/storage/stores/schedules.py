@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from hostler.domain.firing_times import Timing, offset_of
 from hostler.domain.misfires import Step
+from hostler.domain.record import Record
 from hostler.domain.reminders import ReminderContent, content_from, with_content
 from hostler.domain.same_fields import from_row
 from hostler.domain.schedules import MAX_SCHEDULES, Firing, Schedule
@@ -26,8 +25,7 @@ _LAST = 2**62
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSchedule:
+class StoredSchedule(Record, kw_only=True):
     """A schedule. Times are UTC epoch milliseconds.
 
     `text`: its entry as JSON. `next_planned` and `next_at` (when it is due) are None while it is paused, and
@@ -78,8 +76,7 @@ class StoredSchedule:
         return self.spec.timing(self.anchor)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFiring:
+class StoredFiring(Record, kw_only=True):
     """A firing and what came of it. Times are UTC epoch milliseconds, `late` is a span."""
 
     number: int
@@ -94,8 +91,7 @@ class StoredFiring:
     asked_by: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedFiring:
+class FailedFiring(Record, kw_only=True):
     """The latest firing of a schedule, which went wrong.
 
     `made_in`: the run that made the schedule, if one did; `status` and `status_code`: of the run that it
@@ -148,8 +144,7 @@ def put(tx: Tx, workspace_id: str, spec: Schedule, made_by: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ByRun:
+class ByRun(Record, kw_only=True):
     """What a schedule has that a run makes. `name`: the one that it is stored under."""
 
     name: str

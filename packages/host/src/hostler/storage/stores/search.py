@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from typing import Any
 
+from hostler.domain.record import Record
 from hostler.storage.port import Query as Statement
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -48,8 +48,7 @@ _CLOCK_SLACK_MS = 300_000
 """How far the times of neighbouring sequences may be out of order, due to the clocks of several hosts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hits:
+class Hits(Record):
     """Search results, newest first.
 
     `complete`: all candidates were read, and `total_count` is exact. Otherwise it is an estimate, up to 100:
@@ -61,8 +60,7 @@ class Hits:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Filter:
+class _Filter(Record):
     conversation_id: AnyOr
     thread_id: AnyOr
     bot_id: AnyOr

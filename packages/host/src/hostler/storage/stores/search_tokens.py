@@ -13,11 +13,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 from hostler.domain.place import Place
+from hostler.domain.record import Record
 from hostler.storage.port import Dialect
 from hostler.storage.stores.filters import ANY, AnyOr
 from hostler_protocol.errors import InvalidArgumentError
@@ -58,8 +58,7 @@ _SCOPE = "\ue000"
 """Prefix of the tokens of an item's place. No word begins with it: it is no letter."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedQuery:
+class ParsedQuery(Record):
     """A parsed query: folded `terms`, all of which a hit contains literally, and `tokens` to look up."""
 
     terms: tuple[str, ...]

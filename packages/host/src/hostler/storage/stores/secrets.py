@@ -7,8 +7,8 @@ Of one owner's secrets names are unique: `installation`, for the entries of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from hostler.domain.record import Record
 from hostler.domain.stored_secrets import MAX_SECRETS, SecretOwner
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -18,8 +18,7 @@ from hostler_protocol.limits import MAX_PAGE_ITEMS
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class SealedSecret:
+class SealedSecret(Record):
     """A secret as it is stored."""
 
     workspace_id: str
@@ -30,8 +29,7 @@ class SealedSecret:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SecretFacts:
+class SecretFacts(Record):
     """What may be read of a secret. Times in UTC epoch milliseconds; `used_at` None: never used."""
 
     name: str

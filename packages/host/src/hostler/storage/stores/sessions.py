@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from dataclasses import dataclass, replace
 
+from msgspec.structs import replace
+
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -29,8 +31,7 @@ SPENT_MS = 3_600_000
 _AT_ONCE = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Session(Record, kw_only=True):
     """A session. Times are UTC epoch milliseconds; it also ends `idle_ms` after `seen_at`.
 
     One of a key has an empty `member_id`, and the `origin` of the page that it was opened at, the only one

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -19,8 +19,7 @@ _q = load(__file__)
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Record):
     """One entry. `text` is the entry of the configuration file as JSON; secrets in it are references."""
 
     kind: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from dataclasses import dataclass
 
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
@@ -20,8 +20,7 @@ MAX_LINKS = 20
 _AT_ONCE = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SignInLink:
+class SignInLink(Record, kw_only=True):
     """A link that was used: whose session it opens. `issuer`: what vouches for it."""
 
     workspace_id: str

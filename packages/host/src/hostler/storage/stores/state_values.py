@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from hostler.domain.keys import state_key_of
 from hostler.domain.quotas import UNBOUNDED, Amounts, Holder, QuotaExceeded, Quotas, added, state_size
+from hostler.domain.record import Record
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Query, Tx
 from hostler.storage.sql.session import ContentionError
@@ -33,23 +33,20 @@ _SNAPSHOT_ROWS = 32
 """Rows fetched at once: 8 MiB if every value has the greatest size."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateValue:
+class StateValue(Record):
     """A value and its version; (None, 0): absent. A stored `null` has a version."""
 
     value: Any
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class VersionConflict:
+class VersionConflict(Record):
     """The value has this version (0: absent), not the expected one. Nothing was written."""
 
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Record):
     """Values by scope and key; `omitted` are the scopes of which some values did not fit."""
 
     values: dict[str, dict[str, Any]]

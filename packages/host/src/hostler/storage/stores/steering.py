@@ -7,8 +7,8 @@ on either database one of them comes first and the other sees its result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from hostler.domain.record import Record
 from hostler.domain.steering import MAX_STEERS_PER_RUN, SteerStatus
 from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sql.statements import load
@@ -19,8 +19,7 @@ MAX_LEFT = 10_000
 """Steers of one run that are read when it ends: it absorbed or inherited at most a hundred."""
 
 
-@dataclass(frozen=True, slots=True)
-class Steer:
+class Steer(Record):
     """A message that a run absorbed. Times are UTC epoch milliseconds."""
 
     workspace_id: str
@@ -36,8 +35,7 @@ class Steer:
     next_run_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedSteer:
+class ClaimedSteer(Record):
     """A run absorbed a message: its position among them, and the run's runner."""
 
     position: int
@@ -134,4 +132,4 @@ def _place(tx: Tx, steer: Steer) -> dict[str, object]:
 
 
 def _steer(row: Row) -> Steer:
-    return Steer(**{name: row[name] for name in Steer.__dataclass_fields__})
+    return Steer(**{name: row[name] for name in Steer.__struct_fields__})

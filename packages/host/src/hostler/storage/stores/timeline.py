@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from heapq import merge
 from itertools import islice, takewhile
@@ -19,6 +18,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler_protocol.limits import KIB
@@ -112,8 +112,7 @@ class ArrivedEvent(msgspec.Struct, frozen=True):
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineStep:
+class TimelineStep(Record):
     """Rows that a reader wants; `until`: all rows up to this sequence were looked at; `more` follow."""
 
     rows: list[TimelineRow]

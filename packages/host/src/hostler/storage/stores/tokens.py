@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import msgspec
 
 from hostler.domain.api_keys import new_front_end_token
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -33,8 +33,7 @@ _AT_ONCE = 1_000
 _lists = msgspec.json.Decoder(list[str])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(Record, kw_only=True):
     """A front-end token. Times are UTC epoch milliseconds."""
 
     workspace_id: str

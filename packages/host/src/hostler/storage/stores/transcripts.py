@@ -7,7 +7,6 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from hostler.domain.place import NOWHERE, Place
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
@@ -70,8 +70,7 @@ class NewTranscriptItem(msgspec.Struct, frozen=True):
         return ITEM_OVERHEAD_BYTES + sum(map(_utf8_bytes, texts))
 
 
-@dataclass(frozen=True, slots=True)
-class StoredItem:
+class StoredItem(Record):
     """A transcript item. `created_at` in UTC epoch milliseconds."""
 
     seq: int
@@ -91,8 +90,7 @@ class StoredItem:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Record):
     """A part of the transcript: the items of a conversation, of one bot or any, after a sequence."""
 
     conversation_id: str
@@ -101,8 +99,7 @@ class Span:
     after_seq: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptPage:
+class TranscriptPage(Record):
     """Items in the direction of the page; `has_more`: more follow in that direction."""
 
     items: list[StoredItem]

@@ -8,9 +8,9 @@ unfinished uploads, which count as artifacts of what they have so far.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 
 from hostler.domain.quotas import Allotment, Amounts, Holder, QuotaExceeded, added
+from hostler.domain.record import Record
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import artifacts, blobs, quotas
@@ -33,8 +33,7 @@ MAX_PARTS = 10_000
 MAX_OPEN_UPLOADS_PER_RUN = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Record):
     """One received part; parts count from 0. `upload_id` is None for the first part of a new upload."""
 
     upload_id: str | None
@@ -43,8 +42,7 @@ class Part:
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedPart:
+class PreparedPart(Record):
     """A checked part whose bytes are durable as `blob`; for the last part, that is the `whole` content."""
 
     upload_id: str
@@ -54,8 +52,7 @@ class PreparedPart:
     is_repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedPart:
+class ReceivedPart(Record):
     """The part was recorded; `artifact` is set when the upload is complete."""
 
     upload_id: str
@@ -221,8 +218,7 @@ def _amounts(row: Row) -> Amounts:
     return Amounts(artifacts=1, artifact_bytes=row["size_bytes"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
+class _Before(Record):
     """An upload before a part; `repeated` is the digest of the part if it was received already."""
 
     size_bytes: int

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
@@ -14,8 +13,7 @@ MAX_ROWS = 10_000
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRow:
+class UsageRow(Record):
     """One agent on one day. `day`: days since 1970-01-01 UTC.
 
     Sums leave out unknown values; None if all are unknown.

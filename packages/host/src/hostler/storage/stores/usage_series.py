@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sql.statements import load
 from hostler_protocol.limits import MAX_INTEGER
@@ -34,8 +35,7 @@ _SUMS = (
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(Record):
     """Times in [since, until), UTC epoch ms, in steps of `step` ms.
 
     `shift`: how long before the epoch a step begins.
@@ -101,8 +101,7 @@ class Group:
             self.points[place].merge(figures)
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Record):
     """Groups by name, those with the most first; None: all others together. `since`: counted from (ms)."""
 
     groups: Mapping[str | None, Group]
@@ -110,8 +109,7 @@ class Series:
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(Record):
     begin: Query
     names: Query
     sums: Query

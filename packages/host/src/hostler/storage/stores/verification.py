@@ -15,6 +15,7 @@ from itertools import islice
 import msgspec
 
 from hostler.domain.audit_anchors import ChainEnd
+from hostler.domain.record import Record
 from hostler.domain.seq_set import SeqSet
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
@@ -42,8 +43,7 @@ EMPTIED_FIELDS = (
 """Columns of an event, besides body and summary, that are NULL once it is emptied (`erasure.sql`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(Record):
     """The end of a chain as it was noted elsewhere: in `origin`, for messages."""
 
     end: ChainEnd

@@ -8,11 +8,11 @@ is placed twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import debounce, transcripts
@@ -34,8 +34,7 @@ RECEIVED_AT = "received_at"
 """Metadata key of an item that waited: when it was received, in UTC epoch seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingMessage:
+class WaitingMessage(Record):
     """A waiting message. `run_id`: the run that will take it up. `created_at`: UTC epoch milliseconds."""
 
     event_id: str
@@ -50,16 +49,14 @@ class WaitingMessage:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingPage:
+class WaitingPage(Record):
     """Messages in the order in which they were received. `has_more`: there are later ones."""
 
     items: list[WaitingMessage]
     has_more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UnstartedConversation:
+class UnstartedConversation(Record):
     """A conversation without transcript items, by its latest waiting message."""
 
     conversation_id: str

@@ -12,12 +12,13 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from hostler.domain.record import Record
 from hostler.domain.tool_entries import ExecEntry, ToolEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.domain.working_folders import WorkingFolderSettings
@@ -69,8 +70,7 @@ class ExecArguments(msgspec.Struct, frozen=True):
     keep: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class _Tool:
+class _Tool(Record):
     """A configured entry."""
 
     entry: ExecEntry

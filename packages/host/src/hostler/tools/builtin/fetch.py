@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.tool_entries import FetchEntry, ToolEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.egress import (
@@ -87,8 +87,7 @@ class FetchArguments(msgspec.Struct, frozen=True):
     head: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Tool:
+class _Tool(Record):
     """A configured entry."""
 
     entry: FetchEntry

@@ -10,9 +10,11 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
+
+from hostler.domain.record import Record
 from hostler.domain.tool_entries import FilesEntry, ToolEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.tools.builtin import file_schemas
@@ -32,8 +34,7 @@ MAX_ENTRIES = 1_000
 _Work = Callable[["FilesTools", ToolInvocation, WorkingFolder], Awaitable[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Tool:
+class _Tool(Record):
     work: _Work
     offered: OfferedTool
 
@@ -100,7 +101,7 @@ class FilesTools:
             for info in folder.tree.entries(path, depth=depth):
                 if len(found) == MAX_ENTRIES:
                     return {"entries": found, "more": True}
-                found.append(asdict(info))
+                found.append(msgspec.structs.asdict(info))
             return {"entries": found}
 
         return await self.folders.in_thread(work)

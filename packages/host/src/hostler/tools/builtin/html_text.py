@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field, replace
 from html import unescape
 from typing import Literal
 from urllib.parse import urljoin
+
+import msgspec
+from msgspec.structs import replace
+
+from hostler.domain.record import Record
 
 MAX_LINKS = 200
 MAX_LINK_CHARS = 500
@@ -74,16 +78,14 @@ _LINES = frozenset(["br", "caption", "li", "option", "summary", "tbody", "thead"
 _PREFIXES = {"li": "- "} | {f"h{level}": "#" * level + " " for level in range(1, 7)}
 
 
-@dataclass(frozen=True, slots=True)
-class PageLink:
+class PageLink(Record):
     """A link with its text; `url` is absolute."""
 
     text: str
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class PageText:
+class PageText(Record):
     """The text of a page and its links."""
 
     title: str
@@ -93,11 +95,10 @@ class PageText:
     """The page is longer than what was read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Record):
     kind: Literal["text", "start", "end"]
     value: str
-    attributes: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def page_text(html: str, base: str) -> PageText:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hostler.domain.knowledge import (
@@ -17,6 +16,7 @@ from hostler.domain.knowledge import (
     read_filters,
 )
 from hostler.domain.quotas import Allotment, QuotaExceeded, Quotas
+from hostler.domain.record import Record
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import (
     audit,
@@ -41,8 +41,7 @@ KB_TYPE = "host"
 OPERATIONS = ("list", "retrieve")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
+class Upload(Record, kw_only=True):
     """A document as it is sent. `declared_bytes`: 0 if that is not said."""
 
     name: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.unseen_text import seen_text
 from hostler.tools.mcp.limits import MAX_DESCRIPTION_CHARS, MAX_TOOLS, MAX_WARNINGS
 from hostler.tools.schema import ToolSchema
@@ -45,8 +45,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return text[: MAX_DESCRIPTION_CHARS - len(_CUT)] + _CUT
 
 
-@dataclass(frozen=True, slots=True)
-class UsableTools:
+class UsableTools(Record):
     """The usable tools of a server's list, by name."""
 
     tools: Mapping[str, Definition]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hostler.domain.record import Record
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -25,8 +25,7 @@ MAX_REASON_CHARS = 500
 """Text of a server that is quoted in messages of the host."""
 
 
-@dataclass(frozen=True, slots=True)
-class McpLimits:
+class McpLimits(Record):
     """Limits of one connection to a server."""
 
     calls: int = 64

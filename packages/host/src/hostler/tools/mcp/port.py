@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.record import Record
 from hostler.domain.tool_pins import ListedTool, StoredPin
 from hostler.egress import Network
 from hostler.secrets.stored import Resolve, StoredSecrets
@@ -73,8 +75,7 @@ class WorkerStarter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class McpContext:
+class McpContext(Record):
     """Services shared by all servers of one host."""
 
     processes: ServerProcesses
@@ -83,5 +84,5 @@ class McpContext:
     limits: McpLimits = DEFAULT_MCP_LIMITS
     network: Network | None = None
     """For servers at an address; None: the machine's."""
-    resolve: Resolve = field(default_factory=lambda: StoredSecrets().resolve)
+    resolve: Resolve = msgspec.field(default_factory=lambda: StoredSecrets().resolve)
     """Returns the secret for a reference, and notes its user."""

@@ -7,13 +7,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hostler.domain.breaker import CLOSED, Breaker
 from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.record import Record
 from hostler.domain.tool_pins import ListedTool, StoredPin
 from hostler.secrets.known_values import redact
 from hostler.tools.errors import OutcomeUnknownError
@@ -36,8 +36,7 @@ CLOSE_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class McpServerStatus:
+class McpServerStatus(Record):
     """A server's status. `state`: connecting, ready, down (retried), failed (breaker open)."""
 
     name: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
+from msgspec.structs import replace
 
 from hostler.domain.mcp_entry import McpEntry
 from hostler.egress import EgressPolicy, Guard

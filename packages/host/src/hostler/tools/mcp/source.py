@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from hostler.domain.mcp_entry import McpEntry, check_mcp_entry
+from hostler.domain.record import Record
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import StoredPin, ToolPin
 from hostler.egress import EgressPolicy
@@ -32,8 +32,7 @@ KEPT_OUTPUTS = 256
 """Compiled output schemas that are cached."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolWaiting:
+class ToolWaiting(Record):
     """A tool that waits for approval: as approved before (None: never), and as it is now."""
 
     name: str

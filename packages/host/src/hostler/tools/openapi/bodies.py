@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.tools.openapi.document import Document, DocumentError
 from hostler.tools.openapi.parameters import form_body, is_json
 from hostler_protocol.errors import InvalidArgumentError
@@ -33,8 +33,7 @@ _IN_QUOTES = {ord('"'): "%22", ord("\r"): "%0D", ord("\n"): "%0A"}
 """Escapes that browsers use in quoted names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Record):
     """The body of an operation: its argument, and how it is sent.
 
     `files`: the fields of a multipart body that are files; `kinds`: media types of fields, by the document.
@@ -44,11 +43,10 @@ class Body:
     kind: BodyKind
     media_type: str
     files: frozenset[str] = frozenset()
-    kinds: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SentFile:
+class SentFile(Record):
     """An artifact to be sent."""
 
     content: bytes

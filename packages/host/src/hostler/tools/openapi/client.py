@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from hostler.domain.back_off import back_off
 from hostler.domain.clock import wall_clock
+from hostler.domain.record import Record
 from hostler.egress import Egress, EgressError, EgressRefusedError, ExchangeLimits, HttpAnswer
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler.tools.openapi.limits import (
@@ -37,8 +37,7 @@ _UNKNOWN_OUTCOME = frozenset({502, 504})
 """Statuses of a gateway without a response: the service behind it may have done its work."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceClient:
+class ServiceClient(Record):
     """Calls the operations of one document. `sleep` waits between attempts."""
 
     owner: str
@@ -126,8 +125,7 @@ class ServiceClient:
         return {"artifact": msgspec.to_builtins(kept)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Parsed:
+class _Parsed(Record):
     value: Any
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.tools.openapi.limits import (
     MAX_DOCUMENT_BYTES,
     MAX_DOCUMENT_DEPTH,
@@ -23,8 +23,7 @@ class DocumentError(ValueError):
     """A document, or a part of one, cannot be used. The text is a sentence without its full stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Record):
     """A document as plain JSON: keys of mappings are texts, and there are no cycles."""
 
     root: Mapping[str, Any]

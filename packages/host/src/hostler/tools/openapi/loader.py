@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.domain.openapi_entry import OpenApiEntry
+from hostler.domain.record import Record
 from hostler.egress import Egress, EgressError, EgressPolicy, ExchangeLimits, Network
 from hostler.tools.openapi.document import DocumentError, read_document
 from hostler.tools.openapi.limits import MAX_DOCUMENT_BYTES
@@ -22,8 +22,7 @@ LOAD_SECONDS = 20.0
 """Time to fetch one document."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Record):
     """A loaded document: its digest and its operations."""
 
     digest: str

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hostler.domain.openapi_entry import OpenApiEntry
+from hostler.domain.record import Record
 from hostler.tools.openapi.bodies import Body, choose_body
 from hostler.tools.openapi.document import Document, DocumentError
 from hostler.tools.openapi.limits import (
@@ -54,8 +55,7 @@ _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Record):
     """One operation that can be a tool. `parameters` are keyed by the names of their arguments."""
 
     name: str
@@ -75,8 +75,7 @@ class Operation:
         return self.name, f"{self.method.upper()} {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class Operations:
+class Operations(Record):
     """The operations that an entry allows; `problems`: name -> why an allowed one cannot be used."""
 
     usable: Mapping[str, Operation]

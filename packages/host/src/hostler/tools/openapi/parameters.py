@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 from urllib.parse import quote
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.tools.openapi.document import Document, DocumentError
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -30,8 +30,7 @@ _DOTS = re.compile(r"(?:^|[/\\])\.\.?(?:$|[/\\])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Record):
     """One parameter. `as_json`: its value is sent as one JSON text."""
 
     name: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from hostler.domain.record import Record
 from hostler.tools.openapi.bodies import SentFile, encode_body
 from hostler.tools.openapi.limits import MAX_URL_CHARS
 from hostler.tools.openapi.operations import Operation
@@ -18,8 +18,7 @@ _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _SAFE_IN_TEMPLATE = re.compile(r"[^!-~]|[\"<>\\^`?#]")
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceRequest:
+class ServiceRequest(Record):
     """The request to send. It may contain secrets."""
 
     method: str

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hostler.domain.openapi_entry import OpenApiEntry
+from hostler.domain.record import Record
 from hostler.domain.suggestions import did_you_mean
 from hostler.tools.openapi.document import Document, DocumentError
 from hostler.tools.openapi.parameters import escaped
@@ -21,8 +22,7 @@ MIN_REDACTED_CHARS = 6
 """Shorter secrets are not redacted in responses: they would be found everywhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
+class Scheme(Record):
     """A scheme and the reference of its secret. `field`: the header, query parameter or cookie."""
 
     name: str
@@ -47,8 +47,7 @@ class Credentials:
         return text
 
 
-@dataclass(frozen=True, slots=True)
-class Security:
+class Security(Record):
     """The schemes for which an entry has secrets, and the document's general requirement."""
 
     schemes: Mapping[str, Scheme]

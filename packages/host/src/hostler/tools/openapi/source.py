@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hostler.domain.openapi_entry import OpenApiEntry, check_openapi_entry
+from hostler.domain.record import Record
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.egress import Egress, EgressPolicy, Network
@@ -32,8 +34,7 @@ from hostler_protocol.ids import digest
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenApiStatus:
+class OpenApiStatus(Record):
     """Status of a document. `problem`: why it has no tools; `left_out`: name -> why it cannot be a tool."""
 
     name: str
@@ -41,11 +42,10 @@ class OpenApiStatus:
     tools: int = 0
     digest: str | None = None
     problem: str | None = None
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Service:
+class _Service(Record):
     """A loaded document, and the client of its service."""
 
     entry: OpenApiEntry

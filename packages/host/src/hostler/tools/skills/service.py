@@ -11,10 +11,10 @@ import asyncio
 import base64
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hostler.domain.record import Record
 from hostler.domain.skills import SKILL_TOOLS, Skill, SkillFile, SkillPin, skill_tool
 from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Database, Tx
@@ -47,8 +47,7 @@ _HOW = (
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SkillStatus:
+class SkillStatus(Record):
     """The status of one skill. `skill` is None if its folder cannot be read; `problem` is why it is not
     offered."""
 
@@ -59,8 +58,7 @@ class SkillStatus:
     problem: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Broken:
+class _Broken(Record):
     folder: Path
     reason: str
 

@@ -18,12 +18,12 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from hostler.domain.record import Record
 from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.sandbox.project_quotas import release
 from hostler.tools.workspaces.tree import WorkTree
@@ -42,8 +42,7 @@ _TRIES = 20
 """Retries if a folder is removed while it is being locked."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFolder:
+class StoredFolder(Record):
     """A folder on disk. `owner` is None if a crash left it incomplete."""
 
     key: str
@@ -52,8 +51,7 @@ class StoredFolder:
     """UTC epoch seconds of the last start or end of work in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(Record):
     """The result of a removal."""
 
     folders: int = 0

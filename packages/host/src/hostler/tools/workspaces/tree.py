@@ -13,10 +13,10 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from hostler.domain.record import Record
 from hostler.sandbox.project_quotas import share_project
 from hostler.tools.workspaces.paths import parts_of
 from hostler.tools.workspaces.tree_removal import (
@@ -37,8 +37,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO mus
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(Record):
     """An entry of the tree. `path` is relative to its folder; `modified` in UTC epoch seconds."""
 
     path: str

@@ -7,8 +7,9 @@ import logging
 import os
 import secrets
 import stat
-from dataclasses import dataclass
 from pathlib import Path
+
+from hostler.domain.record import Record
 
 MAX_DEPTH = 100
 """Nesting of folders; a walk keeps one descriptor per level open."""
@@ -19,8 +20,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FolderUsage:
+class FolderUsage(Record):
     """Usage of a folder. `whole` is False if not everything could be counted."""
 
     size_bytes: int = 0
