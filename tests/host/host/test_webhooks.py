@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import hashlib
 import hmac
@@ -19,6 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from hostler.domain.hook_signatures import HookRefusedError, HookRequest, verify
+from hostler.domain.hooks import Hook
 from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import TRANSITIONS, PauseStatus
 from hostler.domain.webhooks import (
@@ -141,6 +144,37 @@ async def test_a_notice_arrives_signed_and_says_what_waits_where(database: SqlDa
     }
     assert b"canary" not in got.body
     assert (done.attempts, done.http_status, done.error) == (1, 200, None)
+
+
+@pytest.mark.parametrize(
+    "secret", [SECRET, "whsec_" + base64.b64encode(b"24 bytes of a real key!!").decode()]
+)
+async def test_receivers_verify_with_standard_webhooks(database: SqlDatabase, secret: str) -> None:
+    key = base64.b64encode(SECRET.encode()).decode() if secret == SECRET else secret
+    async with Receiver() as receiver:
+        receiver.answers = ["500"]
+        await database.write(lambda tx: hook(tx, receiver.url))
+        await database.write(opened)
+        async with webhook_sender(database, resolve=lambda text, _: secret if "SECRET" in text else text):
+            first, second = await receiver.request(), await receiver.request()
+            done = await only_delivery(database, lambda one: one.status == "delivered")
+    for got in (first, second):
+        assert got.headers["webhook-id"] == done.delivery_id
+        request = HookRequest("", got.headers, "", got.body)
+        standard = Hook(name="from-hostler", verify="standard")
+        verify(standard, request, [key], time.time())
+        with pytest.raises(HookRefusedError, match="signature"):
+            verify(standard, replace(request, body=got.body + b" "), [key], time.time())
+
+
+async def test_a_secret_of_standard_webhooks_that_is_none_is_told(database: SqlDatabase) -> None:
+    async with Receiver() as receiver:
+        await database.write(lambda tx: hook(tx, receiver.url))
+        await database.write(opened)
+        async with webhook_sender(database, resolve=lambda text, _: "whsec_%" if "SECRET" in text else text):
+            failed = await only_delivery(database, lambda one: one.error is not None)
+        assert (failed.status, receiver.requests) == ("pending", [])
+        assert "not base64 after whsec_" in str(failed.error)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ MAX_SIGNATURES = 16
 MAX_FORM_FIELDS = 1_000
 FORM_TYPE = "application/x-www-form-urlencoded"
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
-_STANDARD_PREFIX = "whsec_"
+STANDARD_PREFIX = "whsec_"
 _PORTS = {"http": 80, "https": 443}
 
 Refusal = Literal["missing", "malformed", "old", "wrong", "replayed"]
@@ -106,7 +106,7 @@ def scheme_signature(scheme: HmacScheme, secret: str, timestamp: str, body: byte
 def standard_key(secret: str) -> bytes:
     """Return the key of a secret of Standard Webhooks: base64, after `whsec_`. HookSecretError."""
     try:
-        key = base64.b64decode(secret.removeprefix(_STANDARD_PREFIX), validate=True)
+        key = base64.b64decode(secret.removeprefix(STANDARD_PREFIX), validate=True)
     except (binascii.Error, ValueError):
         key = b""
     if not key:
@@ -200,7 +200,7 @@ def _gitlab(request: HookRequest, secrets: Sequence[str], now: float, hook: Hook
 
     With a signing token among the secrets, a request that has a signature is judged by that alone.
     """
-    signing = [secret for secret in secrets if secret.startswith(_STANDARD_PREFIX)]
+    signing = [secret for secret in secrets if secret.startswith(STANDARD_PREFIX)]
     if signing and "webhook-signature" in request.headers:
         return _standard(request, signing, now, hook)
     tokens = [secret for secret in secrets if secret not in signing]

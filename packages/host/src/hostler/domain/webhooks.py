@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from hostler.domain.back_off import back_off
 from hostler.domain.config_mistakes import Mistake
+from hostler.domain.hook_signatures import STANDARD_PREFIX, standard_key, standard_signature
 from hostler.domain.pauses import PauseStatus
 from hostler.domain.secret_refs import is_reference, reference_mistake
 from hostler_protocol._base import Strict
@@ -39,6 +40,8 @@ EVENT_HEADER = "Hostler-Event"
 DELIVERY_HEADER = "Hostler-Delivery"
 """The same in every attempt, so that receivers can recognise repeated deliveries."""
 ATTEMPT_HEADER = "Hostler-Attempt"
+STANDARD_HEADERS = ("Webhook-Id", "Webhook-Timestamp", "Webhook-Signature")
+"""Of Standard Webhooks (https://www.standardwebhooks.com), for which receivers have libraries."""
 
 MAX_ATTEMPTS = 15
 """With the waits below about seven hours: a receiver may be down for a night."""
@@ -123,6 +126,25 @@ def event_of(before: PauseStatus | None, after: PauseStatus) -> NoticeEvent | No
     if after == "ready":
         return "pause.settled" if before in ("open", "needs_review") else None
     return _EVENT_OF.get(after)
+
+
+def signed_headers(secret: str, delivery_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Return the headers by which a receiver recognises the host: those of Standard Webhooks, and our own.
+
+    HookSecretError: a secret that begins with `whsec_` is not base64 after it.
+    """
+    standard = standard_signature(_standard_key(secret), delivery_id, str(timestamp), body)
+    return {
+        **dict(zip(STANDARD_HEADERS, (delivery_id, str(timestamp), standard), strict=True)),
+        DELIVERY_HEADER: delivery_id,
+        TIMESTAMP_HEADER: str(timestamp),
+        SIGNATURE_HEADER: signature(secret, timestamp, body),
+    }
+
+
+def _standard_key(secret: str) -> bytes:
+    """Return the key for Standard Webhooks: of a secret without `whsec_` its bytes."""
+    return standard_key(secret) if secret.startswith(STANDARD_PREFIX) else secret.encode()
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:

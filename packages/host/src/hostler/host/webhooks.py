@@ -17,17 +17,15 @@ from functools import partial
 import msgspec
 
 from hostler.domain.clock import chance, wall_clock
+from hostler.domain.hook_signatures import HookSecretError
 from hostler.domain.webhooks import (
     ATTEMPT_HEADER,
-    DELIVERY_HEADER,
     EVENT_HEADER,
     GONE,
     MAX_ATTEMPTS,
-    SIGNATURE_HEADER,
-    TIMESTAMP_HEADER,
     Webhook,
     check_address,
-    signature,
+    signed_headers,
     wait_seconds,
 )
 from hostler.egress import (
@@ -221,14 +219,15 @@ class WebhookSender:
         self, receiver: tuple[Webhook, str, str], event: str, delivery_id: str, body: bytes, attempt: int = 1
     ) -> int:
         webhook, url, secret = receiver
-        timestamp = int(self._now())
+        try:
+            signed = signed_headers(secret, delivery_id, int(self._now()), body)
+        except HookSecretError as error:
+            raise UndeliverableError(str(error)) from None
         headers = {
             "content-type": "application/json",
             "user-agent": f"hostler/{VERSION}",
-            TIMESTAMP_HEADER: str(timestamp),
-            SIGNATURE_HEADER: signature(secret, timestamp, body),
+            **signed,
             EVENT_HEADER: event,
-            DELIVERY_HEADER: delivery_id,
             ATTEMPT_HEADER: str(attempt),
         }
         response = await self._send(webhook, url, headers, body)
