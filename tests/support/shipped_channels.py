@@ -113,8 +113,8 @@ class Slack(Platform):
     def choose(self, place: int, number: int) -> None:
         asked = self.server.last(slack.ROOMS[place])
         buttons = [one for block in asked["blocks"] for one in block.get("elements", [])]
-        press = self.server.press(buttons[number - 1]["value"], ts=asked["ts"], chat=slack.ROOMS[place])
-        self.server.envelope("interactive", press)
+        where = {"ts": asked["ts"], "chat": slack.ROOMS[place], "trigger": f"13.{place}"}
+        self.server.envelope("interactive", self.server.press(buttons[number - 1]["value"], **where))
 
     def held(self) -> bool:
         if self.server.held is not None:
