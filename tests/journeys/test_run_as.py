@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def recorded(tmp_path: Path) -> tuple[CommandLine, str]:
     return line, line("run", f"{tmp_path / 'echo.py'}:Echo", TEXT, "--json").results[0]["run_id"]
 
 
-def chunks(out: str) -> list[dict[str, object]]:
+def chunks(out: str) -> list[dict[str, Any]]:
     lines = [line.removeprefix("data: ") for line in out.splitlines() if line.startswith("data: ")]
     return [json.loads(line) for line in lines if line != "[DONE]"]
 
@@ -40,12 +41,22 @@ def test_a_run_is_shown_in_each_interface(recorded: tuple[CommandLine, str]) -> 
         events = chunks(line("runs", "show", run_id, "--as", dialect).out)
         assert "".join(str(one["delta"]) for one in events if one["type"] == kind) == TEXT
     completion = chunks(line("runs", "show", run_id, "--as", "chat-completions").out)
-    pieces = [choice["delta"].get("content", "") for one in completion for choice in one["choices"]]  # type: ignore[attr-defined]
+    pieces = [choice["delta"].get("content", "") for one in completion for choice in one["choices"]]
     assert "".join(piece or "" for piece in pieces) == TEXT
     events = chunks(line("runs", "show", run_id, "--as", "responses").out)
     assert events[-1]["type"] == "response.completed"
     said = [one["delta"] for one in events if one["type"] == "response.output_text.delta"]
     assert "".join(map(str, said)) == TEXT
+    updates = [
+        one["artifactUpdate"]["artifact"]
+        for one in chunks(line("runs", "show", run_id, "--as", "a2a").out)
+        if "artifactUpdate" in one
+    ]
+    assert "".join(part["text"] for artifact in updates for part in artifact["parts"]) == TEXT
+    lines = line("runs", "show", run_id, "--as", "langgraph").out.splitlines()
+    tokens = [lines[place + 1] for place, text in enumerate(lines) if text == "event: messages"]
+    pieces = [json.loads(text.removeprefix("data: "))[0]["content"] for text in tokens]
+    assert "".join(pieces) == TEXT
     result = line("runs", "show", run_id, "--as", "mcp").out.splitlines()[-2].removeprefix("data: ")
     assert json.loads(result)["result"]["structuredContent"]["status"] == "completed"
 

@@ -107,3 +107,28 @@ async def test_what_does_not_fit_is_refused_and_changes_nothing(tmp_path: Path) 
         assert (full.value.status_code, "max_state_bytes" in str(full.value)) == (413, True)
         assert (await client.conversations.retrieve(made.id)).metadata == {"a": "b"}
         assert await recounted(served) == []
+
+
+async def test_a_response_goes_with_its_conversation_and_not_with_that_of_others(tmp_path: Path) -> None:
+    async with playing(tmp_path / "data") as served, client_of(served.url) as client:
+        alone = await client.responses.create(model="player", input=script(["say", "一"]))
+        await client.responses.delete(alone.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(alone.id)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.retrieve(alone.id, stream=True)
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.delete(alone.id)
+        first = await client.responses.create(model="player", input=script(["say", "two"]))
+        await client.responses.create(
+            model="player", input=script(["say", "three"]), previous_response_id=first.id
+        )
+        with pytest.raises(openai.BadRequestError, match="has others: delete it as a whole"):
+            await client.responses.delete(first.id)
+        assert (await client.responses.retrieve(first.id)).output_text == "two"
+        held = await client.responses.create(model="player", input=script(["hold"]), background=True)
+        with pytest.raises(openai.ConflictError):
+            await client.responses.delete(held.id)
+        await client.responses.cancel(held.id)
+        await client.responses.delete(held.id)
+        assert await recounted(served) == []

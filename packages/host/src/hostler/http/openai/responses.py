@@ -125,7 +125,7 @@ async def list_input_items(request: ApiRequest, query: ItemsQuery) -> Json[ItemL
 @endpoint("DELETE", "/v1/responses/{response_id}", right="conversations:write", tag="openai", dialect=OPENAI)
 async def delete_response(request: ApiRequest) -> Json[Deleted]:
     """Delete a response with its conversation, if that is all that is in it. 409 while it runs."""
-    run = await answers.check_answer(request, _answer_of(request))
+    run, _ = await facts_of(request, _answer_of(request))
     place, workspace = run.conversation_id, request.workspace_id
     if place is None:
         raise InvalidArgumentError("this response is in no conversation: it goes when its retention ends")

@@ -17,7 +17,9 @@ from hostler.storage.port import Tx
 from hostler.storage.stores import events
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol._base import Lenient
+from hostler_protocol.errors import NotFoundError
 from hostler_protocol.events import EventEnvelope
+from hostler_protocol.runs import TERMINAL_STATUSES
 
 ECHO = "openai"
 """The field of an event's `data` with what its request said of itself."""
@@ -60,10 +62,15 @@ def echo_of(body: CreateResponse, instructions: str | None) -> dict[str, Any]:
 
 
 async def facts_of(request: ApiRequest, answer: Answer) -> tuple[Run, ResponseFacts]:
-    """Return the run of a response, and its facts. Raises as `check_answer`."""
-    run = await check_answer(request, answer)
+    """Return the run of a response, and its facts.
 
-    return run, facts_from(answer, run, await request.state.host.db.read(lambda tx: _envelope(tx, run)))
+    Raises as `check_answer`, and NotFoundError for a response that was deleted: its run remains.
+    """
+    run = await check_answer(request, answer)
+    envelope = await request.state.host.db.read(lambda tx: _envelope(tx, run))
+    if envelope is None and run.event_id is not None and run.status in TERMINAL_STATUSES:
+        raise NotFoundError("this response was deleted, or is no longer kept")
+    return run, facts_from(answer, run, envelope)
 
 
 def is_stored(tx: Tx, run: Run) -> bool:
