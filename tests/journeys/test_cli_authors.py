@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from hostler_sdk.conformance import CHECKS
 from support.command_line import BOUND_SECONDS, ECHO, GUIDE, HOSTLER, WIRE, CommandLine, environment
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
+PIGEON = Path(__file__).parents[1] / "support" / "plugins" / "pigeon"
+SHOUT = Path(__file__).parents[2] / "examples" / "shout"
 BROKEN = Path(__file__).parents[1] / "support" / "broken_plugin.py"
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07]*\x07|[\x01\x02]")
 
@@ -74,6 +77,16 @@ def test_the_suite_names_the_broken_rule(hostler: CommandLine) -> None:
     assert verdicts == {"initialize": True, "result_sequence": False}
     unknown = hostler("test", ECHO, "--only", "nothing")
     assert (unknown.status, "unknown check" in unknown.error) == (2, True)
+
+
+@pytest.mark.parametrize("folder", [PIGEON, SHOUT], ids=["pigeon", "shout"])
+def test_the_suite_takes_channels(hostler: CommandLine, folder: Path) -> None:
+    checks = [name for name in CHECKS if name.startswith(("initialize", "channel"))]
+    found = hostler("test", str(folder), *[word for name in checks for word in ("--only", name)], "--json")
+    assert (found.status, {check["check"]: check["ok"] for check in found.json}) == (
+        0,
+        dict.fromkeys(checks, True),
+    )
 
 
 def test_dev_serves_a_plugin_and_starts_it_anew_when_it_changes(hostler: CommandLine) -> None:
