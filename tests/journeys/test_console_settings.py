@@ -155,6 +155,22 @@ async def test_a_secret_is_written_and_never_shown(served: Served, page: Page, t
     await page.until(f"{shown('current')} && {shown(str(master))}")
 
 
+async def test_browsers_that_sign_in_and_out_elsewhere_are_seen(served: Served, page: Page) -> None:
+    await sign_in(served, page, "/settings")
+    looked = "document.dispatchEvent(new Event('visibilitychange'))"  # as when one comes back to the page
+    sessions = "document.querySelectorAll('main .plain-list li').length"
+    await page.until(f"{sessions} === 1")
+    code = (await served.client.post("/v1/auth/links", json={})).json()["code"]
+    async with served.as_key(None) as other:
+        own = {"origin": served.url}
+        assert (await other.post("/v1/auth/session", json={"code": code}, headers=own)).is_success
+        await page.until(f"({looked}, {sessions} === 2)")
+        await click(page, "Sign out")
+        await page.until(f"{sessions} === 1")
+        assert (await other.get("/v1/auth/session")).status_code == 401
+    assert page.complaints == []
+
+
 async def test_each_sees_what_the_key_allows(served: Served, page: Page) -> None:
     whole = "keys tokens members secrets quotas webhooks"
     for rights, tabs in (

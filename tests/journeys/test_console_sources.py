@@ -251,6 +251,26 @@ async def test_a_schedule_is_made_changed_fired_paused_and_removed(tmp_path: Pat
         assert (await served.client.get("/v1/schedules/evening")).status_code == 404
 
 
+async def test_schedules_that_are_more_than_a_page_are_all_reached(tmp_path: Path) -> None:
+    many = [Schedule(name=f"s{number:03}", every=86_400, agent="echo", text="again") for number in range(250)]
+    rows = "document.querySelectorAll('.table tbody tr').length"
+    async with a_host(tmp_path) as (served, _, _), browsing() as page:
+        await served.host.apply(ConfigFile(schedules=many), actor="test")
+        await sign_in(served, page, "/schedules")
+        seen = []
+        for last in ("s097", "s197", "s249"):  # after those that the host has had before
+            await page.until(there(f'.table a[href="/schedules/{last}"]'))
+            seen.append(await page.evaluate(rows))
+            if last != "s249":
+                await click(page, "Show more")
+        assert seen == [100, 200, 252]
+        await page.until(f"!{shown('Show more')}")
+        # what is read again is all that was shown
+        assert (await served.client.delete("/v1/schedules/s249")).is_success
+        await page.until(f"(document.dispatchEvent(new Event('visibilitychange')), {rows} === 251)")
+        assert page.complaints == []
+
+
 async def test_who_may_only_read_is_offered_nothing_else(tmp_path: Path) -> None:
     async with a_host(tmp_path) as (served, _, _), browsing() as page:
         key = await served.key("default", "plugins:read", "agents:read", "events:read")

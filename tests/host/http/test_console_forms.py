@@ -36,6 +36,7 @@ TRIED: list[Any] = [
     *([], ["a"], ["b", "a"], ["c"], {}, {"primary": "m"}, {"primary": ""}, "__none__"),
 ]
 """What a person, or a page that was changed, may send for any field."""
+ABSENT = object()
 
 
 def found(cases: list[tuple[str, Any, Any]], tmp_path: Path) -> list[set[str]]:
@@ -191,3 +192,64 @@ def test_a_schema_that_refers_to_itself_and_a_pattern_that_never_ends_do_no_harm
         ],
         tmp_path,
     ) == [set(), set(), set()]
+
+
+KEPT = """
+import { readFileSync } from "node:fs";
+const at = (name) => import(process.argv[2] + "/lib/" + name);
+const { changesOf, withChanges } = await at("form_changes.js");
+const { fieldsOfRunner } = await at("schema_fields.js");
+const { channelFields, hookFields, moreHookFields } = await at("source_fields.js");
+const [form, tries] = JSON.parse(readFileSync(0, "utf8"));
+const kinds = {
+  hook: [...hookFields([]), ...moreHookFields()],
+  channel: channelFields([], [], form), unknown: channelFields([], [], null), none: channelFields([], [], []),
+};
+console.log(JSON.stringify(tries.map(([kind, before, after, later]) => {
+  const kept = JSON.stringify(changesOf(kinds[kind], before, after));
+  return [kept, withChanges(later, JSON.parse(kept))];
+})));
+"""
+
+
+def test_what_is_kept_of_a_form_is_what_was_changed_without_secrets(tmp_path: Path) -> None:
+    form = [
+        msgspec.to_builtins(FormItem(name="token", type="secret", required=True)),
+        msgspec.to_builtins(FormItem(name="port", type="integer")),
+    ]
+    config = {"token": "hunter2", "port": 9, "left of another channel": "hunter2"}
+    stored = {"channel": "a", "config": {"token": "env:T", "port": 1}}
+    bell: dict[str, Any] = {"name": "bell", "verify": "github", "secrets": ["env:S"], "agent": "a"}
+    typed = {**bell, "agent": "b", "secrets": ["hunter2"], "challenge_token": "hunter2", "map": {"text": "x"}}
+    tries: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+        ("hook", bell, bell, bell, bell),
+        ("hook", bell, typed, bell, {**bell, "agent": "b", "map": {"text": "x"}}),
+        # what another changed meanwhile stays, in an object too; what was taken away is away
+        (
+            "hook",
+            {**bell, "map": {"text": "x", "id": "y"}},
+            {**bell, "map": {"text": "z"}},
+            {"verify": "none", "map": {"text": "x", "id": "y", "data": "later"}},
+            {"verify": "none", "map": {"text": "z", "data": "later"}},
+        ),
+        ("hook", bell, {"name": "bell", "verify": "github"}, bell, {**bell, "agent": ABSENT}),
+        ("channel", {}, {"channel": "a", "config": config}, {}, {"channel": "a", "config": {"port": 9}}),
+        (
+            "channel",
+            stored,
+            {**stored, "config": config},
+            stored,
+            {**stored, "config": {"token": "env:T", "port": 9}},
+        ),
+        # without its form any setting of a channel may be a secret
+        ("unknown", {}, {"channel": "b", "config": config}, {}, {"channel": "b"}),
+        ("none", {}, {"agent": "a", "config": config}, {}, {"agent": "a"}),
+    ]
+    script = tmp_path / "kept.mjs"
+    script.write_text(KEPT)
+    process = node_clients().start(script, tmp_path, FOLDER.as_posix())
+    told, wrong = process.communicate(json.dumps([form, [each[:4] for each in tries]]), timeout=50)
+    assert process.returncode == 0, wrong
+    assert "hunter2" not in told
+    for (_, _, _, _, expected), (_, found) in zip(tries, json.loads(told), strict=True):
+        assert found == {name: value for name, value in expected.items() if value is not ABSENT}

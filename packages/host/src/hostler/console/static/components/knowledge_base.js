@@ -1,8 +1,10 @@
 // One knowledge base: what it is, a search in it, and its documents.
-import { html, useState } from "../lib/html.js";
+import { html } from "../lib/html.js";
 import { get, path, remove } from "../lib/api.js";
 import { number, size } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
+import { keep } from "../lib/kept.js";
+import { useShown } from "../lib/kept_state.js";
 import { usePolled } from "../lib/polled.js";
 import { go } from "../lib/router.js";
 import { may } from "../lib/session.js";
@@ -18,9 +20,9 @@ import { Text } from "./text.js";
 /** @param {{id: string}} props */
 export function KnowledgeBase({ id }) {
   const polled = usePolled((signal) => get(path("knowledge", id), {}, signal), [id]), base = polled.value;
-  const [editing, setEditing] = useState(false);
+  const draft = `knowledge base ${id}`, [editing, setEditing] = useShown(draft);
   const own = base?.kept_by === "host", mayChange = own && may("knowledge:write");
-  const drop = () => attempt(() => remove(path("knowledge", id)).then(() => true), t("knowledge.removed")).then((done) => done && go("/knowledge"));
+  const drop = () => attempt(() => remove(path("knowledge", id)).then(() => (keep(draft, undefined), true)), t("knowledge.removed")).then((done) => done && go("/knowledge"));
   const changed = () => (setEditing(false), polled.again());
   return html`
     <h2 class="thing"><a class="back" href="/knowledge" aria-label=${t("knowledge.back")}>←</a> <bdi>${base?.name || id}</bdi> ${base && html`<${Counts} base=${base} />`}
@@ -29,7 +31,7 @@ export function KnowledgeBase({ id }) {
         <${ConfirmButton} label=${t("knowledge.remove")} question=${t("knowledge.remove_sure", { count: base.documents, number: number(base.documents) })} act=${drop} />
       </span>`}</h2>
     <${PolledStates} of=${polled} quiet=${true} />
-    ${editing && html`<${KnowledgeForm} base=${base} done=${changed} cancel=${() => setEditing(false)} />`}
+    ${editing && mayChange && html`<${KnowledgeForm} draft=${draft} base=${base} done=${changed} cancel=${() => setEditing(false)} />`}
     ${base && html`
       ${!own && html`<p class="note">${t("knowledge.of_service")}</p>`}
       ${base.description && html`<${Text} text=${base.description} />`}

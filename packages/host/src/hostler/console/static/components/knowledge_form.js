@@ -1,14 +1,23 @@
 // Makes a knowledge base, or changes one.
 import { html, useState } from "../lib/html.js";
 import { path, post, put } from "../lib/api.js";
+import { plainFields } from "../lib/form_changes.js";
 import { t } from "../lib/i18n.js";
+import { input, useDraft } from "../lib/kept_state.js";
 import { notice } from "./notice.js";
 import { reasonOf } from "./states.js";
 
 const PASSAGE_CHARS = 1000;
 
-/** `base`: the one that is changed. `done` gets the record. @param {{base?: any, done: (base: any) => void, cancel: () => void}} props */
-export function KnowledgeForm({ base, done, cancel }) {
+/** @param {any} base */
+const textsOf = (base) => ({ kb_id: "", name: base?.name ?? "", description: base?.description ?? "", passage_chars: String(base?.passage_chars ?? PASSAGE_CHARS) });
+
+/**
+ * `draft`: by which name it is kept. `base`: the one that is changed. `done` gets the record.
+ * @param {{draft: string, base?: any, done: (base: any) => void, cancel: () => void}} props
+ */
+export function KnowledgeForm({ draft, base, done, cancel }) {
+  const stored = textsOf(base), form = useDraft(draft, stored, () => plainFields(Object.keys(stored)));
   const [busy, setBusy] = useState(false), [wrong, setWrong] = useState("");
   const submit = async (/** @type {any} */ event) => {
     event.preventDefault();
@@ -19,6 +28,7 @@ export function KnowledgeForm({ base, done, cancel }) {
     setWrong("");
     try {
       const made = await (base ? put(path("knowledge", base.kb_id), body) : post("/v1/knowledge", body));
+      form.forget();
       notice(t("knowledge.stored"));
       done(made);
     } catch (error) {
@@ -28,14 +38,14 @@ export function KnowledgeForm({ base, done, cancel }) {
   };
   return html`
     <form class="card form" onSubmit=${submit} aria-label=${t(base ? "knowledge.change" : "knowledge.new")}>
-      ${!base && html`<label class="field"><span>${t("knowledge.id")}</span><input name="kb_id" required maxlength="100" pattern="[A-Za-z0-9][A-Za-z0-9_\\-]*" spellcheck=${false} autocomplete="off" title=${t("knowledge.id_help")} /></label>
+      ${!base && html`<label class="field"><span>${t("knowledge.id")}</span><input ...${input(form, "kb_id")} required maxlength="100" pattern="[A-Za-z0-9][A-Za-z0-9_\\-]*" spellcheck=${false} autocomplete="off" title=${t("knowledge.id_help")} /></label>
         <p class="help">${t("knowledge.id_help")}</p>`}
-      <label class="field"><span>${t("settings.name")}</span><input name="name" maxlength="200" dir="auto" defaultValue=${base?.name ?? ""} /></label>
-      <label class="field"><span>${t("knowledge.description")}</span><textarea name="description" rows="2" maxlength="2000" dir="auto" defaultValue=${base?.description ?? ""}></textarea></label>
-      <label class="field"><span>${t("knowledge.passage_chars")}</span><input name="passage_chars" type="number" min="200" max="4000" required defaultValue=${base?.passage_chars ?? PASSAGE_CHARS} /></label>
+      <label class="field"><span>${t("settings.name")}</span><input ...${input(form, "name")} maxlength="200" dir="auto" /></label>
+      <label class="field"><span>${t("knowledge.description")}</span><textarea ...${input(form, "description")} rows="2" maxlength="2000" dir="auto"></textarea></label>
+      <label class="field"><span>${t("knowledge.passage_chars")}</span><input ...${input(form, "passage_chars")} type="number" min="200" max="4000" required /></label>
       <p class="help">${t(base ? "knowledge.passage_chars_change" : "knowledge.passage_chars_help")}</p>
       ${wrong && html`<div class="failure in-place" role="alert"><p dir="auto">${wrong}</p></div>`}
-      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("webhooks.store")}</button><button type="button" onClick=${cancel}>${t("dialog.cancel")}</button></div>
+      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("webhooks.store")}</button><button type="button" onClick=${() => (form.forget(), cancel())}>${t("dialog.cancel")}</button></div>
     </form>
   `;
 }

@@ -3,6 +3,7 @@ import { html } from "../lib/html.js";
 import { Problem, get, path, post } from "../lib/api.js";
 import { duration, moment, number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
+import { useShown } from "../lib/kept_state.js";
 import { permissionsOf } from "../lib/permissions.js";
 import { usePolled } from "../lib/polled.js";
 import { setQuery } from "../lib/router.js";
@@ -10,7 +11,7 @@ import { may } from "../lib/session.js";
 import { LogView } from "./log_view.js";
 import { attempt } from "./notice.js";
 import { Permissions } from "./permissions.js";
-import { PluginEntry } from "./plugin_entry.js";
+import { PluginEntry, pluginDraft } from "./plugin_entry.js";
 import { PluginPin } from "./plugin_pin.js";
 import { PluginState } from "./plugin_state.js";
 import { RunnerForms } from "./runner_forms.js";
@@ -28,6 +29,7 @@ export function Plugin({ name }) {
     };
   };
   const { value, error, connected, again } = usePolled(read, [name], 3);
+  const [changes] = useShown(pluginDraft(name));
   return html`
     <header class="head">
       <h1><a class="back" href="/plugins" aria-label=${t("plugins.back")}>←</a> <bdi>${name}</bdi></h1>
@@ -48,7 +50,7 @@ export function Plugin({ name }) {
       </section>
       ${value.plugin.pin && !value.plugin.pin.changed && html`<${PluginPin} plugin=${value.plugin} again=${again} />`}
       ${may("installation") && value.plugin.source === "folder" && html`
-        <section class="card"><details><summary>${t("entry.title")}</summary><${PluginEntry} name=${name} done=${again} /></details></section>`}
+        <section class="card"><details open=${changes || null}><summary>${t("entry.title")}</summary><${PluginEntry} name=${name} done=${again} /></details></section>`}
       <${RunnerForms} runners=${value.runners} tools=${value.tools} />
     `}
   `;

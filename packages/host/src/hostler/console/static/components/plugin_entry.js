@@ -2,8 +2,10 @@
 import { html, useEffect, useState } from "../lib/html.js";
 import { Problem, get, path, post, put, remove } from "../lib/api.js";
 import { t } from "../lib/i18n.js";
+import { useDraft } from "../lib/kept_state.js";
 import { address, go } from "../lib/router.js";
 import { mistakesOf } from "../lib/schema_check.js";
+import { same } from "../lib/schema_fields.js";
 import { Confirm } from "./confirm.js";
 import { notice } from "./notice.js";
 import { SchemaForm } from "./schema_form.js";
@@ -41,26 +43,38 @@ async function keyOf(folder) {
   return found?.name ?? folder;
 }
 
+/** By which name a form is kept. @param {string} [name] */
+export const pluginDraft = (name) => `plugin entry ${name ?? ""}`;
+
 /**
+ * @typedef {{name?: string, done: () => void}} Props
  * `name`: of the plugin whose entry is changed; without one an entry is added. `done` is called after a change.
- * @param {{name?: string, done: () => void}} props
  */
+
+/** @param {Props} props */
 export function PluginEntry({ name, done }) {
-  const [entry, setEntry] = useState(/** @type {any} */ (name === undefined ? {} : undefined));
-  const [all, setAll] = useState(false), [busy, setBusy] = useState(false), [asks, setAsks] = useState(false);
-  const [wrong, setWrong] = useState(/** @type {string[]} */ ([])), [warnings, setWarnings] = useState(/** @type {string[]} */ ([]));
+  const [stored, setStored] = useState(/** @type {any} */ (name === undefined ? {} : undefined)), [times, setTimes] = useState(0);
   useEffect(() => {
     if (name === undefined) return;
     const abort = new AbortController();
     get(path("config", "plugins", name), {}, abort.signal).then(
-      (found) => setEntry(typeof found.entry === "string" ? { path: found.entry } : found.entry),
-      (error) => abort.signal.aborted || setEntry(error),
+      (found) => setStored(typeof found.entry === "string" ? { path: found.entry } : found.entry),
+      (error) => abort.signal.aborted || setStored(error),
     );
     return () => abort.abort();
   }, [name]);
-  if (entry === undefined) return html`<p class="loading" />`;
-  if (entry instanceof Problem && entry.status === 404) return html`<p class="dim">${t("entry.none")}</p>`;
-  if (entry instanceof Error || entry === null) return html`<p class="wrong" dir="auto">${entry === null ? t("entry.unreadable") : reasonOf(entry)}</p>`;
+  if (stored === undefined) return html`<p class="loading" />`;
+  if (stored instanceof Problem && stored.status === 404) return html`<p class="dim">${t("entry.none")}</p>`;
+  if (stored instanceof Error || stored === null) return html`<p class="wrong" dir="auto">${stored === null ? t("entry.unreadable") : reasonOf(stored)}</p>`;
+  return html`<${EntryForm} key=${times} name=${name} done=${done} stored=${stored} saved=${setStored} anew=${() => setTimes(times + 1)} />`;
+}
+
+/** `anew`: begin again with what is stored. @param {Props & {stored: any, saved: (entry: any) => void, anew: () => void}} props */
+function EntryForm({ name, done, stored, saved, anew }) {
+  const form = useDraft(pluginDraft(name), stored, () => [...fields(), ...moreFields()]), entry = form.values;
+  const [open] = useState(moreFields().some((one) => !same(entry[one.name], stored[one.name])));
+  const [all, setAll] = useState(false), [busy, setBusy] = useState(false), [asks, setAsks] = useState(false), [saves, setSaves] = useState(0);
+  const [wrong, setWrong] = useState(/** @type {string[]} */ ([])), [warnings, setWarnings] = useState(/** @type {string[]} */ ([]));
   const work = async (/** @type {() => Promise<any>} */ change, /** @type {string} */ said) => {
     setBusy(true);
     setWrong([]);
@@ -86,25 +100,31 @@ export function PluginEntry({ name, done }) {
     if (busy || mistakesOf([...fields(), ...moreFields()], entry).size) return;
     const made = await work(() => (name === undefined ? post("/v1/config/plugins", entry) : put(path("config", "plugins", name), entry)), t("entry.saved"));
     if (!made) return;
-    if (name === undefined && !made.problems.length) go(address("plugins", made.plugin));
+    form.forget();
+    setAll(false);
+    setSaves(saves + 1);
+    if (name !== undefined) saved(entry);
+    else if (!made.problems.length) go(address("plugins", made.plugin));
     done();
   };
   const drop = async () => {
     const gone = await work(() => remove(path("config", "plugins", /** @type {string} */ (name))), t("entry.removed"));
     setAsks(false);
     if (!gone) return;
+    form.forget();
     for (const text of gone.problems) notice(text, true); // on the page that is left nobody would read it
     go("/plugins");
   };
   return html`
     <form onSubmit=${save} novalidate>
-      <${SchemaForm} fields=${fields()} values=${entry} change=${setEntry} all=${all} id="plugin" disabled=${busy} />
-      <details><summary>${t("entry.more")}</summary>
-        <${SchemaForm} fields=${moreFields()} values=${entry} change=${setEntry} all=${all} id="plugin-more" disabled=${busy} /></details>
+      <${SchemaForm} key=${saves} fields=${fields()} values=${entry} change=${form.change} all=${all} id="plugin" disabled=${busy} />
+      <details open=${open || null}><summary>${t("entry.more")}</summary>
+        <${SchemaForm} fields=${moreFields()} values=${entry} change=${form.change} all=${all} id="plugin-more" disabled=${busy} /></details>
       ${entry.level === "trusted" && html`<p class="warning">${t("permission.level_trusted")}</p>`}
       ${wrong.length > 0 && html`<div class="failure in-place" role="alert"><p>${t("entry.refused")}</p><ul>${wrong.map((text) => html`<li key=${text} dir="auto">${text}</li>`)}</ul></div>`}
       ${warnings.length > 0 && html`<div class="warning" role="status">${t("entry.problems")}<ul>${warnings.map((text) => html`<li key=${text} dir="auto">${text}</li>`)}</ul></div>`}
       <div class="buttons"><button class="primary" disabled=${busy}>${t(name === undefined ? "entry.add" : "entry.save")}</button>
+        ${form.changed && html`<button type="button" disabled=${busy} onClick=${() => (form.forget(), anew())}>${t("agents.discard")}</button>`}
         ${name !== undefined && html`<button type="button" class="danger" onClick=${() => setAsks(true)}>${t("entry.remove")}</button>`}</div>
       ${asks && html`<${Confirm} title=${t("entry.sure")} text=${t("entry.sure_help", { name })} action=${t("entry.remove")} confirm=${drop} close=${() => setAsks(false)} />`}
     </form>

@@ -1,7 +1,9 @@
 // Makes a schedule, or changes one.
 import { html, useState } from "../lib/html.js";
 import { path, post, put } from "../lib/api.js";
+import { plainFields } from "../lib/form_changes.js";
 import { t } from "../lib/i18n.js";
+import { input, useDraft } from "../lib/kept_state.js";
 import { attempt } from "./notice.js";
 
 const WAYS = ["cron", "every", "at"];
@@ -10,9 +12,18 @@ const MISFIRES = ["skip", "once", "all"];
 /** @param {any} entry */
 const wayOf = (entry) => WAYS.find((name) => entry?.[name] !== null && entry?.[name] !== undefined) ?? "cron";
 
-/** @param {{entry?: any, done: () => void, cancel: () => void}} props */
-export function ScheduleForm({ entry, done, cancel }) {
-  const [way, setWay] = useState(wayOf(entry)), [busy, setBusy] = useState(false);
+/** @param {any} entry */
+const textsOf = (entry) => ({
+  name: "", way: wayOf(entry), ...Object.fromEntries(WAYS.map((name) => [name, String(entry?.[name] ?? "")])),
+  timezone: entry?.timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone, agent: entry?.agent ?? "", text: entry?.text ?? "",
+  conversation: entry?.conversation_id ?? "", misfire: entry?.misfire ?? "once",
+});
+
+/** `draft`: by which name it is kept. @param {{draft: string, entry?: any, done: () => void, cancel: () => void}} props */
+export function ScheduleForm({ draft, entry, done, cancel }) {
+  const stored = textsOf(entry), form = useDraft(draft, stored, () => plainFields(Object.keys(stored)));
+  const { way, misfire } = form.values;
+  const [busy, setBusy] = useState(false);
   const submit = async (/** @type {any} */ event) => {
     event.preventDefault();
     const given = new FormData(event.target), text = (/** @type {string} */ name) => String(given.get(name) ?? "").trim();
@@ -23,22 +34,23 @@ export function ScheduleForm({ entry, done, cancel }) {
     setBusy(true);
     const made = await attempt(() => (entry ? put(path("schedules", name), body) : post("/v1/schedules", body)), t("schedules.stored"));
     setBusy(false);
-    if (made) done();
+    if (!made) return;
+    form.forget();
+    done();
   };
-  const shown = way === wayOf(entry) ? entry?.[way] : null;
   return html`
     <form class="card form" onSubmit=${submit}>
-      ${!entry && html`<label class="field"><span>${t("settings.name")}</span><input name="name" required maxlength="100" pattern="[A-Za-z0-9][A-Za-z0-9_.\\-]*" /></label>`}
-      <label class="field"><span>${t("schedules.way")}</span><select name="way" onChange=${(/** @type {any} */ event) => setWay(event.target.value)}>
+      ${!entry && html`<label class="field"><span>${t("settings.name")}</span><input ...${input(form, "name")} required maxlength="100" pattern="[A-Za-z0-9][A-Za-z0-9_.\\-]*" /></label>`}
+      <label class="field"><span>${t("schedules.way")}</span><select name="way" onChange=${(/** @type {any} */ event) => form.set("way", event.target.value)}>
         ${WAYS.map((name) => html`<option key=${name} value=${name} selected=${name === way}>${t(`schedule_way.${name}`)}</option>`)}</select></label>
-      <label class="field"><span>${t(`schedule_value.${way}`)}</span><input key=${way} name="when" required type=${way === "every" ? "number" : "text"} min=${way === "every" ? "1" : null} step=${way === "every" ? "any" : null} placeholder=${t(`schedule_example.${way}`)} defaultValue=${shown ?? ""} /></label>
-      ${way !== "every" && html`<label class="field"><span>${t("schedules.timezone")}</span><input name="timezone" placeholder="Europe/Berlin" defaultValue=${entry?.timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone} /></label>`}
-      <label class="field"><span>${t("runs.agent")}</span><input name="agent" placeholder=${t("schedules.any_agent")} defaultValue=${entry?.agent ?? ""} /></label>
-      <label class="field"><span>${t("schedules.text")}</span><textarea name="text" rows="2" dir="auto" defaultValue=${entry?.text ?? ""}></textarea></label>
-      <label class="field"><span>${t("schedules.conversation")}</span><input name="conversation" placeholder=${t("schedules.new_each")} defaultValue=${entry?.conversation_id ?? ""} /></label>
-      <label class="field"><span>${t("schedules.misfire")}</span><select name="misfire">
-        ${MISFIRES.map((name) => html`<option key=${name} value=${name} selected=${name === (entry?.misfire ?? "once")}>${t(`misfire.${name}`)}</option>`)}</select></label>
-      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("webhooks.store")}</button><button type="button" onClick=${cancel}>${t("dialog.cancel")}</button></div>
+      <label class="field"><span>${t(`schedule_value.${way}`)}</span><input key=${way} ...${input(form, way)} name="when" required type=${way === "every" ? "number" : "text"} min=${way === "every" ? "1" : null} step=${way === "every" ? "any" : null} placeholder=${t(`schedule_example.${way}`)} /></label>
+      ${way !== "every" && html`<label class="field"><span>${t("schedules.timezone")}</span><input ...${input(form, "timezone")} placeholder="Europe/Berlin" /></label>`}
+      <label class="field"><span>${t("runs.agent")}</span><input ...${input(form, "agent")} placeholder=${t("schedules.any_agent")} /></label>
+      <label class="field"><span>${t("schedules.text")}</span><textarea ...${input(form, "text")} rows="2" dir="auto"></textarea></label>
+      <label class="field"><span>${t("schedules.conversation")}</span><input ...${input(form, "conversation")} placeholder=${t("schedules.new_each")} /></label>
+      <label class="field"><span>${t("schedules.misfire")}</span><select name="misfire" onChange=${(/** @type {any} */ event) => form.set("misfire", event.target.value)}>
+        ${MISFIRES.map((name) => html`<option key=${name} value=${name} selected=${name === misfire}>${t(`misfire.${name}`)}</option>`)}</select></label>
+      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("webhooks.store")}</button><button type="button" onClick=${() => (form.forget(), cancel())}>${t("dialog.cancel")}</button></div>
     </form>
   `;
 }

@@ -1,10 +1,12 @@
 // The schedules, and one of them: its next firings and the last ones.
-import { html, useState } from "../lib/html.js";
+import { html } from "../lib/html.js";
 import { get, path, post, remove } from "../lib/api.js";
 import { brief } from "../lib/brief.js";
 import { duration, moment } from "../lib/format.js";
 import { usePages } from "../lib/fresh.js";
 import { t } from "../lib/i18n.js";
+import { keep } from "../lib/kept.js";
+import { useShown } from "../lib/kept_state.js";
 import { usePolled } from "../lib/polled.js";
 import { address, go } from "../lib/router.js";
 import { may } from "../lib/session.js";
@@ -19,6 +21,8 @@ import { Ago } from "./time.js";
 
 /** @type {Record<string, string>} */
 const KINDS = { active: "good", paused: "waits", ended: "dim" };
+const SECONDS = 5;
+const NEW = "new schedule";
 
 /** @param {{name?: string}} props */
 export const Section = ({ name }) => (name === undefined ? html`<${List} />` : html`<${One} key=${name} name=${name} />`);
@@ -39,23 +43,23 @@ export function timingOf(spec) {
 const State = ({ schedule }) => html`<span class="status ${KINDS[schedule.status]}">${t(`schedule_state.${schedule.status}`)}</span>`;
 
 function List() {
-  const polled = usePolled((signal) => get("/v1/schedules", { limit: 500 }, signal).then((page) => page.items), []);
-  const [making, setMaking] = useState(false);
-  const schedules = polled.value;
+  const list = usePages("/v1/schedules", {}, SECONDS);
+  const [making, setMaking] = useShown(NEW);
+  const empty = html`<${Empty} title=${t("schedules.none")} text=${t("schedules.none_text")}>
+    <pre class="commands">hostler schedules add morning 'cron=0 8 * * 1-5' timezone=Europe/Berlin agent=reporter text="Write the report."</pre>
+  <//>`;
   return html`
     <div class="section-head"><p class="dim">${t("schedules.help")}</p>${mayChange() && !making && html`<button onClick=${() => setMaking(true)}>${t("schedules.new")}</button>`}</div>
-    ${making && html`<${ScheduleForm} done=${() => { setMaking(false); polled.again(); }} cancel=${() => setMaking(false)} />`}
-    <${PolledStates} of=${polled} />
-    ${schedules?.length === 0 && html`<${Empty} title=${t("schedules.none")} text=${t("schedules.none_text")}>
-      <pre class="commands">hostler schedules add morning 'cron=0 8 * * 1-5' timezone=Europe/Berlin agent=reporter text="Write the report."</pre>
-    <//>`}
-    ${schedules && schedules.length > 0 && html`<${Table} label=${t("sources.schedules")} rows=${schedules} keyOf=${(/** @type {any} */ one) => one.name} columns=${[
+    ${making && mayChange() && html`<${ScheduleForm} draft=${NEW} done=${() => { setMaking(false); list.reload(); }} cancel=${() => setMaking(false)} />`}
+    <${Listing} list=${list} empty=${empty}>
+      <${Table} label=${t("sources.schedules")} rows=${list.items ?? []} keyOf=${(/** @type {any} */ one) => one.name} columns=${[
       { key: "name", label: t("schedules.schedule"), wide: true, cell: (/** @type {any} */ one) => html`<span><a href=${address("schedules", one.name)}><bdi>${titleOf(one)}</bdi></a>${one.run_id && html` <span class="dim">${t("schedules.reminder")}</span>`}<br /><span class="dim">${timingOf(one.spec)}</span>${one.error && html`<br /><span class="wrong clamp" dir="auto">${brief(one.error)}</span>`}</span>` },
       { key: "status", label: t("tools.state"), cell: (/** @type {any} */ one) => html`<${State} schedule=${one} />` },
       { key: "next_at", label: t("schedules.next"), cell: (/** @type {any} */ one) => one.next_at && html`<span class="nowrap">${moment(one.next_at)}</span>` },
       { key: "last_planned", label: t("schedules.last"), cell: (/** @type {any} */ one) => one.last_planned && html`<${Ago} at=${one.last_planned} />` },
       { key: "firings", label: t("schedules.firings"), figures: true },
-    ]} />`}
+    ]} />
+    </${Listing}>
   `;
 }
 
@@ -65,10 +69,10 @@ function One({ name }) {
     const [schedule, next] = await Promise.all([get(path("schedules", name), {}, signal), get(path("schedules", name, "next"), {}, signal)]);
     return { schedule, next: next.items };
   }, [name]);
-  const [editing, setEditing] = useState(false);
+  const draft = `schedule ${name}`, [editing, setEditing] = useShown(draft);
   const { schedule, next } = polled.value ?? { schedule: null, next: [] };
   const act = (/** @type {string} */ what) => attempt(() => post(path("schedules", name, what), {}), t(`schedules.${what}_done`)).then(polled.again);
-  const drop = () => attempt(() => remove(path("schedules", name)).then(() => true), t("schedules.removed")).then((done) => done && go("/schedules"));
+  const drop = () => attempt(() => remove(path("schedules", name)).then(() => (keep(draft, undefined), true)), t("schedules.removed")).then((done) => done && go("/schedules"));
   const entry = schedule?.run_id === null ? schedule.spec : null; // a runner made the others, which are removed and not changed
   return html`
     <h2 class="thing"><a class="back" href="/schedules" aria-label=${t("schedules.back")}>←</a> <bdi>${schedule ? titleOf(schedule) : name}</bdi> ${schedule && html`<${State} schedule=${schedule} />`}
@@ -80,7 +84,7 @@ function One({ name }) {
         ${may("agents:write") && html`<${ConfirmButton} label=${t("members.remove")} question=${t("schedules.remove_sure")} act=${drop} />`}
       </span>`}</h2>
     <${PolledStates} of=${polled} quiet=${true} />
-    ${editing && html`<${ScheduleForm} entry=${entry} done=${() => { setEditing(false); polled.again(); }} cancel=${() => setEditing(false)} />`}
+    ${editing && mayChange() && entry && html`<${ScheduleForm} draft=${draft} entry=${entry} done=${() => { setEditing(false); polled.again(); }} cancel=${() => setEditing(false)} />`}
     ${schedule && html`
       ${schedule.error && html`<div class="failure in-place"><p dir="auto">${schedule.error}</p></div>`}
       <dl class="facts card">

@@ -64,7 +64,7 @@ export const moreHookFields = () => [
 export const channelFields = (agents, channels, form) => [
   field("channel", "select", { required: true, options: channels }),
   ...(form === null
-    ? [field("config", "map", { help: t("source.help.config_unknown"), items: plain("value", "line", "") })]
+    ? [field("config", "map", { help: t("source.help.config_unknown"), items: plain("value", "line", ""), secret: true })] // any of them may be one
     : form.length ? [field("config", "object", { fields: fieldsOfRunner(form).map(referred) })] : []),
   agentField(agents),
   bare("enabled", "boolean", { fallback: true }),

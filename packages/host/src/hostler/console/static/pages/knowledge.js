@@ -1,9 +1,10 @@
 // The knowledge bases, one of them with its documents, and one document.
-import { html, useState } from "../lib/html.js";
+import { html } from "../lib/html.js";
 import { brief } from "../lib/brief.js";
 import { number, size } from "../lib/format.js";
 import { usePages } from "../lib/fresh.js";
 import { t } from "../lib/i18n.js";
+import { useShown } from "../lib/kept_state.js";
 import { address, go } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { KnowledgeBase } from "../components/knowledge_base.js";
@@ -16,6 +17,7 @@ import { Table } from "../components/table.js";
 import { Ago } from "../components/time.js";
 
 const SECONDS = 5;
+const NEW = "new knowledge base";
 
 /** @param {{kb?: string, document?: string}} props */
 export function Page({ kb, document: name }) {
@@ -28,7 +30,7 @@ export function Page({ kb, document: name }) {
 
 function List() {
   const list = usePages("/v1/knowledge", {}, SECONDS);
-  const [making, setMaking] = useState(false);
+  const [making, setMaking] = useShown(NEW);
   const mayAdd = may("knowledge:write") && !list.items?.some((one) => one.kept_by === "service");
   const made = (/** @type {any} */ base) => go(address("knowledge", base.kb_id));
   const empty = html`<${Empty} title=${t("knowledge.none")} text=${t("knowledge.none_text")}>
@@ -37,7 +39,7 @@ function List() {
   return html`
     <div class="section-head"><p class="dim grow">${t("knowledge.help")}</p>
       ${mayAdd && !making && html`<button onClick=${() => setMaking(true)}>${t("knowledge.new")}</button>`}</div>
-    ${making && html`<${KnowledgeForm} done=${made} cancel=${() => setMaking(false)} />`}
+    ${making && mayAdd && html`<${KnowledgeForm} draft=${NEW} done=${made} cancel=${() => setMaking(false)} />`}
     <${Listing} list=${list} empty=${making ? null : empty}>
       <${Table} label=${t("page.knowledge")} rows=${list.items ?? []} keyOf=${(/** @type {any} */ one) => one.kb_id} columns=${columns()} />
     </${Listing}>

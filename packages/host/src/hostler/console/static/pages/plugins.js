@@ -3,13 +3,14 @@ import { html } from "../lib/html.js";
 import { get } from "../lib/api.js";
 import { brief } from "../lib/brief.js";
 import { t } from "../lib/i18n.js";
+import { useShown } from "../lib/kept_state.js";
 import { highest, permissionsOf } from "../lib/permissions.js";
 import { usePolled } from "../lib/polled.js";
 import { address } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { RiskLabel } from "../components/permissions.js";
 import { PluginState } from "../components/plugin_state.js";
-import { PluginEntry } from "../components/plugin_entry.js";
+import { PluginEntry, pluginDraft } from "../components/plugin_entry.js";
 import { Plugin } from "../components/plugin.js";
 import { Empty, Failure, Loading } from "../components/states.js";
 import { Table } from "../components/table.js";
@@ -30,6 +31,7 @@ async function read(signal) {
 
 function Plugins() {
   const { value: plugins, error, connected, again } = usePolled(read, []);
+  const [adds] = useShown(pluginDraft());
   return html`
     <header class="head">
       <h1>${t("page.plugins")}</h1>
@@ -37,7 +39,7 @@ function Plugins() {
     </header>
     ${error && html`<${Failure} error=${error} retry=${again} />`}
     ${!error && !plugins && html`<${Loading} />`}
-    ${plugins && may("installation") && html`<details class="card"><summary>${t("entry.add_title")}</summary><p class="dim">${t("entry.add_help")}</p><${PluginEntry} done=${again} /></details>`}
+    ${plugins && may("installation") && html`<details class="card" open=${adds || null}><summary>${t("entry.add_title")}</summary><p class="dim">${t("entry.add_help")}</p><${PluginEntry} done=${again} /></details>`}
     ${plugins?.length === 0 && html`<${Empty} title=${t("plugins.none")} text=${may("installation") ? t("plugins.none_admin") : t("plugins.none_text")}>
       <pre class="commands">hostler plugins add ./my-plugin</pre>
     <//>`}

@@ -1,14 +1,16 @@
 // What the reader chooses for this browser, its sessions, and the settings of workspace and host, each at its address.
-import { html, useEffect, useState } from "../lib/html.js";
-import { get, path, remove } from "../lib/api.js";
+import { html } from "../lib/html.js";
+import { path, remove } from "../lib/api.js";
 import { moment } from "../lib/format.js";
+import { usePages } from "../lib/fresh.js";
 import { language, languages, speak, t } from "../lib/i18n.js";
 import { here } from "../lib/router.js";
 import { enter, may, session } from "../lib/session.js";
 import { THEMES, theme, wear } from "../lib/theme.js";
-import { Failure, Loading, NoRight } from "../components/states.js";
+import { Listing } from "../components/listing.js";
 import { attempt } from "../components/notice.js";
 import { PathTabs } from "../components/path_tabs.js";
+import { Failure, NoRight } from "../components/states.js";
 import { Ago } from "../components/time.js";
 import { About } from "../settings/about.js";
 import { Keys, Tokens } from "../settings/keys.js";
@@ -19,6 +21,8 @@ import { Webhooks } from "../settings/webhooks.js";
 
 /** @typedef {{session_id: string, provider: string, agent: string, current: boolean, created_at: number,
  *   seen_at: number, expires_at: number}} SessionRecord */
+
+const SESSION_SECONDS = 10;
 
 /** @type {{name: string, right?: string, signed?: boolean, view: any}[]} */
 const TABS = [
@@ -102,17 +106,12 @@ const Choice = ({ label, value, options, choose }) => html`
 `;
 
 function Sessions() {
-  const [found, setFound] = useState(/** @type {SessionRecord[] | Error | null} */ (null));
-  const look = () => get("/v1/auth/sessions").then((page) => setFound(page.items), setFound);
-  useEffect(() => void look(), []);
-  const end = (/** @type {string} */ id) => attempt(() => remove(path("auth", "sessions", id)), t("settings.ended")).then(look);
+  const list = usePages("/v1/auth/sessions", { limit: undefined }, SESSION_SECONDS), found = /** @type {SessionRecord[]} */ (list.items ?? []);
+  const end = (/** @type {string} */ id) => attempt(() => remove(path("auth", "sessions", id)), t("settings.ended")).then(list.reload);
   return html`
     <section class="card">
       <h2>${t("settings.sessions")}</h2>
-      ${found === null && html`<${Loading} />`}
-      ${found instanceof Error && html`<${Failure} error=${found} retry=${look} />`}
-      ${Array.isArray(found) &&
-      html`<ul class="plain-list">
+      <${Listing} list=${list} empty=${null}><ul class="plain-list">
         ${found.map(
           (one) => html`<li key=${one.session_id} class="line">
             <span class="grow" dir="auto">${one.agent || t("settings.unknown_browser")}</span>
@@ -123,7 +122,7 @@ function Sessions() {
               : html`<button onClick=${() => end(one.session_id)}>${t("settings.end")}</button>`}
           </li>`,
         )}
-      </ul>`}
+      </ul></${Listing}>
     </section>
   `;
 }

@@ -4,6 +4,7 @@ import { path, post, remove } from "../lib/api.js";
 import { moment } from "../lib/format.js";
 import { usePages } from "../lib/fresh.js";
 import { t } from "../lib/i18n.js";
+import { useShown } from "../lib/kept_state.js";
 import { may, session } from "../lib/session.js";
 import { ConfirmButton } from "../components/confirm.js";
 import { Listing } from "../components/listing.js";
@@ -21,7 +22,7 @@ const stateOf = (key) => (key.revoked_at ? "revoked" : key.expires_at && key.exp
 export function Keys({ personal = false }) {
   const to = personal ? "/v1/auth/keys" : "/v1/keys";
   const list = usePages(to);
-  const [making, setMaking] = useState(false), [all, setAll] = useState(false);
+  const draft = personal ? "new personal key" : "new key", [making, setMaking] = useShown(draft), [all, setAll] = useState(false);
   const [made, setMade] = useState(/** @type {any} */ (null));
   const make = async (/** @type {any} */ body) => {
     const found = await attempt(() => post(to, body));
@@ -29,6 +30,7 @@ export function Keys({ personal = false }) {
     setMaking(false);
     setMade(found);
     list.reload();
+    return found;
   };
   const rows = (list.items ?? []).filter((key) => all || stateOf(key) === "valid");
   return html`
@@ -38,7 +40,7 @@ export function Keys({ personal = false }) {
     </div>
     <p class="dim">${t(personal ? "keys.personal_help" : "keys.help")}</p>
     ${made?.key && html`<${ShownOnce} secret=${made.key} title=${t("keys.made", { name: made.record.name })} close=${() => setMade(null)} />`}
-    ${making && html`<${KeyForm} make=${make} cancel=${() => setMaking(false)} personal=${personal} />`}
+    ${making && html`<${KeyForm} draft=${draft} make=${make} cancel=${() => setMaking(false)} personal=${personal} />`}
     <${Listing} list=${{ ...list, items: list.items && rows }} empty=${html`<${Empty} title=${t("keys.none")} text=${t("keys.none_text")} />`}>
       <${KeyTable} rows=${rows} to=${to} personal=${personal} changed=${list.reload} rotate=${make} />
     </${Listing}>

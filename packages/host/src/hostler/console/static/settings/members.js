@@ -2,7 +2,9 @@
 import { html, useState } from "../lib/html.js";
 import { path, post, put, remove } from "../lib/api.js";
 import { usePages } from "../lib/fresh.js";
+import { plainFields } from "../lib/form_changes.js";
 import { t } from "../lib/i18n.js";
+import { input, useDraft } from "../lib/kept_state.js";
 import { ROLES } from "../lib/rights.js";
 import { may, session } from "../lib/session.js";
 import { ConfirmButton } from "../components/confirm.js";
@@ -14,9 +16,9 @@ import { Ago } from "../components/time.js";
 
 const roles = () => ROLES.filter((role) => role !== "administrator" || may("installation"));
 
-/** @param {{value: string, name?: string, label?: string, change?: (role: string) => void}} props */
+/** @param {{value: string, name?: string, label?: string, change: (role: string) => void}} props */
 const Role = ({ value, name, label, change }) => html`
-  <select name=${name} aria-label=${label} value=${change ? value : undefined} onChange=${(/** @type {any} */ event) => change?.(event.target.value)}>
+  <select name=${name} aria-label=${label} value=${value} onChange=${(/** @type {any} */ event) => change(event.target.value)}>
     ${[...new Set([...roles(), value])].map((role) => html`<option key=${role} value=${role} selected=${role === value}>${t(`role.${role}`)}</option>`)}
   </select>
 `;
@@ -53,20 +55,20 @@ export function Members() {
 /** @param {{done: () => Promise<void>}} props */
 function Invite({ done }) {
   const [busy, setBusy] = useState(false);
+  const form = useDraft("invited member", { email: "", role: "reader" }, (values) => plainFields(Object.keys(values))), { email, role } = form.values;
   const submit = async (/** @type {any} */ event) => {
     event.preventDefault();
-    const form = event.target, given = new FormData(form);
     setBusy(true);
-    const made = await attempt(() => post("/v1/members", { email: String(given.get("email")).trim(), role: given.get("role") }), t("members.added"));
+    const made = await attempt(() => post("/v1/members", { email: email.trim(), role }), t("members.added"));
     setBusy(false);
     if (!made) return;
-    form.reset();
+    form.forget();
     await done();
   };
   return html`
     <form class="card line-form" onSubmit=${submit} aria-label=${t("members.invite")}>
-      <label class="field"><span>${t("members.email")}</span><input name="email" type="email" required maxlength="254" autocomplete="off" /></label>
-      <label class="field"><span>${t("members.role")}</span><${Role} name="role" value="reader" /></label>
+      <label class="field"><span>${t("members.email")}</span><input ...${input(form, "email")} type="email" required maxlength="254" autocomplete="off" /></label>
+      <label class="field"><span>${t("members.role")}</span><${Role} name="role" value=${role} change=${(/** @type {string} */ next) => form.set("role", next)} /></label>
       <button class="primary" disabled=${busy}>${t("members.invite")}</button>
     </form>
   `;

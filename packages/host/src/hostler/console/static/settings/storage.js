@@ -1,9 +1,12 @@
 // What is stored and how much may be; how long it is kept; copies and keys of it.
-import { html, useState } from "../lib/html.js";
+import { html } from "../lib/html.js";
 import { get, path, post, put, remove } from "../lib/api.js";
 import { number, size } from "../lib/format.js";
 import { useFresh, usePages } from "../lib/fresh.js";
+import { plainFields } from "../lib/form_changes.js";
 import { t } from "../lib/i18n.js";
+import { keep } from "../lib/kept.js";
+import { useDraft } from "../lib/kept_state.js";
 import { may } from "../lib/session.js";
 import { ConfirmButton } from "../components/confirm.js";
 import { CopyButton } from "../components/copy_button.js";
@@ -40,6 +43,7 @@ export function Quotas() {
 }
 
 const KINDS = ["events", "transcripts", "journals", "deltas", "artifacts", "states"];
+const DRAFT = "retention";
 
 export function Retention() {
   const fresh = useFresh((signal) => get(path("config", "retention"), {}, signal), []);
@@ -51,14 +55,15 @@ export function Retention() {
 
 /** @param {{entry: any, problem?: string, done: () => Promise<void>}} props */
 function RetentionForm({ entry, problem, done }) {
-  const [days, setDays] = useState(() => Object.fromEntries(KINDS.map((kind) => [kind, entry[kind] === undefined || entry[kind] === null ? "" : String(entry[kind])])));
-  const changed = KINDS.some((kind) => days[kind] !== (entry[kind] === undefined || entry[kind] === null ? "" : String(entry[kind])));
+  const stored = Object.fromEntries(KINDS.map((kind) => [kind, String(entry[kind] ?? "")]));
+  const form = useDraft(DRAFT, stored, () => plainFields(KINDS)), days = form.values;
   const shorter = KINDS.filter((kind) => days[kind] !== "" && (entry[kind] === undefined || entry[kind] === null || Number(days[kind]) < entry[kind]));
   const store = async () => {
     const body = { ...entry, ...Object.fromEntries(KINDS.map((kind) => [kind, days[kind] === "" ? null : Number(days[kind])])) };
     const whole = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
     const done_ = Object.keys(whole).length ? () => put(path("config", "retention", "policy"), whole) : () => remove(path("config", "retention", "policy"));
-    await attempt(done_, t("retention.stored"));
+    const made = await attempt(() => done_().then(() => true), t("retention.stored"));
+    if (made) keep(DRAFT, undefined); // the form begins again with what is stored
     await done();
   };
   const others = Object.entries(entry.workspaces ?? {});
@@ -69,9 +74,10 @@ function RetentionForm({ entry, problem, done }) {
     <form class="card form" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
       ${KINDS.map((kind) => html`<label class="field" key=${kind}><span>${t(`retention.${kind}`)}</span>
         <input type="number" min="0" step="any" value=${days[kind]} placeholder=${t("retention.for_ever")} aria-describedby=${`retention-${kind}`}
-          onInput=${(/** @type {any} */ event) => setDays({ ...days, [kind]: event.target.value })} /><span id=${`retention-${kind}`} class="dim">${t("retention.days")}</span></label>`)}
+          onInput=${(/** @type {any} */ event) => form.set(kind, event.target.value)} /><span id=${`retention-${kind}`} class="dim">${t("retention.days")}</span></label>`)}
       ${shorter.length > 0 && html`<p class="waits-text">${t("retention.shorter", { kinds: shorter.map((kind) => t(`retention.${kind}`)).join(", ") })}</p>`}
-      ${changed && html`<${ConfirmButton} label=${t("retention.store")} question=${t("retention.sure")} danger=${shorter.length > 0} act=${store} />`}
+      ${form.changed && html`<div class="row-buttons"><${ConfirmButton} label=${t("retention.store")} question=${t("retention.sure")} danger=${shorter.length > 0} act=${store} />
+        <button type="button" onClick=${form.forget}>${t("agents.discard")}</button></div>`}
     </form>
     ${others.length > 0 && html`<section class="card"><h3>${t("retention.workspaces")}</h3>
       <dl class="facts">${others.map(([name, own]) => html`<dt key=${name}><bdi>${name}</bdi></dt><dd>${Object.entries(/** @type {any} */ (own)).map(([kind, value]) => `${t(`retention.${kind}`)}: ${value === "forever" ? t("retention.for_ever") : value}`).join(" · ")}</dd>`)}</dl>

@@ -3,7 +3,10 @@ import { html, useState } from "../lib/html.js";
 import { path, post, put, remove } from "../lib/api.js";
 import { moment } from "../lib/format.js";
 import { usePages } from "../lib/fresh.js";
+import { plainFields } from "../lib/form_changes.js";
 import { t } from "../lib/i18n.js";
+import { keep } from "../lib/kept.js";
+import { input, useDraft, useKept } from "../lib/kept_state.js";
 import { here, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { ConfirmButton } from "../components/confirm.js";
@@ -28,27 +31,39 @@ export function Webhooks() {
 
 function Receivers() {
   const list = usePages(path("config", "webhooks"), { limit: undefined });
-  const [editing, setEditing] = useState(/** @type {any} */ (null));
-  const drop = (/** @type {string} */ name) => attempt(() => remove(path("config", "webhooks", name)), t("webhooks.removed")).then(list.reload);
+  const [editing, setEditing] = useKept("webhook receiver", /** @type {string | null} */ (null)); // "": a new one
+  const entry = editing === "" ? {} : list.items?.find((one) => one.name === editing)?.entry;
+  const close = () => setEditing(undefined);
+  const drop = (/** @type {string} */ name) => attempt(() => remove(path("config", "webhooks", name)).then(() => keep(draftOf(name), undefined)), t("webhooks.removed")).then(list.reload);
   const columns = [
     { key: "name", label: t("settings.name"), cell: (/** @type {any} */ one) => html`<span><strong><bdi>${one.name}</bdi></strong>${one.problem && html`<br /><span class="wrong" dir="auto">${one.problem}</span>`}</span>` },
     { key: "url", label: t("webhooks.url"), wide: true, value: (/** @type {any} */ one) => one.entry?.url, cell: (/** @type {any} */ one) => html`<code>${one.entry?.url}</code>` },
     { key: "events", label: t("webhooks.events"), sort: false, cell: (/** @type {any} */ one) => one.entry?.events?.join(", ") || t("webhooks.all_events") },
     { key: "do", label: "", sort: false, cell: (/** @type {any} */ one) => html`<span class="row-buttons">
-      ${one.entry && html`<button aria-label=${`${t("webhooks.change")}: ${one.name}`} onClick=${() => setEditing(one.entry)}>${t("webhooks.change")}</button>`}
+      ${one.entry && html`<button aria-label=${`${t("webhooks.change")}: ${one.name}`} onClick=${() => setEditing(one.name)}>${t("webhooks.change")}</button>`}
       <${ConfirmButton} label=${t("members.remove")} name=${one.name} question=${t("webhooks.remove_sure")} act=${() => drop(one.name)} /></span>` },
   ];
   return html`
-    <div class="section-head"><h3>${t("webhooks.receivers")}</h3>${editing === null && html`<button onClick=${() => setEditing({})}>${t("webhooks.new")}</button>`}</div>
-    ${editing && html`<${ReceiverForm} key=${editing.name ?? ""} entry=${editing} done=${() => { setEditing(null); list.reload(); }} cancel=${() => setEditing(null)} />`}
+    <div class="section-head"><h3>${t("webhooks.receivers")}</h3>${!entry && html`<button onClick=${() => setEditing("")}>${t("webhooks.new")}</button>`}</div>
+    ${entry && html`<${ReceiverForm} key=${editing} entry=${entry} done=${() => { close(); list.reload(); }} cancel=${close} />`}
     <${Listing} list=${list} empty=${html`<p class="dim">${t("webhooks.no_receivers")}</p>`}>
       <${Table} label=${t("webhooks.receivers")} columns=${columns} rows=${list.items ?? []} keyOf=${(/** @type {any} */ one) => one.name} />
     </${Listing}>
   `;
 }
 
+/** By which name the form of a receiver is kept. @param {string} name */
+const draftOf = (name) => `webhook ${name}`;
+
+/** @param {any} entry */
+const valuesOf = (entry) => ({ name: "", url: entry.url ?? "", secret: entry.secret ?? "", network: (entry.network ?? []).join(", "), events: entry.events ?? [] });
+
+/** Where the secret is might be the secret itself, by mistake: it is not kept. */
+const KEPT = ["name", "url", "network", "events"];
+
 /** @param {{entry: any, done: () => void, cancel: () => void}} props */
 function ReceiverForm({ entry, done, cancel }) {
+  const form = useDraft(draftOf(entry.name ?? ""), valuesOf(entry), () => plainFields(KEPT)), { events } = form.values;
   const [busy, setBusy] = useState(false);
   const submit = async (/** @type {any} */ event) => {
     event.preventDefault();
@@ -58,18 +73,20 @@ function ReceiverForm({ entry, done, cancel }) {
     setBusy(true);
     const made = await attempt(() => (entry.name ? put(path("config", "webhooks", name), body) : post(path("config", "webhooks"), body)), t("webhooks.stored"));
     setBusy(false);
-    if (made) done();
+    if (!made) return;
+    form.forget();
+    done();
   };
   return html`
     <form class="card form" onSubmit=${submit}>
-      ${!entry.name && html`<label class="field"><span>${t("settings.name")}</span><input name="name" required maxlength="100" pattern="[A-Za-z0-9_.\\-]+" /></label>`}
-      <label class="field"><span>${t("webhooks.url")}</span><input name="url" required placeholder="https://" defaultValue=${entry.url ?? ""} /></label>
-      <label class="field"><span>${t("webhooks.secret")}</span><input name="secret" required placeholder="secret://NAME, env:NAME, file:PATH" defaultValue=${entry.secret ?? ""} /></label>
-      <label class="field"><span>${t("webhooks.network")}</span><input name="network" placeholder=${t("webhooks.network_help")} defaultValue=${(entry.network ?? []).join(", ")} /></label>
+      ${!entry.name && html`<label class="field"><span>${t("settings.name")}</span><input ...${input(form, "name")} required maxlength="100" pattern="[A-Za-z0-9_.\\-]+" /></label>`}
+      <label class="field"><span>${t("webhooks.url")}</span><input ...${input(form, "url")} required placeholder="https://" /></label>
+      <label class="field"><span>${t("webhooks.secret")}</span><input ...${input(form, "secret")} required placeholder="secret://NAME, env:NAME, file:PATH" /></label>
+      <label class="field"><span>${t("webhooks.network")}</span><input ...${input(form, "network")} placeholder=${t("webhooks.network_help")} /></label>
       <fieldset class="rights"><legend>${t("webhooks.events")} (${t("webhooks.none_is_all")})</legend>
-        ${EVENTS.map((name) => html`<label key=${name}><input type="checkbox" name="events" value=${name} defaultChecked=${entry.events?.includes(name)} /><code>${name}</code></label>`)}
+        ${EVENTS.map((name) => html`<label key=${name}><input type="checkbox" name="events" value=${name} checked=${events.includes(name)} onChange=${() => form.set("events", EVENTS.filter((one) => (one === name) !== events.includes(one)))} /><code>${name}</code></label>`)}
       </fieldset>
-      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("webhooks.store")}</button><button type="button" onClick=${cancel}>${t("dialog.cancel")}</button></div>
+      <div class="row-buttons"><button class="primary" disabled=${busy}>${t("webhooks.store")}</button><button type="button" onClick=${() => (form.forget(), cancel())}>${t("dialog.cancel")}</button></div>
     </form>
   `;
 }
