@@ -36,6 +36,8 @@ class DingTalk(ConnectedChannel):
         "message.unreact",
         "platform.call",
     )
+    withheld = ("sessionWebhook*",)
+    """With this address anybody could write into the chat for an hour."""
     config: ClassVar[Sequence[Mapping[str, Any]]] = (
         {
             "name": "client-id",

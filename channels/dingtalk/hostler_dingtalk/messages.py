@@ -66,7 +66,7 @@ class Messages:
             reply_to=reply_to,
             text=text,
             addressed=addressed,
-            data={"dingtalk": _told(data)},
+            data={"dingtalk": data},
         )
         return Drafted(event, files)
 
@@ -102,11 +102,6 @@ class Messages:
 
 def _quoted(data: dict[str, Any]) -> dict[str, Any]:
     return fields_of(fields_of(data.get("text") or data.get("content")).get("repliedMsg"))
-
-
-def _told(data: dict[str, Any]) -> dict[str, Any]:
-    """Return what DingTalk sent, without the address that lets anybody write into the chat for an hour."""
-    return {name: value for name, value in data.items() if not name.startswith("sessionWebhook")}
 
 
 def _content(kind: str, data: dict[str, Any]) -> tuple[str, list[FileOf], bool]:

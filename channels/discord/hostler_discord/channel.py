@@ -49,6 +49,13 @@ class Discord(ConnectedChannel):
         "poll.create",
         "typing.start",
     )
+    withheld = (
+        "discord/token",  # of an interaction, with which anybody could answer it
+        "attachments/url",  # signed, for a day
+        "attachments/*/url",  # of a command, by their ids
+        *(f"{name}/url" for name in ("file", "image", "media", "thumbnail", "video")),
+        "proxy_*url",
+    )
     config = (
         {
             "name": "token",

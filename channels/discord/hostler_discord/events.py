@@ -18,6 +18,7 @@ from hostler_discord.gateway import Dispatch
 from hostler_discord.messages import (
     WRITTEN,
     Drafted,
+    files_of_interaction,
     kind_of,
     message_event,
     person_of,
@@ -76,7 +77,7 @@ class Reader:
         One that cannot be read is a `platform.` event of its name.
         """
         session = dispatch.session
-        data = {key: value for key, value in dispatch.data.items() if key != "token"}  # of an interaction
+        data = dispatch.data
         event_id = f"{session.session_id}:{session.seq}"
         try:
             self._learn(dispatch.name, data)
@@ -113,7 +114,7 @@ class Reader:
                 if (server := await self._guild(name, data)) is not None:
                     yield Drafted(server)
             case "INTERACTION_CREATE":
-                yield Drafted(await self._interaction(name, data))
+                yield Drafted(await self._interaction(name, data), list(files_of_interaction(data)))
             case _ if name not in _OF_THE_CONNECTION and not self._is_own(name, data):
                 tell = {**dict.fromkeys(_REACTIONS, self._reaction), **dict.fromkeys(_MEMBERS, self._member)}
                 yield Drafted(await tell.get(name, self._other)(name, data))

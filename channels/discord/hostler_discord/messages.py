@@ -163,11 +163,20 @@ def _forwarded(message: dict[str, Any]) -> list[dict[str, Any]]:
 def files_of(message: dict[str, Any]) -> Iterator[FileOf]:
     """Yield the files of a message, and of what it forwards."""
     for one in [message, *_forwarded(message)]:
-        for file in one.get("attachments") or []:
-            mime_type, size = file.get("content_type"), file.get("size")
-            yield FileOf(
-                str(file["url"]),
-                file.get("filename"),
-                mime_type.partition(";")[0].strip() if isinstance(mime_type, str) else None,
-                size if isinstance(size, int) else None,
-            )
+        yield from map(_file, one.get("attachments") or [])
+
+
+def files_of_interaction(data: dict[str, Any]) -> Iterator[FileOf]:
+    """Yield the files that were given with a command or a form."""
+    resolved = (data.get("data") or {}).get("resolved") or {}
+    yield from map(_file, (resolved.get("attachments") or {}).values())
+
+
+def _file(file: dict[str, Any]) -> FileOf:
+    mime_type, size = file.get("content_type"), file.get("size")
+    return FileOf(
+        str(file["url"]),
+        file.get("filename"),
+        mime_type.partition(";")[0].strip() if isinstance(mime_type, str) else None,
+        size if isinstance(size, int) else None,
+    )

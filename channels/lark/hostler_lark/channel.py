@@ -43,6 +43,8 @@ class Lark(ConnectedChannel):
         "message.unreact",
         "platform.call",
     )
+    withheld = ("lark/token", "lark/preview_token", "lark/context/token", "lark/context/preview_token")
+    """With them anybody could change a card."""
     config = (
         {
             "name": "app-id",

@@ -34,7 +34,6 @@ _OF_BOT = {
     "im.chat.member.bot.deleted_v1": "group.bot_removed",
 }
 _IDS = ("open_id", "union_id", "user_id")
-_SECRETS = {"token", "preview_token"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,7 @@ class Events:
             chat=chat,
             person=person,
             message_id=message_id,
-            data={**({"value": value} if is_press else {}), "lark": _without_secrets(told.event)},
+            data={**({"value": value} if is_press else {}), "lark": told.event},
         )
 
     async def _menu(self, told: Envelope) -> ChannelEvent:
@@ -276,7 +275,7 @@ class Events:
             chat=await self._chat(chat_id, None),
             person=None if person_id is None else await self._person(person_id),
             message_id=_id(event.get("message_id")) or _id(message.get("message_id")),
-            data={"lark": _without_secrets(event)},
+            data={"lark": event},
         )
 
     async def _chat(self, chat_id: str | None, thread: str | None) -> Chat | None:
@@ -321,11 +320,3 @@ def _person_id(value: Any) -> str | None:
 def _id(value: Any) -> str | None:
     text = text_of(value)
     return None if text is None else text[:MAX_ID]
-
-
-def _without_secrets(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event without the tokens by which its card could be changed."""
-    found = {name: value for name, value in event.items() if name not in _SECRETS}
-    if isinstance(found.get("context"), dict):
-        found["context"] = {name: one for name, one in found["context"].items() if name not in _SECRETS}
-    return found

@@ -31,6 +31,8 @@ class Line(ConnectedChannel):
         "platform.call",
         "typing.start",
     )
+    withheld = ("line/replyToken",)
+    """With it others could write in the chat."""
     config = (
         {
             "name": "channel-secret",

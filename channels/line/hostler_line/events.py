@@ -123,7 +123,7 @@ class Events:
             if chat_id is None
             else Chat(chat_id=chat_id, kind=_SOURCES[str(source["type"])][1], title=title),
             person=None if person_id is None else Person(person_id=person_id, name=name),
-            data={"line": _without_tokens(raw)},
+            data={"line": raw},
         )
 
     def _message(self, event: ChannelEvent, message: dict[str, Any]) -> Drafted:
@@ -167,7 +167,7 @@ def unreadable(raw: Any, error: Exception | None) -> Drafted:
             chat=None if chat_id is None else Chat(chat_id=chat_id, kind="group"),
             data={
                 "unreadable": reason_of(error) if error else "no JSON object",
-                "line": _without_tokens(raw),
+                "line": raw,
             },
         )
     )
@@ -181,13 +181,6 @@ def _press(event: ChannelEvent, postback: dict[str, Any]) -> ChannelEvent:
     params = {"params": postback["params"]} if isinstance(postback.get("params"), dict) else {}
     data = {**event.data, "value": str(postback.get("data") or ""), **params}
     return replace(event, data=data, addressed=["private"] if _is_private(event) else [])
-
-
-def _without_tokens(raw: Any) -> Any:
-    """Return an event without its reply token, which would let others write in the chat."""
-    if not isinstance(raw, dict):
-        return raw
-    return {name: value for name, value in raw.items() if name != "replyToken"}
 
 
 def _name(kind: str) -> str:

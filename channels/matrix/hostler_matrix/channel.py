@@ -52,6 +52,12 @@ class Matrix(ConnectedChannel):
         "poll.create",
         "typing.start",
     )
+    withheld = (
+        *(f"{content}/{name}" for content in ("content", "m.new_content") for name in ("url", "file")),
+        "info/thumbnail_url",
+        "info/thumbnail_file",
+    )
+    """Where a homeserver has a file, for which the account's token is needed."""
     config = (
         {
             "name": "homeserver",

@@ -8,6 +8,21 @@ MAX_MESSAGE = 4_000
 """Of the text of a message with its marks: Slack makes several of a longer one, wherever that cuts it, and
 refuses an edit of over so many bytes.
 """
+_ADDRESSES = (
+    "url",
+    "url_*",
+    "permalink*",
+    "thumb_*",
+    "edit_link",
+    "converted_pdf",
+    "deanimate*",
+    "pjpeg",
+    "mp4*",
+    "hls*",
+    "aac",
+    "vtt",
+)
+"""Of a file and its previews, for which the bot's token or a session is needed."""
 
 
 class Slack(ConnectedChannel):
@@ -46,6 +61,11 @@ class Slack(ConnectedChannel):
         "message.unreact",
         "platform.call",
         "typing.start",
+    )
+    withheld = (
+        "slack/token",
+        "response_url",  # with which anybody could write in the chat
+        *(f"{parent}/{name}" for parent in ("file", "files", "slack_file") for name in _ADDRESSES),
     )
     config = (
         {

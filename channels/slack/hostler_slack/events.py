@@ -183,7 +183,6 @@ class Events:
     async def _command(self, payload: dict[str, Any]) -> ChannelEvent:
         """Return a slash command. Nobody but who wrote it sees it, so that it is no message."""
         name, arguments = str(payload.get("command") or "/"), str(payload.get("text") or "")
-        kept = {key: value for key, value in payload.items() if key not in {"token", "response_url"}}
         return ChannelEvent(
             event_type="command.invoked",
             event_id=f"command:{payload.get('trigger_id')}"[:MAX_TEXT],
@@ -192,7 +191,7 @@ class Events:
             person=await self._reader.person(payload.get("user_id"), name=payload.get("user_name")),
             text=arguments or None,
             addressed=["command"],
-            data={"command": {"name": name.removeprefix("/"), "arguments": arguments}, "slack": kept},
+            data={"command": {"name": name.removeprefix("/"), "arguments": arguments}, "slack": payload},
         )
 
     async def _presses(self, payload: dict[str, Any]) -> list[ChannelEvent]:
@@ -205,7 +204,6 @@ class Events:
         chat = await self._reader.chat(chat_id, thread=thread)
         person = await self._reader.person(user.get("id"), name=user.get("name"))
         actions = payload.get("actions")
-        kept = {key: value for key, value in payload.items() if key not in {"token", "response_url"}}
         found = []
         for action in actions if isinstance(actions, list) else []:
             told = fields_of(action)
@@ -224,10 +222,10 @@ class Events:
                 chat=chat,
                 person=person,
                 message_id=ts,
-                data={**({"value": value} if is_press else {}), "slack": kept},
+                data={**({"value": value} if is_press else {}), "slack": payload},
             )
             found.append(event)
-        return found or [await self._other("block_actions", kept, f"press:{_interaction_id(payload)}")]
+        return found or [await self._other("block_actions", payload, f"press:{_interaction_id(payload)}")]
 
 
 def _is_edited(changed: dict[str, Any], before: dict[str, Any]) -> bool:

@@ -25,6 +25,8 @@ class WeCom(ConnectedChannel):
         "message_unit": "bytes",
     }
     actions = ("member.info", "message.delete", "platform.call")
+    withheld = ("wecom/ResponseCode", "wecom/PicUrl")
+    """With the one anybody could change a card; the other is the address of a picture, which expires."""
     config = (
         {
             "name": "corp-id",

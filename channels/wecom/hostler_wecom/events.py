@@ -19,8 +19,6 @@ _PRESSES = {"click", "template_card_event", "template_card_menu_event"}
 """Events of buttons on cards and of the menu; `EventKey` is the value."""
 _FILES = {"image": ("jpg", "image/jpeg"), "voice": ("amr", "audio/amr"), "video": ("mp4", "video/mp4")}
 _RESPONSE_CODE = "ResponseCode"
-_HIDDEN = {_RESPONSE_CODE, "PicUrl"}
-"""Whoever has the one may change a card; the other is an address that expires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,6 @@ def _event(
 ) -> ChannelEvent:
     user = user_of(fields)
     message_id = text_of(fields, "MsgId") or text_of(fields, "TaskId")
-    shown = {key: value for key, value in fields.items() if key not in _HIDDEN}
     return ChannelEvent(
         event_type=event_type,
         event_id=event_id_of(fields),
@@ -121,7 +118,7 @@ def _event(
         message_id=None if message_id is None else message_id[:MAX_ID_CHARS],
         text=text,
         addressed=["private"] if event_type == "message.received" else [],
-        data={"wecom": shown, **(more or {})},
+        data={"wecom": fields, **(more or {})},
     )
 
 

@@ -36,6 +36,7 @@ from hostler_protocol.content import ArtifactRef
 from hostler_protocol.json_values import fields_problem
 from hostler_protocol.manifest import FormItem
 from hostler_sdk.channels.sanitize import sanitized
+from hostler_sdk.channels.withheld import without_fields
 from hostler_sdk.errors import Cancelled, HostError, writable
 from hostler_sdk.runner import ManifestError, Text, describe, form_of
 
@@ -122,6 +123,9 @@ class Channel:
     """What the platform can do: fields of `ChannelAbilities`, like `{"edit": True, "max_message": 4096}`."""
     actions: ClassVar[Collection[str]] = ()
     """The platform actions that `act` carries out, like `{"message.react"}`."""
+    withheld: ClassVar[Collection[str]] = ()
+    """Fields of what the platform sends that no event's data and no result of an action carries, such as
+    tokens and addresses of files: the ends of their paths, like `{"files/url_*"}`. `*`: any characters."""
     config: ClassVar[Sequence[Mapping[str, Any] | FormItem]] = ()
     """The form of a configured channel: items with `name`, `type` and so on. The values: `self.settings`."""
 
@@ -196,10 +200,10 @@ class Channel:
         `state` is kept once the event is durable, for the next `open`. While the host cannot store the event,
         this waits and offers it again; other refusals raise HostError. An event that was delivered before
         (same `event_id`) starts nothing and answers `duplicate`. What JSON cannot carry of it, as half a
-        character, is replaced.
+        character, is replaced; fields of `withheld` are left out of its data.
         """
         kept = self.state if state is msgspec.UNSET else state
-        params = IngestEventParams(channel_id=self.channel_id, event=sanitized(event), state=kept)
+        params = IngestEventParams(channel_id=self.channel_id, event=self._shown(event), state=kept)
         wait = FIRST_WAIT_SECONDS
         while True:
             try:
@@ -217,7 +221,7 @@ class Channel:
         """Ask whether the host takes an event, before its files are fetched: False if it comes from somebody
         who is not let in, or was delivered before. Deliver it in any case. Raises Cancelled.
         """
-        params = IngestCheckParams(channel_id=self.channel_id, event=sanitized(event))
+        params = IngestCheckParams(channel_id=self.channel_id, event=self._shown(event))
         wait = FIRST_WAIT_SECONDS
         while True:
             try:
@@ -231,6 +235,11 @@ class Channel:
                 wait = min(2 * wait, LONGEST_WAIT_SECONDS)
             else:
                 return reply.wanted
+
+    def _shown(self, event: ChannelEvent) -> ChannelEvent:
+        """Return an event as the host may have it."""
+        event = sanitized(event)
+        return msgspec.structs.replace(event, data=without_fields(event.data, self.withheld))
 
     async def keep(self, state: Any) -> None:
         """Keep a JSON value for the next `open`, such as a poll offset. Raises HostError."""

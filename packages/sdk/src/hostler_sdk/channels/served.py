@@ -40,6 +40,7 @@ from hostler_protocol.link import Link, LinkError
 from hostler_protocol.methods import NoParams
 from hostler_protocol.states import State
 from hostler_sdk.channels.channel import Channel, NotSent
+from hostler_sdk.channels.withheld import without_fields
 from hostler_sdk.errors import Cancelled, HostError, host_error, writable
 from hostler_sdk.plugin import OfferedChannel
 
@@ -331,8 +332,12 @@ async def _attempt(channel: Channel, params: Any) -> Any:
             case ChannelActParams(action=action, key=key):
                 if action not in channel.actions:
                     raise InvalidArgumentError(f"this channel does not carry out {action!r}")
-                result = await channel.act(action, params.target, params.payload, key=key)
-                return ChannelActed(result=msgspec.to_builtins(result))
+                result = msgspec.to_builtins(
+                    await channel.act(action, params.target, params.payload, key=key)
+                )
+                if action != "platform.call":  # who may call the platform itself gets its whole answer
+                    result = without_fields(result, channel.withheld)
+                return ChannelActed(result=result)
     except NotSent as error:
         raise _refusal_of(error) from error
     except HostlerError:
