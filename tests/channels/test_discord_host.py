@@ -95,6 +95,20 @@ async def test_a_question_in_parts_is_answered_by_a_reply_to_any_of_them(lent: P
         await server.until_true(lambda: server.texts()[-1] == 'answered {"n": 7} None')
 
 
+async def test_a_long_answer_with_code_goes_out_in_whole_parts(lent: Path) -> None:
+    async with bot(lent) as (served, server):
+        lines = [f"line {number} of the code" for number in range(400)]
+        await server.say("Before **it**.\n\n```\n" + "\n".join(lines) + "\n```\n\nAfter it.", GENERAL)
+        messages = await settled(served, 5)
+        assert [one["status"] for one in messages] == ["sent"] * len(messages)
+        texts = server.texts()
+        assert len(texts) == len(messages)
+        assert [one.count("```") for one in texts] == [2] * len(texts)
+        assert [line for one in texts for line in one.split("\n") if line.startswith("line ")] == lines
+        assert texts[0].startswith("Before **it**.")
+        assert texts[-1].endswith("After it.")
+
+
 async def test_an_answer_grows_and_is_edited_to_its_end(lent: Path) -> None:
     pieces, go = ["**The** beginning", " and the middle", " and the end."], lent / "go"
     async with bot(lent) as (served, server):

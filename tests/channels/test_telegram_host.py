@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -104,6 +105,20 @@ async def test_a_question_is_shown_and_answered_in_a_topic_too(lent: Path) -> No
         await settled(served, 5)
         sent = server.called("sendMessage")
         assert [one.params["chat_id"] for one in sent].count(topic.chat_id) == 1, "the answer is not for it"
+
+
+async def test_a_long_answer_with_code_goes_out_in_whole_parts(lent: Path) -> None:
+    async with bot(lent) as (served, server):
+        lines = [f"line {number} of the code" for number in range(400)]
+        server.say("Before **it**.\n\n```\n" + "\n".join(lines) + "\n```\n\nAfter it.")
+        messages = await settled(served, 3)
+        assert [one["status"] for one in messages] == ["sent"] * len(messages)
+        texts = server.texts()
+        assert len(texts) == len(messages)
+        assert [(one.count("<pre>"), one.count("</pre>")) for one in texts] == [(1, 1)] * len(texts)
+        assert re.findall(r"line \d+ of the code", "\n".join(texts)) == lines
+        assert texts[0].startswith("Before <b>it</b>.")
+        assert texts[-1].endswith("After it.")
 
 
 async def test_an_answer_grows_and_the_chat_shows_that_the_bot_writes(lent: Path) -> None:
