@@ -174,6 +174,24 @@ def test_a_mute_ends_and_a_thread_is_a_place_of_its_own(desk: ChannelDesk) -> No
     connected(desk, body)
 
 
+def test_what_the_bot_said_is_edited_and_nothing_else(desk: ChannelDesk) -> None:
+    async def body(channel: OpenChannel, server: DiscordServer) -> None:
+        sent = await channel.send("first", GENERAL, at={"thread_id": THREAD})
+        mine = {"chat_id": GENERAL, "thread_id": THREAD, "message_id": sent.message_id}
+        done = await channel.act("message.edit", mine, text="**new**")
+        assert (done.result, done.in_doubt) == ({}, False)
+        assert server.calls[-1].path == f"/channels/{THREAD}/messages/{sent.message_id}"
+        assert server.texts() == ["**new**"]
+        theirs = {**AT, "message_id": server.write("hers", GENERAL)["id"]}
+        refused = await refusal(channel.act("message.edit", theirs, text="mine"))
+        assert isinstance(refused, InvalidArgumentError)
+        assert "authored by another user" in refused.message
+        server.refusals["PATCH /channels/*/messages/*"] = [Refusal(503, "Service Unavailable")]
+        assert (await channel.act("message.edit", mine, text="newer")).in_doubt
+
+    connected(desk, body)
+
+
 def test_actions_that_answer(desk: ChannelDesk) -> None:
     async def body(channel: OpenChannel, server: DiscordServer) -> None:
         assert (await channel.act("group.info", AT)).result["name"] == "general"
@@ -215,6 +233,8 @@ def test_actions_that_answer(desk: ChannelDesk) -> None:
         ("message.react", {"chat_id": GENERAL}, {"emoji": "👍"}, "no id of a message"),
         ("message.react", AT, {}, "`emoji`"),
         ("message.delete", {}, {}, "`chat_id`"),
+        ("message.edit", AT, {}, "`text`"),
+        ("message.edit", {**AT, "message_id": "x"}, {"text": "new"}, "no id of a message"),
         ("member.kick", {**AT, "chat_id": PRIVATE}, {}, "in no server"),
         ("poll.create", AT, {"question": "?", "options": "yes"}, "a list of texts"),
         ("poll.create", AT, {"question": "?", "options": ["x" * 56, "y"]}, "55 characters"),

@@ -39,7 +39,6 @@ def at(server: MatrixServer, target: dict[str, Any] = AT) -> dict[str, Any]:
         ("member.ban", {}, "ban", {"user_id": BOB}),
         ("group.rename", {"title": "New"}, "put_state", {"name": "New"}),
         ("group.leave", {}, "leave", None),
-        ("message.edit", {"text": "new"}, "send", ...),
     ],
 )
 def test_actions_are_calls_of_the_homeserver(
@@ -53,10 +52,25 @@ def test_actions_are_calls_of_the_homeserver(
         assert call.params["room"] == GROUP
         if isinstance(wanted, dict) and "pinned" in wanted:
             assert call.body == {"pinned": [target["message_id"]]}
-        elif wanted is ...:
-            assert call.body["m.relates_to"] == {"rel_type": "m.replace", "event_id": target["message_id"]}
         else:
             assert call.body == wanted
+
+    connected(desk, body, prepare=prepared)
+
+
+def test_what_the_bot_said_is_edited_and_nothing_else(desk: ChannelDesk) -> None:
+    async def body(channel: OpenChannel, server: MatrixServer) -> None:
+        sent = await channel.send("first", GROUP)
+        mine = {"chat_id": GROUP, "message_id": sent.message_id}
+        done = await channel.act("message.edit", mine, text="new")
+        assert (done.result, done.in_doubt) == ({}, False)
+        call = server.called("send")[-1]
+        assert call.body["m.relates_to"] == {"rel_type": "m.replace", "event_id": sent.message_id}
+        assert server.called("event") == [], "what it has just said it knows"
+        refused = await refusal(channel.act("message.edit", at(server), text="mine"))
+        assert isinstance(refused, InvalidArgumentError)
+        assert "not the bot's own" in refused.message
+        assert len(server.called("send")) == 2
 
     connected(desk, body, prepare=prepared)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hostler_protocol.channels import Button
 from hostler_protocol.errors import InvalidArgumentError, RateLimitedError
 from support.channel_desk import ChannelDesk, OpenChannel, refusal
 from support.telegram_desk import connected, desk
@@ -77,6 +78,8 @@ def test_actions_that_answer(desk: ChannelDesk) -> None:
         ("message.react", {"chat_id": "7"}, {"emoji": "👍"}, "no id of a message"),
         ("message.react", AT, {}, "`emoji`"),
         ("message.delete", {}, {}, "`chat_id`"),
+        ("message.edit", AT, {}, "`text`"),
+        ("message.edit", {**AT, "message_id": "x"}, {"text": "new"}, "no id of a message"),
         ("poll.create", AT, {"question": "?", "options": "yes"}, "a list of texts"),
         ("member.mute", AT, {"seconds": "tomorrow"}, "from 1 to"),
         ("platform.call", {}, {"method": "../getMe"}, "no method of the Bot API"),
@@ -92,6 +95,23 @@ def test_an_action_that_cannot_be_carried_out_says_why(
         error = await refusal(channel.act(action, target, **payload))
         assert isinstance(error, InvalidArgumentError)
         assert told in error.message
+
+    connected(desk, body)
+
+
+def test_what_the_bot_said_is_edited_and_nothing_else(desk: ChannelDesk) -> None:
+    async def body(channel: OpenChannel, server: TelegramServer) -> None:
+        sent = await channel.send("first", AT["chat_id"], buttons=[[Button(label="Yes", value="y")]])
+        mine = {"chat_id": AT["chat_id"], "message_id": sent.message_id}
+        done = await channel.act("message.edit", mine, text="**new**")
+        assert (done.result, done.in_doubt) == ({}, False)
+        assert server.texts() == ["<b>new</b>"]
+        server.refusals["editMessageText"] = [Refusal(400, "Bad Request: message can't be edited")]
+        refused = await refusal(channel.act("message.edit", AT, text="theirs"))
+        assert isinstance(refused, InvalidArgumentError)
+        assert "can't be edited" in refused.message
+        server.refusals["editMessageText"] = [Refusal(500, "Internal Server Error")]
+        assert (await channel.act("message.edit", mine, text="newer")).in_doubt
 
     connected(desk, body)
 

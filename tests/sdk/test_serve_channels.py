@@ -108,6 +108,7 @@ def test_a_channel_is_listed_with_its_abilities_and_its_form() -> None:
         assert manifest.label == {"en": "Shout, the chat where everything is said aloud"}
         assert (manifest.abilities.edit, manifest.abilities.buttons) == (True, False)
         assert manifest.abilities.repeat == "client_id"
+        assert manifest.actions == ["message.edit"]
         assert [item.name for item in manifest.config_schema] == ["host", "port", "token"]
 
     with_shout(body)
@@ -141,6 +142,19 @@ def test_events_come_in_and_messages_go_out() -> None:
         )
         await plugin.session.request("channel/edit", edit)
         assert server.by_bot() == ["hello, Ada"]
+        asked = ChannelActParams(
+            channel_id="c",
+            action="message.edit",
+            key="k",
+            target={"chat_id": "lobby", "message_id": "2"},
+            payload={"text": "hello, all"},
+        )
+        assert (await plugin.session.request("channel/act", asked)).result == {}
+        assert server.by_bot() == ["hello, all"]
+        server.answers = [{"error": "a bot changes what it said itself"}]
+        error = await refusal(plugin, "channel/act", asked)
+        assert isinstance(error, InvalidArgumentError)
+        assert error.message == "a bot changes what it said itself"
 
     with_shout(body)
 
@@ -367,6 +381,23 @@ def test_actions_are_those_of_the_manifest() -> None:
         )
         error = await refusal(plugin, "channel/edit", edit)
         assert f"the edit was given up: {lost.reason}" in error.message
+        act = ChannelActParams(
+            channel_id="c",
+            action="message.edit",
+            key="k",
+            target={"chat_id": "lobby", "message_id": "1"},
+            payload={"text": "x"},
+        )
+        given_up = await plugin.session.request("channel/act", act)
+        assert (given_up.in_doubt, given_up.reason) == (True, lost.reason)
+        for wrong, told in (
+            ({"target": {"message_id": "1"}}, "chat_id"),
+            ({"target": {"chat_id": "lobby"}}, "`message_id`"),
+            ({"payload": {}}, "`text`"),
+        ):
+            refused = await refusal(plugin, "channel/act", msgspec.structs.replace(act, **wrong))
+            assert isinstance(refused, InvalidArgumentError)
+            assert told in refused.message
 
     with_courier(body)
 

@@ -10,8 +10,8 @@ from hostler_dingtalk.api import Api
 from hostler_dingtalk.cards import TRACK
 from hostler_dingtalk.fields import fields_of, text_of
 from hostler_dingtalk.kept import Kept
-from hostler_dingtalk.sender import Sender, person_of
-from hostler_sdk.channels import ChannelActions, ChannelMessage, ChannelTarget, NotSent
+from hostler_dingtalk.sender import person_of
+from hostler_sdk.channels import ChannelActions, NotSent
 
 _CALL = re.compile(r"(GET|POST|PUT|DELETE) (/v[0-9]\.[0-9]/[\w/.%~+=@:-]+)|(POST) (/topapi/[\w/]+)", re.ASCII)
 _DETOUR = re.compile(r"\.\.|//|%2e|%2f|%5c", re.IGNORECASE)
@@ -27,15 +27,13 @@ Action = Callable[[dict[str, Any], dict[str, Any]], Awaitable[Any]]
 class Actions(ChannelActions):
     """The actions of one robot. `target`: `chat_id`, `message_id`, `person_id`, as each needs."""
 
-    def __init__(self, api: Api, sender: Sender, kept: Kept, robot_code: str) -> None:
+    def __init__(self, api: Api, kept: Kept, robot_code: str) -> None:
         self._api = api
-        self._sender = sender
         self._kept = kept
         self._robot_code = robot_code
         self._by_name: dict[str, Action] = {
             "member.info": self._member_info,
             "message.delete": self._delete,
-            "message.edit": self._edit,
             "message.react": self._react,
             "message.unreact": self._unreact,
             "platform.call": self._call,
@@ -44,11 +42,6 @@ class Actions(ChannelActions):
     async def act(self, action: str, target: dict[str, Any], payload: dict[str, Any], *, key: str) -> Any:
         """Carry out an action, and return its result. Raises NotSent, UnclearError."""
         return await self._by_name[action](target, payload)
-
-    async def _edit(self, target: dict[str, Any], payload: dict[str, Any]) -> Any:
-        chat, message = ChannelTarget(chat_id=_needed(target, "chat_id")), _needed(payload, "text")
-        await self._sender.edit(chat, _needed(target, "message_id"), ChannelMessage(text=message), last=True)
-        return {}
 
     async def _delete(self, target: dict[str, Any], _: dict[str, Any]) -> Any:
         chat_id, message_id = _needed(target, "chat_id"), _needed(target, "message_id")

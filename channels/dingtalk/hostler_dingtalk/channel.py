@@ -31,7 +31,6 @@ class DingTalk(ConnectedChannel):
     actions: ClassVar[Collection[str]] = (
         "member.info",
         "message.delete",
-        "message.edit",
         "message.react",
         "message.unreact",
         "platform.call",

@@ -54,7 +54,7 @@ class Connection(ChannelConnection):
         kept = Kept(channel.state)
         template = Template(_text(settings, "card-template") or None) if channel.with_cards else None
         self.sender = Sender(self._api, channel, kept, self._robot_code, template)
-        self.actions = Actions(self._api, self.sender, kept, self._robot_code)
+        self.actions = Actions(self._api, kept, self._robot_code)
         bounds = file_bounds(settings)
         self._delivery = Delivery(self._api, channel, kept, self._robot_code, bounds, self._answer)
         self._stream = Stream(self._api, channel, self._take, self._start)

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 from hostler_lark.api import Api
 from hostler_lark.emoji import name_of
 from hostler_lark.names import fields_of, text_of
-from hostler_lark.sender import Sender, id_of, receiver_of, uuid_of
-from hostler_sdk.channels import ChannelActions, ChannelMessage, NotSent
+from hostler_lark.sender import id_of, receiver_of, uuid_of
+from hostler_sdk.channels import ChannelActions, NotSent
 
 MAX_PAGE = 50
 DEFAULT_PAGE = 20
@@ -30,9 +30,8 @@ Action = Callable[[Target, Payload, str], Awaitable[Any]]
 class Actions(ChannelActions):
     """The actions of one app. `target`: `chat_id`, `thread_id`, `message_id`, `person_id`, as each needs."""
 
-    def __init__(self, api: Api, sender: Sender) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
-        self._sender = sender
         self._by_name: dict[str, Action] = {
             "group.info": self._group_info,
             "group.leave": self._group_leave,
@@ -42,7 +41,6 @@ class Actions(ChannelActions):
             "member.kick": self._kick,
             "member.list": self._member_list,
             "message.delete": self._delete,
-            "message.edit": self._edit,
             "message.forward": self._forward,
             "message.pin": self._pin,
             "message.react": self._react,
@@ -55,11 +53,6 @@ class Actions(ChannelActions):
         return await self._by_name[action](target, payload, key)
 
     # -- messages ---------------------------------------------------------------------------------
-
-    async def _edit(self, target: Target, payload: Payload, _: str) -> Any:
-        message = ChannelMessage(text=_text(payload, "text"))
-        await self._sender.replace(_message(target), message)
-        return {}
 
     async def _delete(self, target: Target, _: Payload, __: str) -> Any:
         await self._api.call("DELETE", _MESSAGE, message_id=_message(target))

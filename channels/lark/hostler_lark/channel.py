@@ -36,7 +36,6 @@ class Lark(ConnectedChannel):
         "member.kick",
         "member.list",
         "message.delete",
-        "message.edit",
         "message.forward",
         "message.pin",
         "message.react",

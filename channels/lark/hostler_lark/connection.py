@@ -57,7 +57,7 @@ class Connection(ChannelConnection):
         self._names = Names(self._api)
         uploads = Uploads(self._api, channel)
         self.sender = Sender(self._api, self._names, uploads, quote=settings.get("quote") is not False)
-        self.actions = Actions(self._api, self.sender)
+        self.actions = Actions(self._api)
         self._long = LongConnection(self._api, channel, self._take)
         self._first: Socket | None = None
         self._room = asyncio.Semaphore(MAX_AT_ONCE)

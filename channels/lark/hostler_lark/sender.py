@@ -176,10 +176,6 @@ class Sender(ChannelSender):
         self, target: ChannelTarget, message_id: str, message: ChannelMessage, *, last: bool
     ) -> None:
         """Replace text and buttons of a card. Raises NotSent, UnclearError."""
-        await self.replace(message_id, message)
-
-    async def replace(self, message_id: str, message: ChannelMessage) -> None:
-        """Replace text and buttons of a card. Raises NotSent, UnclearError."""
         if not message.text.strip():
             raise NotSent("a message cannot become empty", final=True)
         id_of(message_id, "message", "om_")

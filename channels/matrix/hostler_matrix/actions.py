@@ -14,7 +14,7 @@ from hostler_matrix.home_server import HomeServer, Refused
 from hostler_matrix.rooms import Rooms, relation, text_in
 from hostler_matrix.sender import Sender, event_id_of, txn_id, user_id_of
 from hostler_matrix.timeline import listed
-from hostler_sdk.channels import ChannelActions, ChannelMessage, ChannelTarget, NotSent
+from hostler_sdk.channels import ChannelActions, NotSent
 
 TYPING_MS = 30_000
 MAX_PAGE = 100
@@ -57,7 +57,6 @@ class Actions(ChannelActions):
             "member.mute": self._mute,
             "member.unmute": self._unmute,
             "message.delete": self._delete,
-            "message.edit": self._edit,
             "message.forward": self._forward,
             "message.pin": self._pin,
             "message.react": self._react,
@@ -91,12 +90,6 @@ class Actions(ChannelActions):
     async def _delete(self, target: dict[str, Any], _: dict[str, Any], key: str) -> Any:
         room_id, event_id = await self._message(target)
         return await self._done(Api.room_redact("", room_id, event_id, txn_id(key)))
-
-    async def _edit(self, target: dict[str, Any], payload: dict[str, Any], _: str) -> Any:
-        room_id, event_id = await self._message(target)
-        message = ChannelMessage(text=_text(payload, "text"))
-        await self._sender.edit(ChannelTarget(chat_id=room_id), event_id, message)
-        return {}
 
     async def _react(self, target: dict[str, Any], payload: dict[str, Any], key: str) -> Any:
         room_id, event_id = await self._message(target)

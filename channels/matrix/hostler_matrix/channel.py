@@ -43,7 +43,6 @@ class Matrix(ConnectedChannel):
         "member.mute",
         "member.unmute",
         "message.delete",
-        "message.edit",
         "message.forward",
         "message.pin",
         "message.react",

@@ -77,7 +77,7 @@ class Connection(ChannelConnection):
         self._me = Me(user_id, await self._name(user_id), self._prefix)
         if self._position.since is None:
             await self._take(await self._sync(0))
-        self.actions.user_id = user_id
+        self.actions.user_id = self.sender.user_id = user_id
         return Person(person_id=user_id, name=self._me.name, is_bot=True)
 
     async def _name(self, user_id: str) -> str | None:

@@ -106,6 +106,7 @@ class Sender(ChannelSender):
         self._msgtype = msgtype
         self._aliases: OrderedDict[str, str] = OrderedDict()
         self._uploads: OrderedDict[str, str] = OrderedDict()
+        self.user_id = ""
 
     async def room_id(self, value: Any) -> str:
         """Return the id of a room, named by it or by an address like `#lobby:example.org`. Raises NotSent."""
@@ -167,6 +168,7 @@ class Sender(ChannelSender):
         event_id = answer.get("event_id")
         if not isinstance(event_id, str) or not event_id:
             raise UnclearError("the homeserver answered without the id of the event")
+        self._rooms.note_message(event_id, {"type": event_type, "sender": self.user_id, "content": content})
         return event_id
 
     async def _file(self, file: OutgoingFile, txn: str) -> dict[str, Any]:
@@ -198,8 +200,18 @@ class Sender(ChannelSender):
         if not message.text.strip():
             raise NotSent("a message cannot become empty", final=True)
         room_id = await self.open_room(target.chat_id)
+        await self._check_own(room_id, original)
         new = text_content(self._msgtype, message.text, plain=message.plain)
         await self.put(room_id, "m.room.message", edit_content(original, new), f"hostler-edit-{uuid4().hex}")
+
+    async def _check_own(self, room_id: str, message_id: str) -> None:
+        """Raise NotSent for somebody else's message: a homeserver takes the edit, and no client shows it."""
+        try:
+            known = await self._rooms.message(room_id, message_id)
+        except UnclearError as error:
+            raise NotSent(str(error)) from None
+        if known is not None and known.sender != self.user_id:
+            raise NotSent("the message is not the bot's own, which alone it can edit", final=True)
 
     async def tell(self, room_id: str, text: str) -> None:
         """Say once that the channel cannot read in an encrypted room. Raises NotSent, UnclearError."""

@@ -6,11 +6,11 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from hostler_sdk.channels import ChannelActions, ChannelMessage, ChannelTarget, NotSent
+from hostler_sdk.channels import ChannelActions, NotSent
 from hostler_slack.emoji import name_of
 from hostler_slack.look_up import LookUp
 from hostler_slack.messages import fields_of, text_of
-from hostler_slack.sender import Sender, chat_id_of, ts_of
+from hostler_slack.sender import chat_id_of, ts_of
 from hostler_slack.web_api import RefusedError, WebApi
 
 _OF_THE_CHANNEL = {"apps.connections.open", "auth.revoke", "apps.uninstall"}
@@ -25,9 +25,8 @@ Action = Callable[[dict[str, Any], dict[str, Any]], Awaitable[Any]]
 class Actions(ChannelActions):
     """The actions of one app. `target`: `chat_id`, `thread_id`, `message_id`, `person_id`, as each needs."""
 
-    def __init__(self, api: WebApi, sender: Sender, look_up: LookUp) -> None:
+    def __init__(self, api: WebApi, look_up: LookUp) -> None:
         self._api = api
-        self._sender = sender
         self._look_up = look_up
         self.me = ""
         self._by_name: dict[str, Action] = {
@@ -39,7 +38,6 @@ class Actions(ChannelActions):
             "member.kick": self._kick,
             "member.list": self._member_list,
             "message.delete": self._delete,
-            "message.edit": self._edit,
             "message.forward": self._forward,
             "message.pin": self._pin,
             "message.react": self._react,
@@ -53,12 +51,6 @@ class Actions(ChannelActions):
         return await self._by_name[action](target, payload)
 
     # -- messages ---------------------------------------------------------------------------------
-
-    async def _edit(self, target: dict[str, Any], payload: dict[str, Any]) -> Any:
-        message = ChannelMessage(text=_text(payload, "text"))
-        place = ChannelTarget(chat_id=chat_id_of(target.get("chat_id")))
-        await self._sender.edit(place, str(target.get("message_id")), message)
-        return {}
 
     async def _delete(self, target: dict[str, Any], _: dict[str, Any]) -> Any:
         await self._api.call("chat.delete", channel=await self._chat(target), ts=_message(target))

@@ -54,7 +54,6 @@ class Slack(ConnectedChannel):
         "member.kick",
         "member.list",
         "message.delete",
-        "message.edit",
         "message.forward",
         "message.pin",
         "message.react",

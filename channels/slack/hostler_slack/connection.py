@@ -72,7 +72,7 @@ class Connection(ChannelConnection):
         self.sender = Sender(
             self._api, channel, self._position, self._look_up, previews=settings.get("link-previews") is True
         )
-        self.actions = Actions(self._api, self.sender, self._look_up)
+        self.actions = Actions(self._api, self._look_up)
         self._sockets = Sockets(self._api, app_token, channel, self._take, self._want_to_catch_up)
         self._catch_up = CatchUp(self._api, channel, self._position, self._deliver_fetched)
         self._first: Socket | None = None

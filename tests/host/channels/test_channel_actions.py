@@ -142,6 +142,16 @@ async def test_done_refused_unsupported_and_failed_are_told_apart(tmp_path: Path
         )
 
 
+async def test_a_channel_that_can_edit_carries_edits_out(tmp_path: Path, chat: ChatPlatform) -> None:
+    async with acting(tmp_path, chat, channel="rich") as host:
+        first = await host.ask("group.info")
+        (number,) = [one["number"] for one in chat.said if one["said"] == first]
+        assert await host.ask("message.edit", str(number), text="another") == "done {}"
+        assert chat.by_bot() == ["another", "done {}"]
+        assert [one["action"] for one in host.acts] == ["group.info"]
+        assert await host.facts() == [("done", "group.info"), ("done", "message.edit")]
+
+
 async def test_an_action_of_which_nobody_knows_is_for_a_person_to_settle(
     tmp_path: Path, chat: ChatPlatform
 ) -> None:

@@ -45,6 +45,8 @@ FILE_PART_BYTES = 1024 * 1024
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 30.0
 """Waits before an event is offered again to a host that could not store it."""
+EDIT_ACTION = "message.edit"
+"""The action that `edit` carries out, where the channel's `act` does not."""
 MAX_RETRY_SECONDS = 86_400.0
 """The longest wait that a platform may ask for: a number of any length may stand in a header."""
 
@@ -122,7 +124,8 @@ class Channel:
     abilities: ClassVar[Mapping[str, Any]] = {}
     """What the platform can do: fields of `ChannelAbilities`, like `{"edit": True, "max_message": 4096}`."""
     actions: ClassVar[Collection[str]] = ()
-    """The platform actions that `act` carries out, like `{"message.react"}`."""
+    """The platform actions that `act` carries out, like `{"message.react"}`. With the ability `edit`, `edit`
+    carries `message.edit` out, unless it is one of them."""
     withheld: ClassVar[Collection[str]] = ()
     """Fields of what the platform sends that no event's data and no result of an action carries, such as
     tokens and addresses of files: the ends of their paths, like `{"files/url_*"}`. `*`: any characters."""
@@ -330,7 +333,7 @@ def channel_manifest(kind: type[Channel], name: str) -> ChannelManifest:
         label=label,
         description=description,
         abilities=abilities,
-        actions=sorted(kind.actions),
+        actions=sorted({*kind.actions, EDIT_ACTION} if abilities.edit else kind.actions),
         config_schema=form_of(kind.config),
     )
     problem = fields_problem(msgspec.structs.asdict(manifest))

@@ -17,10 +17,12 @@ from hostler_protocol.channels import (
     ChannelFindParams,
     ChannelHealth,
     ChannelList,
+    ChannelMessage,
     ChannelOpenParams,
     ChannelRequestParams,
     ChannelSendParams,
     ChannelSent,
+    ChannelTarget,
     IngestHealthNote,
     Person,
 )
@@ -39,7 +41,7 @@ from hostler_protocol.limits import MAX_REASON_CHARS
 from hostler_protocol.link import Link, LinkError
 from hostler_protocol.methods import NoParams
 from hostler_protocol.states import State
-from hostler_sdk.channels.channel import Channel, NotSent
+from hostler_sdk.channels.channel import EDIT_ACTION, Channel, NotSent
 from hostler_sdk.channels.withheld import without_fields
 from hostler_sdk.errors import Cancelled, HostError, host_error, writable
 from hostler_sdk.plugin import OfferedChannel
@@ -329,15 +331,18 @@ async def _attempt(channel: Channel, params: Any) -> Any:
             case ChannelEditParams(target=target, message_id=message_id, message=message, last=last):
                 await channel.edit(target, message_id, message, last=last)
                 return NoParams()
-            case ChannelActParams(action=action, key=key):
-                if action not in channel.actions:
-                    raise InvalidArgumentError(f"this channel does not carry out {action!r}")
+            case ChannelActParams(action=action, key=key) if action in channel.actions:
                 result = msgspec.to_builtins(
                     await channel.act(action, params.target, params.payload, key=key)
                 )
                 if action != "platform.call":  # who may call the platform itself gets its whole answer
                     result = without_fields(result, channel.withheld)
                 return ChannelActed(result=result)
+            case ChannelActParams(action=action):
+                if action != EDIT_ACTION or not channel.abilities.get("edit"):
+                    raise InvalidArgumentError(f"this channel does not carry out {action!r}")
+                await _edit(channel, params.target, params.payload)
+                return ChannelActed(result={})
     except NotSent as error:
         raise _refusal_of(error) from error
     except HostlerError:
@@ -352,6 +357,20 @@ async def _attempt(channel: Channel, params: Any) -> Any:
         logger.error("a message of channel %s is in doubt", channel.channel_id, exc_info=error)
         kind = ChannelSent if isinstance(params, ChannelSendParams) else ChannelActed
         return kind(in_doubt=True, reason=_text_of(error))
+
+
+async def _edit(channel: Channel, target: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
+    """Carry out `message.edit`. Raises NotSent for a wrong target or no text, and what `edit` raises."""
+    message_id, text = target.get("message_id"), payload.get("text")
+    if not isinstance(message_id, str) or not message_id:
+        raise NotSent("the target needs `message_id`, a text", final=True)
+    if not isinstance(text, str) or not text:
+        raise NotSent("the payload needs `text`, a text", final=True)
+    try:
+        place = msgspec.convert(target, ChannelTarget)
+    except msgspec.ValidationError as error:
+        raise NotSent(f"target: {error}", final=True) from error
+    await channel.edit(place, message_id, ChannelMessage(text=text), last=True)
 
 
 def _refusal_of(error: NotSent) -> HostlerError:
