@@ -27,6 +27,7 @@ from support.lark_events import said
 from support.platform_desk import CHANNELS
 from support.wecom_envelopes import message as wecom_message
 
+pytestmark = pytest.mark.gate("file-addresses")
 ELSEWHERE = "https://files.example/of-the-platform"
 """Another address of the file, as of a preview of it."""
 CONTENT = b"what is in the file"
