@@ -28,10 +28,15 @@ generate:
 map: generate
 
 # the fault tests and the properties in their long form: many more kills, steers and examples
-soak *args:
+soak *args: && timed
     HOSTLER_SOAK=1 uv run pytest tests/faults tests/properties tests/journeys/test_http_fuzzed.py \
         tests/host/http/test_http_fuzz.py tests/conformance/test_store_runs_model.py \
         tests/journeys/test_local_agent_complete.py -m "soak or not soak" {{args}}
+
+# what the console promises of its speed, with nothing else at work beside it: no long task, the first row in time
+timed *args:
+    HOSTLER_SOAK=1 uv run pytest -n 0 tests/journeys/test_console_chat_long.py \
+        tests/journeys/test_console_chat_history.py tests/journeys/test_console_many_runs.py {{args}}
 
 # live lives of whole hosts in a simulated world, until told to stop or for `--minutes N`: docs/simulation.md
 simulate *args:
