@@ -12,7 +12,7 @@ import pytest
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.command_line import CommandLine
-from support.console import shown, there
+from support.console import nothing_from_elsewhere, shown, speak, texts, there
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 
 pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(60), NEEDS_CHROMIUM]
@@ -71,23 +71,26 @@ async def test_a_key_is_pasted_and_a_wrong_one_is_told(served: Served, page: Pag
     assert ADMIN_KEY not in stored
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
 async def test_runs_appear_and_change_by_themselves_also_after_the_host_was_gone(
-    tmp_path: Path, page: Page
+    tmp_path: Path, page: Page, language: str
 ) -> None:
+    text = texts(language)
+    await speak(page, language)
     async with serving(tmp_path / "data") as served:
         await sign_in(served, page)
-        await page.until(shown("No run yet"))
+        await page.until(shown(text("runs.none")))
         await served.say("say 1", conversation_id="first")
-        await page.until(f"{shown('first')} && {shown('completed')}")
+        await page.until(f"{shown('first')} && {shown(text('status.completed'))}")
         held = (await served.say("hold", wait=None, conversation_id="second"))["run"]["run_id"]
-        await page.until(f"{shown('second')} && {shown('running')}")
+        await page.until(f"{shown('second')} && {shown(text('status.running'))}")
         port = served.port
         await served.client.post(f"/v1/runs/{held}/cancel", json={})
-        await page.until(shown("cancelled"))
-    await page.until(shown("Not connected; trying again"))
+        await page.until(shown(text("status.cancelled")))
+    await page.until(shown(text("state.reconnecting")))
     async with serving(tmp_path / "data", port=port) as served:
         await served.say("say 1", conversation_id="third")
-        await page.until(f"{shown('third')} && !{shown('Not connected')}")
+        await page.until(f"{shown('third')} && !{shown(text('state.reconnecting'))}")
         order = "[...document.querySelectorAll('.run .id')].map((one) => one.textContent).join()"
         assert await page.evaluate(order) == "third,second,first"
 
@@ -211,12 +214,10 @@ async def test_axe_finds_nothing_serious_and_nothing_leaves_the_host(served: Ser
             else:
                 await page.open(f"{served.url}{path}")
             await page.until(f"{there('main')} && !{there('.loading')}")
+            await nothing_from_elsewhere(page, served.url)
             async for look in looks(page):
                 if found := await serious_mistakes(page):
                     wrong[language, path, *look] = found
-        loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-        assert loaded
-        assert all(name.startswith((served.url, "data:")) for name in loaded)
     assert wrong == {}
     assert page.complaints == []
 

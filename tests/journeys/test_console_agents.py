@@ -13,6 +13,7 @@ from hostler.domain.model_entries import ModelEntry
 from hostler.host.config import ConfigFile, PluginEntry
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
+from support.console import nothing_from_elsewhere
 from support.http_host import PUPPET_RUNNER, Served, serving
 
 pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(120), NEEDS_CHROMIUM]
@@ -357,8 +358,7 @@ async def test_it_is_usable_by_all_on_each_screen_in_both_languages(tmp_path: Pa
                 assert await serious_mistakes(page) == [], (path, width)
                 fits = await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
                 assert fits, (path, width)
-        loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-        assert all(name.startswith((served.url, "data:")) for name in loaded)
+                await nothing_from_elsewhere(page, served.url)
         assert await page.evaluate("window.broken") is None
         assert page.complaints == []
 

@@ -18,6 +18,7 @@ from hostler.storage.stores import agents
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
+from support.console import nothing_from_elsewhere
 from support.http_host import WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run, rule
 from support.trust import trusted
@@ -347,6 +348,7 @@ async def test_who_may_not_decide_is_told_why_and_works_by_keyboard_in_both_lang
             await page.until(f"{there('.pause-row, .empty, .call-card')} && !{there('.loading')}")
             assert await serious_mistakes(page) == [], path
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            await nothing_from_elsewhere(page, served.url)
     await page.open(f"{served.url}/approvals")
     await page.until(there(".pause-row"))
     for wanted in ("A approval k1", "BUTTON 批准"):
@@ -361,6 +363,5 @@ async def test_who_may_not_decide_is_told_why_and_works_by_keyboard_in_both_lang
         await page.press("Enter")
         await page.until(f"{there('.call-card')} && !{there('.decide-bar button:disabled')}")
     await page.until(there(".outcome.of-approved"))
-    loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-    assert all(name.startswith((served.url, "data:")) for name in loaded)
+    await nothing_from_elsewhere(page, served.url)
     assert page.complaints == []

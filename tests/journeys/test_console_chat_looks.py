@@ -10,6 +10,7 @@ import pytest
 from support.axe import serious_mistakes
 from support.chat_page import at_chat, begin, conversation_of, shown, there, write
 from support.chromium import NEEDS_CHROMIUM, Page
+from support.console import nothing_from_elsewhere
 from support.editors import delta, result, said, steps
 from support.server_process import HostProcess
 from support.shop import calling
@@ -45,9 +46,9 @@ async def test_in_both_languages_on_phones_and_by_keyboard(tmp_path: Path) -> No
                     if theme == ("dark" if width == 360 else "light"):  # each width once: axe takes its time
                         assert await serious_mistakes(page) == [], (path, language, width)
                     assert not await page.evaluate(SIDEWAYS)
+                    await nothing_from_elsewhere(page, host.url)
         await by_keyboard(page, f"{host.url}/chat/{conversation}")
-        loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-        assert all(name.startswith((host.url, "data:", "blob:")) for name in loaded)
+        await nothing_from_elsewhere(page, host.url)
         assert page.complaints == []
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
+from support.console import speak, texts
 from support.editor_hosts import a_host
 from support.editors import delta, result, said, steps
 from support.http_host import Served, serving
@@ -91,17 +92,23 @@ async def test_what_was_said_called_and_logged_is_there_in_order(tmp_path: Path,
         assert KEY not in json.dumps(answer)
 
 
-async def test_a_run_is_followed_stopped_run_again_and_forked(served: Served, page: Page) -> None:
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_a_run_is_followed_stopped_run_again_and_forked(
+    served: Served, page: Page, language: str
+) -> None:
+    text = texts(language)
+    await speak(page, language)
     held = (await served.say("hold", wait=None, conversation_id="c"))["run"]["run_id"]
     await look_at(served, page, held)
-    await page.until(shown("running"))
+    await page.until(shown(text("status.running")))
     await page.evaluate("document.querySelector('.actions .danger').click()")
-    await page.until(f"{shown('cancelled')} && {shown('Run again')}")
+    await page.until(f"{shown(text('status.cancelled'))} && {shown(text('run.retry'))}")
     run = await served.say("say 2", conversation_id="d")
     await look_at(served, page, run["run_id"])
     await page.until(shown("done: say 2."))
     await page.evaluate("document.querySelector('.actions button').click()")
-    await page.until(f"!location.pathname.endsWith({json.dumps(run['run_id'])}) && {shown('Repeats')}")
+    repeats = shown(text("run.retry_of"))
+    await page.until(f"!location.pathname.endsWith({json.dumps(run['run_id'])}) && {repeats}")
     await page.until(shown("done: say 2."))
     await page.until("document.querySelectorAll('.step .row').length > 2")
     await page.evaluate("document.querySelectorAll('.step .row')[2].click()")
@@ -110,9 +117,9 @@ async def test_a_run_is_followed_stopped_run_again_and_forked(served: Served, pa
     await page.evaluate("document.querySelector('.actions-of button').click()")
     await page.until("document.querySelector('.card .primary:enabled') !== null")
     await page.evaluate("document.querySelector('.card .primary').click()")
-    await page.until(f"location.pathname !== {json.dumps(again)} && {shown('Forked from')}")
+    await page.until(f"location.pathname !== {json.dumps(again)} && {shown(text('run.forked_from'))}")
     await page.evaluate("history.back()")
-    await page.until(f"location.pathname === {json.dumps(again)} && {shown('Repeats')}")
+    await page.until(f"location.pathname === {json.dumps(again)} && {repeats}")
 
 
 async def test_a_run_goes_on_in_the_page_after_the_host_was_gone(tmp_path: Path, page: Page) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from hostler.console.files import FOLDER
 from support.axe import serious_mistakes
 from support.chromium import Page
 from support.http_host import Served
@@ -28,6 +30,25 @@ def shown(text: str) -> str:
 def there(selector: str) -> str:
     """An expression: the element is on the page."""
     return f"(document.querySelector({json.dumps(selector)}) !== null)"
+
+
+def texts(language: str) -> Callable[..., str]:
+    """What the console says in a language: a function of the key of a text and of its fields."""
+    found = json.loads((FOLDER / "locales" / f"{language}.json").read_text("utf-8"))
+
+    def text(key: str, **fields: Any) -> str:
+        if "count" in fields:
+            key += ".one" if language == "en" and fields["count"] == 1 else ".other"
+        said: str = found[key].format(**fields)
+        return said
+
+    return text
+
+
+async def speak(page: Page, language: str) -> None:
+    """From now on each page is in a language, as for a reader who has chosen it before."""
+    chosen = f"localStorage.setItem('hostler-language', {json.dumps(language)})"
+    await page.on_each_page(f"if (origin !== 'null') {chosen};")
 
 
 async def sign_in(served: Served, page: Page, path: str, key: str | None = None) -> None:
@@ -57,6 +78,14 @@ async def choose(page: Page, selector: str, value: str) -> None:
     await page.evaluate(f"({field}.value = {json.dumps(value)}, {field}.{changed})")
 
 
+async def nothing_from_elsewhere(page: Page, url: str) -> None:
+    """The page that is open has requested nothing of another host. Pages before it are not seen here."""
+    loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
+    assert loaded
+    foreign = [name for name in loaded if not name.startswith((f"{url}/", "data:", "blob:"))]
+    assert foreign == [], await page.evaluate("location.href")
+
+
 async def look_at_all(served: Served, page: Page, paths: Sequence[str], *, each: bool = True) -> None:
     """Look at pages in each of the looks: no serious mistake, nothing too wide, nothing from elsewhere.
 
@@ -71,7 +100,6 @@ async def look_at_all(served: Served, page: Page, paths: Sequence[str], *, each:
             await page.until(f"{there('main#main h1')} && !{there('.loading')}")
             assert await serious_mistakes(page) == [], (path, width)
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
-    loaded = await page.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
-    assert all(name.startswith((served.url, "data:", "blob:")) for name in loaded)
+            await nothing_from_elsewhere(page, served.url)
     assert page.complaints == []
     assert await page.evaluate("window.broken") is None
