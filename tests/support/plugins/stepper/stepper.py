@@ -55,6 +55,11 @@ FORM = [
 RUNNERS = {
     "default": {"permissions": ALL, "config_schema": FORM},
     "resumable": {"permissions": ALL, "config_schema": FORM, "capabilities": {"resumable": True}},
+    "steered": {
+        "permissions": ALL,
+        "config_schema": FORM,
+        "capabilities": {"resumable": True, "steering": True},
+    },
     "keeper": {"permissions": ALL, "capabilities": {"continuation": True}},
     "both": {"permissions": ALL, "capabilities": {"continuation": True, "resumable": True}},
     "bare": {},

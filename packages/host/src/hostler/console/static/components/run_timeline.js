@@ -160,7 +160,7 @@ function Tools({ steps, shown, kind, find, searching, reading }) {
 /** @param {{step: Step, begin: number, end: number, run: any, open: boolean, toggle: () => void, attempt: boolean, first: boolean}} props */
 function StepRow({ step, begin, end, run, open, toggle, attempt, first }) {
   const seconds = step.to - step.from;
-  const left = (100 * (step.from - begin)) / (end - begin), width = Math.max(0.4, (100 * seconds) / (end - begin));
+  const width = Math.max(0.4, (100 * seconds) / (end - begin)), left = Math.min(100 - width, (100 * (step.from - begin)) / (end - begin));
   const tokens = (step.usage?.input_tokens ?? 0) + (step.usage?.output_tokens ?? 0), doubt = isInDoubt(step, run);
   return html`
     <div class="step of-${step.kind} ${step.bad ? "bad" : ""} ${attempt && first ? "begins" : ""}">
@@ -177,7 +177,7 @@ function StepRow({ step, begin, end, run, open, toggle, attempt, first }) {
         <span class="dim figures">
           ${[tokens ? t("runs.tokens", { tokens: short(tokens) }) : "", step.cost ? money(step.cost) : "", seconds >= 0.001 ? duration(seconds) : ""].filter(Boolean).join(" · ")}
         </span>
-        <span class="bar" aria-hidden="true"><span style=${{ marginLeft: `${left}%`, width: `${Math.min(width, 100 - left)}%` }} /></span>
+        <span class="bar" aria-hidden="true"><span style=${{ marginLeft: `${left}%`, width: `${width}%` }} /></span>
       </button>
     </div>
   `;
