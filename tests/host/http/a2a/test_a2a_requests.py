@@ -172,6 +172,18 @@ async def test_one_of_two_results_leaves_the_task_waiting(host: Served, binding:
         assert "Goodbye." in done.texts
 
 
+async def test_results_are_taken_in_any_order(host: Served, binding: str, streaming: bool) -> None:
+    async with a2a_client(host.url, binding=binding, streaming=streaming) as client:
+        asked = await told(client, message(BOTH, metadata={TOOLS: {"tools": [WEATHER]}}))
+        first, second = asked.requests
+        half = await told(client, message({"id": second["id"], "result": 2}, task_id=asked.task_id))
+        assert (half.state, half.requests) == ("INPUT_REQUIRED", [first])
+        last = message({"id": first["id"], "result": 1}, task_id=asked.task_id)
+        for _ in range(2):
+            done = await told(client, last)
+            assert (done.state, "Goodbye." in done.texts) == ("COMPLETED", True)
+
+
 async def test_a_subscriber_stays_while_somebody_else_decides(host: Served, binding: str) -> None:
     async with a2a_client(host.url, binding=binding) as client:
         asked = await told(client, message(ORDER))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -204,3 +205,16 @@ def _is_open(pause: Pause, call: PausedCall, now: int) -> bool:
         return True
     late = pause.status == "open" and call.expires_at is not None and call.expires_at <= now
     return call.decision == "undecided" and not late
+
+
+def over_with(pause: PauseView, own: Collection[str]) -> set[str]:
+    """Return the calls that are asked about no more once `own` are decided: all, if the others were before.
+
+    The same where `own` were decided long ago, whatever was decided after them.
+    """
+    times = [call.decided_at for call in pause.calls if call.call_id in own]
+    latest = max(math.inf if at is None else at for at in times)
+    others = [call for call in pause.calls if call.call_id not in own]
+    if any(call.decided_at is None or call.decided_at > latest for call in others):
+        return set(own)
+    return {call.call_id for call in pause.calls}

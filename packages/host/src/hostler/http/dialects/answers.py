@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
-from hostler.domain.pause_views import CallView, PauseView
+from hostler.domain.pause_views import CallView, PauseView, over_with
 from hostler.http.auth import has_right, require_right
 from hostler.http.dialects.disconnects import ON_DISCONNECT_HEADER, cancels_when_gone
 from hostler.http.dialects.fold import Answer, Fold, Folding
@@ -214,7 +214,7 @@ async def decide(
     done = await request.state.host.pauses.act(
         request.caller, pause.id, ActRequest(revision=pause.revision, actions=actions), idempotency_key=None
     )
-    after = await _asked_until(request, run_id, {call_id for call_id, _ in decisions})
+    after = await _asked_until(request, run_id, over_with(pause, {call.call_id for _, call in found}))
     return Answer(run_id, after), done
 
 
