@@ -93,7 +93,7 @@ for (const step of plan.steps) {
       for await (const chunk of stream) seen.data.push(chunk);
     });
   if (step.approved !== undefined)
-    for (const part of parts().filter(one => one.state === 'approval-requested'))
+    for (const part of parts().filter(one => one.state === 'approval-requested' && one.toolName === (step.of ?? one.toolName)))
       await chat.addToolApprovalResponse({ id: part.approval.id, approved: step.approved, reason: step.reason });
   if (step.output !== undefined)
     for (const part of parts().filter(one => one.type === `tool-${step.tool}` && one.state === 'input-available'))

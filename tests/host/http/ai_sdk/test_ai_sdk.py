@@ -4,75 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support.databases import TEST_SECONDS
-from support.dialects.players import RUNNER, playing, script
-from support.http_host import ADMIN_KEY, Served
-from support.node_clients import Node, node_clients
-
-CLIENT = Path(__file__).with_name("chat.mjs")
-AI = "ai@7.0.173"
-SCAN = {"name": "scan", "description": "Scans a code.", "parameters": {"type": "object"}}
-
-
-@dataclass
-class Front:
-    """A front end with chats of one host."""
-
-    served: Served
-    node: Node
-    folder: Path
-
-    async def chat(self, *steps: dict[str, Any], **plan: Any) -> dict[str, Any]:
-        """Play a chat; its messages, and what the client saw."""
-        agent = plan.pop("agent", "player")
-        full = {
-            "api": f"{self.served.url}/ai-sdk/{agent}",
-            "key": ADMIN_KEY,
-            "id": "chat",
-            "steps": steps,
-            **plan,
-        }
-        found: dict[str, Any] = await asyncio.to_thread(self.node.run, CLIENT, self.folder, json.dumps(full))
-        return found
-
-    async def readers(self) -> int:
-        """How many streams are open."""
-        metrics = (await self.served.client.get("/metrics")).text
-        (line,) = [line for line in metrics.splitlines() if line.startswith("hostler_stream_readers ")]
-        return int(float(line.split()[1]))
-
-    async def runs(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = (await self.served.client.get("/v1/runs")).json()["items"]
-        return found
-
-
-@pytest.fixture
-async def front(tmp_path: Path) -> AsyncIterator[Front]:
-    node = await asyncio.to_thread(node_clients, AI)
-    async with playing(tmp_path / "data") as served:
-        yield Front(served, node, tmp_path)
-
-
-def texts(seen: dict[str, Any], role: str = "assistant") -> list[str]:
-    """The texts of the messages of a role."""
-    return [
-        part["text"]
-        for message in seen["messages"]
-        if message["role"] == role
-        for part in message["parts"]
-        if part["type"] == "text"
-    ]
-
-
-def tool_parts(seen: dict[str, Any]) -> list[dict[str, Any]]:
-    return [part for message in seen["messages"] for part in message["parts"] if "toolCallId" in part]
+from support.dialects.ai_sdk import SCAN, Front, texts, tool_parts
+from support.dialects.players import RUNNER, script
 
 
 async def test_text_comes_in_pieces_and_ends_complete(front: Front) -> None:

@@ -9,8 +9,8 @@ import msgspec
 
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
+from hostler.http.ai_sdk.asked import QUESTION_TOOL
 from hostler.http.ai_sdk.files import element_of
-from hostler.http.ai_sdk.message_fold import QUESTION_TOOL
 from hostler.http.dialects.answers import read_call_id
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import TextElement, text_of
@@ -113,6 +113,15 @@ def decisions_in(chat: ChatRequest) -> list[Decided]:
     if message.role != "assistant":
         return []
     return [found for part in message.parts if (found := _decision(part)) is not None]
+
+
+def is_sent_again(chat: ChatRequest) -> bool:
+    """Whether clients send the last message again as it is, since each call of its last step is decided."""
+    parts = chat.messages[-1].parts
+    start = max((number for number, part in enumerate(parts) if part.get("type") == "step-start"), default=-1)
+    calls = [part for part in parts[start + 1 :] if "toolCallId" in part]
+    decided = (*RETURNED, "output-denied", "approval-responded")
+    return bool(calls) and all(part.get("state") in decided for part in calls)
 
 
 def _decision(part: dict[str, Any]) -> Decided | None:

@@ -8,8 +8,8 @@ little else.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import msgspec
 
@@ -32,60 +32,35 @@ from hostler.domain.run_events import (
     ToolDropped,
     ToolReturned,
 )
+from hostler.http.ai_sdk.asked import APPROVALS, QUESTIONS, about, call_of, reason_of
 from hostler.http.ai_sdk.dialect import DONE, chunk, encode
-from hostler.http.dialects.answers import call_id_of
+from hostler.http.ai_sdk.parts import Part, drop, holds
 from hostler.http.dialects.files import ShownFile, shown_file
-from hostler.http.dialects.fold import Answer, Ending, Fold
+from hostler.http.dialects.fold import Answer, Ending, Fold, Waiting
 from hostler.http.dialects.notices import where_to_decide
 from hostler.http.problems import Problem
 from hostler_protocol.content import Usage
-from hostler_protocol.results import InteractionRequested
 
-APPROVALS = frozenset({"approval", "budget"})
-QUESTIONS = frozenset({"form", "confirmation", "choice"})
-QUESTION_TOOL = "question"
-"""The name of the tool part as which a question is shown; its output is `{values, action?}`."""
 _FINISH = {"stop", "length", "content-filter", "tool-calls", "error", "other"}
 
 
 class MessageFacts(Record):
     """What a message says besides its results. `client_tools`: the names of the tools of the caller.
 
-    `message_id` is that of the assistant message; `goes_on`: the client has its beginning already.
+    `message_id` is that of the assistant message. `goes_on_from`: the answer with which the message began, if
+    it is another: the client has what comes between.
     """
 
     answer: Answer
     message_id: str
     conversation_id: str | None
     client_tools: frozenset[str] = frozenset()
-    goes_on: bool = False
+    goes_on_from: Answer | None = None
 
-
-@dataclass(slots=True)
-class _Part:
-    """A part of the current step: the chunks that say it again, and of a text its id and what it has."""
-
-    chunks: list[bytes] = field(default_factory=list)
-    text_id: str | None = None
-    text: str = ""
-    ended: bool = False
-    kind: Literal["text", "reasoning"] = "text"
-
-    def said_again(self) -> list[bytes]:
-        if self.text_id is None:
-            return self.chunks
-        if not self.text:
-            return []
-        return [*self.start(), self.more(self.text), *([self.end()] if self.ended else [])]
-
-    def start(self) -> list[bytes]:
-        return [chunk(f"{self.kind}-start", id=self.text_id)]
-
-    def more(self, text: str) -> bytes:
-        return chunk(f"{self.kind}-delta", id=self.text_id, delta=text)
-
-    def end(self) -> bytes:
-        return chunk(f"{self.kind}-end", id=self.text_id)
+    @property
+    def first(self) -> int:
+        """The sequence of the last result before the message."""
+        return (self.goes_on_from or self.answer).after
 
 
 class MessageFold(Fold):
@@ -96,19 +71,20 @@ class MessageFold(Fold):
 
     def __init__(self, facts: MessageFacts) -> None:
         self._facts = facts
-        self._step: list[_Part] | None = None
+        self._step: list[Part] | None = None
         self._full = False
         """Whether the next part begins a new step."""
-        self._texts: dict[int, _Part] = {}
+        self._texts: dict[int, Part] = {}
         """Key of a message -> its text part, if it has one that is not over."""
-        self._thoughts: dict[int, _Part] = {}
+        self._thoughts: dict[int, Part] = {}
         """Key of a message -> its part with reasoning, if it has one that is not over."""
         self._numbers = itertools.count(1)
         self._tools: dict[str, ToolCalled] = {}
-        self._parts: dict[str, _Part] = {}
-        """Key of a call -> its part."""
-        self._at_client: set[str] = set()
-        """Keys of calls that were announced as the client's."""
+        """Calls of the message, by key, as they were shown last."""
+        self._parts: dict[str, Part] = {}
+        """Key of a call -> its part in this answer."""
+        self._budgets: dict[str, str] = {}
+        """The host's id of a request for more budget -> the key of its call."""
         self._files: set[str] = set()
 
     def begin(self) -> list[bytes]:
@@ -116,6 +92,15 @@ class MessageFold(Fold):
         facts = self._facts
         metadata = {"runId": facts.answer.run_id, "conversationId": facts.conversation_id}
         return [chunk("start", messageId=facts.message_id, messageMetadata=metadata)]
+
+    def before(self, sequence: int, event: RunEvent) -> None:
+        """Keep in mind the calls that the message has from earlier answers."""
+        if sequence <= self._facts.first:
+            return  # it is in another message
+        if isinstance(event, ToolCalled):
+            self._tools[event.key] = event
+        elif isinstance(event, Asked) and event.request.kind != "in_doubt":
+            self._keep(event)
 
     def take(self, sequence: int, event: RunEvent) -> list[bytes]:
         """Return the chunks of an event."""
@@ -159,6 +144,10 @@ class MessageFold(Fold):
         """End the message for now: complete, failed, or waiting for its client."""
         chunks = [found for key in list(self._thoughts) for found in self._end_reasoning(key)]
         chunks += [found for key in list(self._texts) for found in self._end_text(key)]
+        chunks += self._end_budgets(ending)
+        if self._step is None and self._facts.goes_on_from and not isinstance(ending, Waiting):
+            self._step = []  # clients send a message again as long as its last step is what was decided
+            chunks.append(chunk("start-step"))
         if self._step is not None:
             chunks.append(chunk("finish-step"))
         metadata = {
@@ -183,7 +172,7 @@ class MessageFold(Fold):
 
     # -- parts ------------------------------------------------------------------------------------------
 
-    def _new_part(self, part: _Part) -> list[bytes]:
+    def _new_part(self, part: Part) -> list[bytes]:
         """Add a part to the step, or to a new one; return what precedes it."""
         chunks: list[bytes] = []
         if self._step is None or self._full:
@@ -198,7 +187,7 @@ class MessageFold(Fold):
         part = self._texts.get(key)
         chunks: list[bytes] = []
         if part is None:
-            part = self._texts[key] = _Part(text_id=self._part_id("text", key))
+            part = self._texts[key] = Part(text_id=self._part_id("text", key))
             chunks = [*self._new_part(part), *part.start()]
         part.text += text
         return [*chunks, part.more(text)]
@@ -207,7 +196,7 @@ class MessageFold(Fold):
         chunks: list[bytes] = []
         part = self._thoughts.get(key)
         if part is None:
-            part = self._thoughts[key] = _Part(text_id=self._part_id("reasoning", key), kind="reasoning")
+            part = self._thoughts[key] = Part(text_id=self._part_id("reasoning", key), kind="reasoning")
             chunks = [*self._new_part(part), *part.start()]
         part.text += text
         return [*chunks, part.more(text)]
@@ -233,22 +222,22 @@ class MessageFold(Fold):
         """Take back what a superseded attempt said of a message, if that is in the step; else it stays."""
         step = self._step or []
         part, thought = self._texts.get(key), self._thoughts.get(key)
-        if part is not None and not _holds(step, part):
+        if part is not None and not holds(step, part):
             chunks = self._end_text(key)
             return [*chunks, *self._text(key, text)] if text else chunks
-        has_thought = thought is not None and _holds(step, thought)
+        has_thought = thought is not None and holds(step, thought)
         if part is None and not has_thought:
             return []
         if part is not None:
             part.text = text
             if not text:
                 del self._texts[key]
-                _drop(step, part)
+                drop(step, part)
         if thought is not None and has_thought:
             thought.text = reasoning
             if not reasoning:
                 del self._thoughts[key]
-                _drop(step, thought)
+                drop(step, thought)
         return [chunk("reset-step"), *(again for one in step for again in one.said_again())]
 
     def _file(self, file: ShownFile) -> list[bytes]:
@@ -256,84 +245,122 @@ class MessageFold(Fold):
         if file.identity in self._files:
             return []
         self._files.add(file.identity)
-        part = _Part([chunk("file", url=file.url, mediaType=file.mime_type, filename=file.name)])
+        part = Part([chunk("file", url=file.url, mediaType=file.mime_type, filename=file.name)])
         return [*self._new_part(part), *part.chunks]
 
     # -- calls ------------------------------------------------------------------------------------------
 
     def _called(self, event: ToolCalled) -> list[bytes]:
-        self._tools[event.key] = event
         if event.name in self._facts.client_tools:  # it is the client's turn once the host asks it
-            self._at_client.add(event.key)
             said = chunk("tool-input-start", toolCallId=event.key, toolName=event.name)
         else:
             said = self._input(event, dynamic=True, providerExecuted=True)
-        return self._call_part(event.key, said)
+        return self._call_part(event, said)
 
-    def _call_part(self, key: str, said: bytes) -> list[bytes]:
-        part = self._parts[key] = _Part([said])
+    def _call_part(self, called: ToolCalled, said: bytes) -> list[bytes]:
+        self._tools[called.key] = called
+        part = self._parts[called.key] = Part([said])
         return [*self._new_part(part), said]
 
     def _returned(self, key: str, result: Any, error: Any) -> list[bytes]:
-        if key not in self._tools and not self._facts.goes_on:
+        if key not in self._tools:
             return []  # its call is in another message
         self._full = True
         if error is not None:
             return [chunk("tool-output-error", toolCallId=key, errorText=_text_of(error))]
-        return [encode({"type": "tool-output-available", "toolCallId": key, "output": result})]
+        return [_output(key, result)]
 
     def _asked(self, event: Asked) -> list[bytes]:
-        request = event.request
-        called = None if event.key is None else self._tools.get(event.key)
-        if request.kind in QUESTIONS or called is None:
-            return self._question(request)
-        about = {"hostler": self._about(request)}
-        if request.kind == "client_tool":
-            if called.key in self._at_client:
-                return self._said(called.key, self._input(called, toolMetadata=about))
-            again = self._input(called, dynamic=True, providerExecuted=False, toolMetadata=about)
-            return self._said(called.key, again)
+        request, answer = event.request, self._facts.answer
+        own = about(answer, request)
+        if request.kind == "in_doubt":
+            doubt = chunk("data-in-doubt", id=request.call_id, data=own)
+            return [doubt, *self._note(where_to_decide(answer.run_id, request))]
         if request.kind in APPROVALS:
-            return self._said(
-                called.key,
-                chunk(
-                    "tool-approval-request",
-                    approvalId=call_id_of(self._facts.answer, request.call_id),
-                    toolCallId=called.key,
-                    reason=request.description or request.title or None,
-                    approvalDescriptor=about["hostler"],
-                ),
-            )
-        doubt = chunk("data-in-doubt", id=request.call_id, data=about["hostler"])
-        return [doubt, *self._note(where_to_decide(self._facts.answer.run_id, request))]
+            return self._approval(event, own)
+        called = self._as_shown(event)
+        is_shown = called.key in self._tools
+        if is_shown and request.kind in QUESTIONS:
+            return []
+        clients = request.kind in QUESTIONS or called.name in self._facts.client_tools
+        fields = {} if clients else {"dynamic": True, "providerExecuted": False}
+        said = self._input(called, **fields, toolMetadata={"hostler": own})
+        return self._said(called.key, said) if is_shown else self._call_part(called, said)
+
+    def still_asked(
+        self, asked: Sequence[Asked], others: Sequence[Asked], shown: Collection[str], usage: Usage | None
+    ) -> list[bytes]:
+        """Return a piece of the message after decisions that are not all: what is `asked` is asked again.
+
+        It begins another step, without the calls that were decided: clients would send those for ever.
+        `others` are for other people, or for tools of the client, which are under way; `shown`: the keys of
+        calls in the message.
+        """
+        run_id = self._facts.answer.run_id
+        keys = [call_of(self._facts.answer, one).key for one in asked]
+        chunks = [_goes_on_below(key) for key in keys if key in shown]
+        chunks += [found for one in asked for found in self._asked(one)]
+        for one in others:
+            if one.request.kind != "client_tool":
+                chunks += self._note(where_to_decide(run_id, one.request))
+        if self._step is None:
+            self._step = []
+            chunks.append(chunk("start-step"))
+        return [*self.begin(), *chunks, *self.end(Waiting((*asked, *others)), usage)]
+
+    def _approval(self, event: Asked, own: dict[str, Any]) -> list[bytes]:
+        """Ask whether a call may be made, or more be spent, where these very arguments are shown.
+
+        That is in the last step: clients send what is decided there.
+        """
+        called, request = self._as_shown(event), event.request
+        shown, part = self._tools.get(called.key), self._parts.get(called.key)
+        is_last = part is not None and holds(self._step or [], part)
+        chunks: list[bytes] = []
+        if shown is not None and not is_last:
+            chunks.append(_goes_on_below(called.key))
+            self._full = True
+        if shown is None or not is_last or (shown.arguments or {}) != called.arguments:
+            if request.kind == "budget":
+                self._full = self._full or not self._has_only_budgets()
+            chunks += self._call_part(called, self._input(called, dynamic=True, providerExecuted=True))
+        self._keep(event)
+        said = chunk(
+            "tool-approval-request",
+            approvalId=own["callId"],
+            toolCallId=called.key,
+            reason=reason_of(request),
+            approvalDescriptor=own,
+        )
+        return [*chunks, *self._said(called.key, said)]
+
+    def _as_shown(self, asked: Asked) -> ToolCalled:
+        """Return the call of a request under the name that it has in the message."""
+        called = call_of(self._facts.answer, asked)
+        shown = self._tools.get(called.key)
+        return called if shown is None else msgspec.structs.replace(called, name=shown.name)
+
+    def _keep(self, asked: Asked) -> None:
+        """Keep in mind how the message shows a request."""
+        called = self._as_shown(asked)
+        self._tools[called.key] = called
+        if asked.request.kind == "budget":
+            self._budgets[asked.request.call_id] = called.key
+
+    def _has_only_budgets(self) -> bool:
+        """Whether the step has nothing else: clients send decisions once all calls of a step have theirs."""
+        budgets = [self._parts[key] for key in self._budgets.values() if key in self._parts]
+        return all(holds(budgets, part) for part in self._step or ())
+
+    def _end_budgets(self, ending: Ending) -> list[bytes]:
+        """End the calls that ask for more budget and wait no more: clients send again what has no output."""
+        waiting = {one.request.call_id for one in ending.asked} if isinstance(ending, Waiting) else set()
+        return [_output(key, None) for call_id, key in self._budgets.items() if call_id not in waiting]
 
     def _note(self, text: str) -> list[bytes]:
         """Say something that is the host's, where the interface has no word for it."""
-        part = _Part(text_id=self._part_id("note", 0), text=text, ended=True)
+        part = Part(text_id=self._part_id("note", 0), text=text, ended=True)
         return [*self._new_part(part), *part.said_again()]
-
-    def _question(self, request: InteractionRequested) -> list[bytes]:
-        """Show a question as a call of a tool that the client answers."""
-        asked = {
-            "kind": request.kind,
-            "title": request.title,
-            "description": request.description,
-            "fields": msgspec.to_builtins(request.fields),
-            "actions": msgspec.to_builtins(request.actions),
-            "text": request.fallback_text,
-        }
-        key = call_id_of(self._facts.answer, request.call_id)
-        called = self._tools[key] = ToolCalled(key, QUESTION_TOOL, asked)
-        return self._call_part(key, self._input(called, toolMetadata={"hostler": self._about(request)}))
-
-    def _about(self, request: InteractionRequested) -> dict[str, Any]:
-        """Return what a decision sends back: the call, and what of it was shown."""
-        return {
-            "callId": call_id_of(self._facts.answer, request.call_id),
-            "kind": request.kind,
-            "argsHash": request.args_hash,
-            "expiresAt": request.expires_at,
-        }
 
     def _input(self, called: ToolCalled, **fields: Any) -> bytes:
         known = {"toolCallId": called.key, "toolName": called.name, **fields}
@@ -342,17 +369,18 @@ class MessageFold(Fold):
 
     def _said(self, key: str, said: bytes) -> list[bytes]:
         """Say more of a call; a retraction of its step says it again."""
-        self._parts[key].chunks.append(said)
+        if key in self._parts:
+            self._parts[key].chunks.append(said)
         return [said]
 
 
-def _holds(step: list[_Part], part: _Part) -> bool:
-    """Whether this very part is in a step: equal ones may be in it, too."""
-    return any(one is part for one in step)
+def _goes_on_below(key: str) -> bytes:
+    """End the part of a call that has another one from here on."""
+    return chunk("tool-output-error", toolCallId=key, errorText="this call goes on below")
 
 
-def _drop(step: list[_Part], part: _Part) -> None:
-    step[:] = [one for one in step if one is not part]
+def _output(key: str, result: Any) -> bytes:
+    return encode({"type": "tool-output-available", "toolCallId": key, "output": result})
 
 
 def _text_of(error: Any) -> str:

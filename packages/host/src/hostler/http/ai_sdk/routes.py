@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hostler.domain.narrow_callers import check_conversation, stored_event_id
-from hostler.http.ai_sdk.chat_request import ChatRequest, Decided, decisions_in, last_said
+from hostler.domain.run_events import Asked
+from hostler.http.ai_sdk.chat_request import ChatRequest, Decided, decisions_in, is_sent_again, last_said
 from hostler.http.ai_sdk.dialect import AI_SDK, DONE, STREAM_HEADERS, chunk
 from hostler.http.ai_sdk.earlier import earlier_messages
 from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
@@ -22,8 +23,11 @@ from hostler.http.dialects.answers import (
     read_answer_id,
     send_message,
     stream_answer,
+    usage_of,
+    waiting_calls,
 )
 from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.requests import requests_of
 from hostler.http.endpoint import endpoint
 from hostler.http.event_stream import EventStream
 from hostler.http.narrow import find_run
@@ -77,7 +81,7 @@ async def send_to_chat(request: ApiRequest, body: ChatRequest) -> EventStream | 
         data=body.data,
     )
     answer = await _answer_to(request, envelope, body)
-    return await _message(request, body.id, answer, answer_id(PREFIX, answer), goes_on=False)
+    return await _message(request, body.id, answer)
 
 
 @endpoint("GET", "/ai-sdk/{agent}/{chat}/stream", right="runs:read", tag=TAG, dialect=AI_SDK, narrow=())
@@ -93,8 +97,7 @@ async def resume_chat(request: ApiRequest, query: ResumeQuery) -> EventStream | 
         run_id = active[0].run_id
     else:
         return Empty(204)
-    answer = Answer(run_id)
-    return await _message(request, chat, answer, answer_id(PREFIX, answer), goes_on=False, through=True)
+    return await _message(request, chat, Answer(run_id), through=True)
 
 
 @endpoint("POST", "/ai-sdk/{agent}/{chat}/stop", right="runs:write", tag=TAG, dialect=AI_SDK, narrow=())
@@ -126,11 +129,12 @@ async def _answer_to(request: ApiRequest, envelope: EventEnvelope, body: ChatReq
 
 
 async def _message(
-    request: ApiRequest, chat: str, answer: Answer, message_id: str, *, goes_on: bool, through: bool = False
+    request: ApiRequest, chat: str, answer: Answer, *, of: Answer | None = None, through: bool = False
 ) -> EventStream:
-    """Stream an answer as (part of) a message."""
+    """Stream an answer as a message. `of`: the answer with which the message began, if it goes on."""
     run, client_tools = await _run_of(request, chat, answer.run_id)
-    facts = MessageFacts(answer, message_id, run.conversation_id, client_tools, goes_on)
+    message_id = answer_id(PREFIX, of or answer)
+    facts = MessageFacts(answer, message_id, run.conversation_id, client_tools, of)
     return await stream_answer(
         request,
         answer,
@@ -150,12 +154,41 @@ async def _go_on(request: ApiRequest, body: ChatRequest, decisions: list[Decided
     latest = max((pause for pause, _ in found), key=lambda pause: pause.segment)
     wanted = [(call.call_id, actions[call.call_id]) for pause, call in found if pause.id == latest.id]
     answer, done = await decide(request, run_id, wanted)
-    first = answer_id(PREFIX, Answer(run_id))
-    message_id = body.messages[-1].id if body.messages[-1].id.startswith(first) else first
+    of = _begun_with(body.messages[-1].id, run_id)
     if done.remaining:  # others of its calls still wait: there is nothing to stream
-        rest = chunk("start", messageId=message_id) + chunk("finish", finishReason="tool-calls") + DONE
+        if is_sent_again(body):
+            rest = await _still_asked(request, body, {call_id for call_id, _ in wanted}, of)
+        else:
+            rest = chunk("start", messageId=answer_id(PREFIX, of))
+            rest += chunk("finish", finishReason="tool-calls") + DONE
         return RawBody(rest, EVENT_STREAM, headers=STREAM_HEADERS)
-    return await _message(request, body.id, answer, message_id, goes_on=True)
+    return await _message(request, body.id, answer, of=of)
+
+
+async def _still_asked(request: ApiRequest, body: ChatRequest, decided: set[str], of: Answer) -> bytes:
+    """Return a piece of a message that asks for what the pause of `decided` calls still waits for."""
+    run = await find_run(request, of.run_id)
+    ((pause, _), *_) = await find_calls(request, run.run_id, decided)
+    known = await requests_of(request, run.run_id)
+    asked: list[Asked] = []
+    others: list[Asked] = []
+    for call in waiting_calls(pause):
+        own = call.may_decide and call.kind != "client_tool" and call.call_id not in decided
+        if call.call_id in known:
+            (asked if own else others).append(known[call.call_id])
+    facts = MessageFacts(Answer(run.run_id), answer_id(PREFIX, of), run.conversation_id)
+    shown = {str(part["toolCallId"]) for part in body.messages[-1].parts if "toolCallId" in part}
+    usage = await usage_of(request, run.run_id)
+    return b"".join(MessageFold(facts).still_asked(asked, others, shown, usage))
+
+
+def _begun_with(message_id: str, run_id: str) -> Answer:
+    """Return the answer with which a message of a run began: the run's first, if its id does not say."""
+    try:
+        begun = read_answer_id(PREFIX, message_id)
+    except NotFoundError:
+        return Answer(run_id)
+    return begun if begun.run_id == run_id else Answer(run_id)
 
 
 async def _again(request: ApiRequest, body: ChatRequest) -> EventStream | None:
@@ -168,8 +201,7 @@ async def _again(request: ApiRequest, body: ChatRequest) -> EventStream | None:
     again = await host.reruns.retry(
         request.workspace_id, run_id, actor=request.caller.subject, agent_version=None
     )
-    answer = Answer(again)
-    return await _message(request, body.id, answer, answer_id(PREFIX, answer), goes_on=False)
+    return await _message(request, body.id, Answer(again))
 
 
 async def _run_to_repeat(request: ApiRequest, body: ChatRequest) -> str | None:

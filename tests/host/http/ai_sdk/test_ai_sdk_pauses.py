@@ -1,0 +1,108 @@
+"""What a run waits for, with the AI SDK's own client: what is asked again, more budget, and who else decides.
+
+The client sends a message by itself once its last step is decided. That it does so once and not for ever is
+seen by the number of its answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.host.config import ConfigFile
+from support.databases import TEST_SECONDS
+from support.dialects.ai_sdk import AI, SCAN, Front, texts, tool_parts
+from support.dialects.players import PLAYER, POLICY, player, script
+from support.http_host import serving
+from support.node_clients import node_clients
+from support.trust import trusted
+
+ORDER = ["tool", "player.order", {"thing": "lamp"}, "o"]
+
+
+def price(thing: str) -> list[Any]:
+    return ["tool", "player.price", {"thing": thing}, thing]
+
+
+@pytest.mark.parametrize(("approved", "state"), [(True, "output-available"), (False, "output-error")])
+async def test_more_budget_is_an_approval(front: Front, approved: bool, state: str) -> None:
+    budget = {"max_tool_calls_per_run": 1, "on_exceeded": "ask"}
+    await player(front.served, "thrifty", resource_policy={**POLICY, "budget": budget})
+    steps = script(price("lamp"), price("sofa"))
+    seen = await front.chat({"send": steps}, {"approved": approved, "reason": "so be it"}, agent="thrifty")
+    assert seen["errors"] == []
+    first, second, asked = tool_parts(seen)
+    assert (first["state"], second["state"]) == ("output-available", state)
+    assert (asked["toolName"], asked["input"]["top_up"]) == ("budget", {"tool_calls": 1})
+    assert "is used up" in asked["approval"]["requestReason"]
+    assert (asked["state"], asked["approval"]["approved"]) == ("output-available", approved)
+    assert len(seen["finished"]) == 2
+    assert len(await front.runs()) == 1
+
+
+async def test_a_call_whose_tool_changed_is_approved_again(tmp_path: Path) -> None:
+    node = await asyncio.to_thread(node_clients, AI)
+    folder, data = tmp_path / "player", tmp_path / "data"
+    shutil.copytree(PLAYER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    async with serving(data, agent=False, hold_seconds=0.05) as served:
+        await served.host.apply(ConfigFile(plugins=[trusted(folder)]), actor="test")
+        await player(served)
+        asked = await Front(served, node, tmp_path).chat({"send": script(ORDER)})
+        (part,) = tool_parts(asked)
+        assert part["state"] == "approval-requested"
+        (run,) = (await served.client.get("/v1/runs")).json()["items"]
+        await served.host.runs.wait("default", run["run_id"], TEST_SECONDS)
+    code = folder / "player.py"
+    code.write_text(code.read_text().replace("count: int = 1)", 'count: int = 1, by: str = "air")'))
+    async with serving(data, agent=False) as served:
+        await served.host.apply(ConfigFile(plugins=[trusted(folder)]), actor="test")
+        front = Front(served, node, tmp_path)
+        again = await front.chat({"approved": True}, messages=asked["messages"])
+        assert again["errors"] == []
+        before, part = tool_parts(again)
+        assert (before["state"], before["approval"]["approved"]) == ("output-error", True)
+        assert (part["toolName"], part["state"]) == ("player.order", "approval-requested")
+        done = await front.chat({"approved": True}, messages=again["messages"])
+        assert done["errors"] == []
+        part = tool_parts(done)[-1]
+        assert (part["state"], part["output"]) == ("output-available", "ordered 1 lamp")
+        assert len(await front.runs()) == 1
+
+
+async def test_an_answer_without_a_word_is_not_asked_for_again(front: Front) -> None:
+    seen = await front.chat(
+        {"send": script(["say", "Let me see."], ["quiet", "scan", {}, "a"])},
+        body={"tools": [SCAN]},
+        outputs={"scan": {"value": "4711"}},
+    )
+    assert seen["errors"] == []
+    assert len(seen["finished"]) == 2
+    assert (await front.runs())[0]["status"] == "completed"
+
+
+async def test_an_approval_that_needs_another_persons_is_sent_once(front: Front) -> None:
+    rule = {"approval": "required", "min_approvals": 2}
+    policy = {**POLICY, "tool_approval": {"player.order": rule}}
+    await player(front.served, "careful", resource_policy=policy)
+    seen = await front.chat({"send": script(ORDER)}, {"approved": True}, agent="careful")
+    assert seen["errors"] == []
+    assert len(seen["finished"]) == 2
+    assert "hostler pauses list" in texts(seen)[-1]
+
+
+async def test_what_still_waits_is_asked_in_another_step(front: Front) -> None:
+    """The client sends what is decided in its last step, while a call of an earlier one waits."""
+    policy = {**POLICY, "budget": {"max_tool_calls_per_run": 1, "on_exceeded": "ask"}}
+    await player(front.served, "thrifty", resource_policy=policy)
+    both = script(["together", [ORDER, price("lamp")]])
+    steps: list[dict[str, Any]] = [{"approved": True, "of": "budget"}, *[{"approved": True}] * 3]
+    seen = await front.chat({"send": both}, *steps, agent="thrifty")
+    assert (seen["errors"], seen["status"]) == ([], "ready")
+    said = "".join(texts(seen))
+    assert "ordered 1 lamp" in said
+    assert "player.price: " in said
+    assert len(await front.runs()) == 1
