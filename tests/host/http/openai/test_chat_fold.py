@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -108,6 +109,13 @@ def test_where_people_decide_is_said_once_and_ends_an_answer_that_does_not_wait(
         assert len(found.notes) == 1
         assert "Tea?" in found.notes[0]
         assert found.content == same.choices[0].message.content
+
+
+def test_a_call_that_is_in_doubt_after_its_approval_is_told_of_once_more() -> None:
+    doubt = msgspec.structs.replace(asked("q", "in_doubt"), title="Did scan do its work?")
+    found = streamed(asked("q", "approval"), RunPaused(pending=[]), doubt, doubt, said("Well."), OVER)
+    assert len(found.notes) == 2
+    assert "Did scan do its work?" in found.notes[1]
 
 
 @pytest.mark.parametrize(

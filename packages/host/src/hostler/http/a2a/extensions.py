@@ -13,6 +13,7 @@ import msgspec
 
 from hostler.domain.run_events import Asked
 from hostler.http.a2a.wire import Part
+from hostler.http.dialects.notices import name_of_arguments
 from hostler.http.dialects.requests import answer_schema, expiry_of, request_id, shown_digest
 from hostler_protocol.events import CallerTool
 from hostler_protocol.results import InteractionRequested
@@ -75,7 +76,7 @@ def _data(run_id: str, request: InteractionRequested) -> dict[str, Any]:
         "argsHash": request.args_hash,
         "expiresAt": expiry_of(request),
     }
-    if request.tool_name is not None or request.arguments:
+    if name_of_arguments(request) is not None:
         found["arguments"] = request.arguments
     if request.kind != "client_tool":
         found["schema"] = answer_schema(request)
@@ -88,11 +89,11 @@ def _text(request: InteractionRequested) -> str:
     lines = [request.fallback_text or request.title or f"Waiting for a decision ({request.kind})"]
     if request.description and not request.fallback_text:
         lines.append(request.description)
-    if request.tool_name is not None:
+    if (name := name_of_arguments(request)) is not None:
         arguments = msgspec.json.encode(request.arguments).decode()
         if len(arguments) > MAX_ARGUMENTS_SHOWN:
             arguments = f"{len(arguments):,} characters of arguments"
-        lines.append(f"{request.tool_name}: {arguments}")
+        lines.append(f"{name}: {arguments}")
     if request.kind in ("approval", "budget"):
         code = shown_digest(request)
         lines.append(f"Answer in this task with: approve {code}, or: deny {code}")

@@ -21,6 +21,7 @@ from hostler.domain.run_events import (
     FileMade,
     MessageEnded,
     MessageStarted,
+    Paused,
     ReasoningAdded,
     ReasoningEnded,
     RunEvent,
@@ -182,6 +183,8 @@ class TaskFold(Fold):
     # -- events --------------------------------------------------------------------------------------------
 
     def _events_of(self, sequence: int, event: RunEvent) -> list[StreamEvent]:
+        if isinstance(event, Paused):
+            return []  # it waits for what was asked before
         if isinstance(event, Asked):
             return self._at_work([]) if not self._stays else self._also_asked(event)
         if isinstance(event, ToolReturned | ToolDropped):

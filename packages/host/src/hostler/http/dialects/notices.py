@@ -20,6 +20,13 @@ def where_to_decide(run_id: str, asked: InteractionRequested) -> str:
     return "\n".join(_lines(run_id, asked))
 
 
+def name_of_arguments(asked: InteractionRequested) -> str | None:
+    """Return what the arguments of a request are shown as: its tool, or `budget`; None if it has none."""
+    if asked.tool_name is not None:
+        return asked.tool_name
+    return asked.kind if asked.arguments else None
+
+
 def _lines(run_id: str, asked: InteractionRequested) -> Iterator[str]:
     yield asked.fallback_text or asked.title or f"Waiting for a decision ({asked.kind})"
     if asked.description and not asked.fallback_text:
@@ -29,8 +36,8 @@ def _lines(run_id: str, asked: InteractionRequested) -> Iterator[str]:
             yield f"- {_field(field)}"
         for button in asked.actions[:MAX_FIELDS_SHOWN]:
             yield f"- [{button.label or button.name}]"
-    if asked.tool_name is not None:
-        yield f"{asked.tool_name}: {_arguments(asked)}"
+    if (name := name_of_arguments(asked)) is not None:
+        yield f"{name}: {_arguments(asked)}"
     if asked.expires_at is not None:
         yield f"It expires at {datetime.fromtimestamp(asked.expires_at, UTC):%Y-%m-%d %H:%M:%S} UTC."
     yield (

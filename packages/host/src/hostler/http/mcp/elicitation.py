@@ -14,7 +14,7 @@ from hostler.domain.pause_actions import Action, UnprocessableError
 from hostler.domain.pause_views import CallView
 from hostler.domain.run_events import Asked
 from hostler.domain.type_fit import convert
-from hostler.http.dialects.notices import MAX_ARGUMENTS_SHOWN
+from hostler.http.dialects.notices import MAX_ARGUMENTS_SHOWN, name_of_arguments
 from hostler.http.dialects.requests import NamedCall, check_shown, read_request_id, request_id
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import NotFoundError
@@ -80,11 +80,11 @@ def form_of(asked: Asked) -> dict[str, Any]:
 
 def _message(request: InteractionRequested) -> str:
     lines = [text for text in (request.title, request.description) if text] or [f"Decide: {request.kind}"]
-    if request.tool_name is not None:
+    if (name := name_of_arguments(request)) is not None:
         shown = canonical_json(request.arguments).decode()
         if len(shown) > MAX_ARGUMENTS_SHOWN:
             shown = f"{shown[:MAX_ARGUMENTS_SHOWN]} ... ({len(shown):,} characters)"
-        lines.append(f"{request.tool_name}: {shown}")
+        lines.append(f"{name}: {shown}")
     return "\n".join(lines)
 
 

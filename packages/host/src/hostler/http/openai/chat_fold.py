@@ -94,6 +94,7 @@ class ChatStream(Fold):
         self._calls: dict[str, int] = {}
         """Id of a call that the client shall make -> its index."""
         self._noted: set[str] = set()
+        """What was said of where to decide: a call that is asked again may be in doubt by now."""
         self._last: int | None = None
         """The message that the text so far ends with; None: it ends with a note."""
         self._length = 0
@@ -137,10 +138,11 @@ class ChatStream(Fold):
         request = event.request
         if request.kind in CLIENT_TOOLS:
             return self._call(event)
-        if event.again and request.call_id in self._noted:
+        note = where_to_decide(self._facts.answer.run_id, request)
+        if event.again and note in self._noted:
             return []
-        self._noted.add(request.call_id)
-        return self._note(where_to_decide(self._facts.answer.run_id, request))
+        self._noted.add(note)
+        return self._note(note)
 
     def _say(self, turns: Iterator[Said | Withdrawn]) -> list[bytes]:
         frames: list[bytes] = []
