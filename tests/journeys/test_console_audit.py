@@ -69,10 +69,54 @@ async def test_an_entry_is_opened_by_keyboard_and_its_ids_are_links(served: Serv
     await page.press("Escape")
     await page.until(f"!{there('dialog')}")
     assert await page.evaluate("document.activeElement.className.includes('action')")
+    assert await page.evaluate("location.search") == "?action=key"
+    # it has an address, whatever the list shows
+    await page.press("Enter")
+    await page.until(there("dialog[open]"))
+    entry = (await page.evaluate("location.search")).split("&")[1]
+    await page.open("about:blank")
+    await page.open(f"{served.url}/audit?actor=nobody&{entry}")
+    await page.until(f"document.querySelector('dialog').open && {shown('Place in the chain')}")
+    await page.evaluate("document.querySelector('dialog a[href=\"/settings/keys\"]').click()")
+    await page.until(f"location.pathname === '/settings/keys' && !{there('dialog')}")
+    await page.evaluate("history.back()")
+    await page.until("document.querySelector('dialog')?.open")
+    await page.press("Escape")
+    await page.until(f"!{there('dialog')} && location.search === '?actor=nobody'")
+    await page.open(f"{served.url}/audit?entry=1-1")
+    await page.until(f"{shown('There is no such entry.')} && {there('.fact .action')}")
+    await page.evaluate("(document.querySelector('.fact .action').focus(), true)")
     # a link leads to another list, and nothing stands over it
     await page.press("Enter")
     await click(page, "all of this object", "dialog")
     await page.until(f"!{there('dialog')} && location.search.startsWith('?target=')")
+
+
+async def test_what_entries_are_about_is_a_link_for_who_may_open_it(served: Served, page: Page) -> None:
+    about = {
+        "channel.restarted": ("desk", "/channels/desk"),
+        "channel.file_refused": ("r1", "/runs/r1"),
+        "hook.refused": ("shop", "/hooks/shop"),
+        "knowledge_base.added": ("house", "/knowledge/house"),
+        "knowledge_document.put": ("house/a.md", "/knowledge/house"),
+        "plugin.added": ("/srv/echo", "/plugins"),
+        "plugin.restarted": ("acme/echo", "/plugins/acme%2Fecho"),
+        "schedule.added": ("every day", "/schedules/every%20day"),
+        "worker.joined": ("gpu-1", "/workers/gpu-1"),
+    }
+    for action, (target, _) in about.items():
+        await record(served, action, target)
+    await sign_in(served, page, "/audit?actor=ada")
+    await page.until(f"{ACTIONS}.length === {len(about)}")
+    links = (
+        "Object.fromEntries([...document.querySelectorAll('.fact')].map((one) =>"
+        " [one.querySelector('.action').innerText, one.querySelector('.what a')?.getAttribute('href')]))"
+    )
+    assert await page.evaluate(links) == {action: link for action, (_, link) in about.items()}
+    await sign_in(served, page, "/audit?actor=ada", await served.key("default", "audit:read", "runs:read"))
+    await page.until(f"{ACTIONS}.length === {len(about)}")
+    found = {action: link for action, link in (await page.evaluate(links)).items() if link}
+    assert found == {"channel.file_refused": "/runs/r1"}
 
 
 async def test_the_chains_are_verified_and_a_change_is_told(served: Served, page: Page) -> None:

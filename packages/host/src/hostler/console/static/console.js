@@ -11,7 +11,6 @@ import { Failure } from "./components/states.js";
 const AGAIN_MS = 5000;
 
 dress();
-start(isPage);
 const root = /** @type {HTMLElement} */ (document.getElementById("console"));
 let hurry = () => {};
 for (;;) {
@@ -20,4 +19,5 @@ for (;;) {
   render(html`<main id="main"><${Failure} error=${failed.reason} retry=${() => hurry()} /></main>`, root);
   await Promise.race([sleep(AGAIN_MS), new Promise((resolve) => (hurry = () => resolve(undefined)))]);
 }
+start(isPage);
 render(html`<${Shell} />`, root);

@@ -5,9 +5,11 @@ import { duration, money, moment, number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { address, go, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { actorPage, pageOf, pluginPageOf } from "../lib/thing_address.js";
 import { attempt } from "./notice.js";
 import { RunWaits } from "./run_waits.js";
 import { TERMINAL } from "./status.js";
+import { ThingLink } from "./thing_link.js";
 import { Ago } from "./time.js";
 
 /** @param {{run: any, replay: () => void}} props */
@@ -52,10 +54,11 @@ export function Facts({ run }) {
   if (run.conversation_id) {
     facts.push(["runs.conversation", html`<a href=${`/runs?${new URLSearchParams({ conversation: run.conversation_id })}`}><bdi>${run.conversation_id}</bdi></a>`]);
   }
-  facts.push(["run.version", html`${t("run.version_of", { version: run.agent_version, runner: run.runner_id })} · <a href=${`/runs?${new URLSearchParams({ agent: run.agent })}`}>${t("run.others")}</a>`]);
+  facts.push(["runs.agent", html`<${ThingLink} to=${pageOf("agent", run.agent)}>${run.agent}<//> · <a href=${`/runs?${new URLSearchParams({ agent: run.agent })}`}>${t("run.others")}</a>`]);
+  facts.push(["run.version", number(run.agent_version)], ["run.runner", html`<${ThingLink} to=${pluginPageOf(run.runner_id)}>${run.runner_id}<//>`]);
   if (run.attempt > 1) facts.push(["run.attempts", number(run.attempt)]);
   if (run.status_code) facts.push(["run.reason", html`<code>${run.status_code}</code>`]);
-  if (run.cancel_reason) facts.push(["run.cancelled_by", `${run.cancel_requested_by}: ${run.cancel_reason}`]);
+  if (run.cancel_reason) facts.push(["run.cancelled_by", html`<${ThingLink} to=${actorPage(run.cancel_requested_by ?? "")}>${run.cancel_requested_by}<//>: ${run.cancel_reason}`]);
   for (const [key, id] of [["run.retry_of", run.retry_of], ["run.forked_from", run.forked_from], ["run.parent", run.parent_run_id]]) {
     if (id) facts.push([key, html`<a href=${address("runs", id)}><code>${id}</code></a> · <a href=${address("runs", id, "compare", run.run_id)}>${t("run.compare_both")}</a>`]);
   }

@@ -9,13 +9,15 @@ import { here, setQuery } from "../lib/router.js";
 import { KINDS, isInDoubt } from "../lib/steps.js";
 import { notice } from "./notice.js";
 import { ActionMarks } from "./action_step.js";
+import { lazy } from "./lazy.js";
 import { reasonOf } from "./states.js";
-import { StepDetails } from "./step_details.js";
 import { StepList } from "./step_list.js";
 import { TERMINAL } from "./status.js";
 
 /** @typedef {import("../lib/steps.js").Step} Step @typedef {import("../lib/live_journal.js").LiveJournal} LiveJournal */
 
+/** Most steps are never opened. */
+const StepDetails = lazy(() => import("./step_details.js").then((module) => module.StepDetails));
 const ROW_PIXELS = 38;
 const END_PIXELS = 80;
 const NOTHING = /** @type {Set<number>} */ (new Set());

@@ -4,9 +4,10 @@ import { html, useEffect, useState } from "../lib/html.js";
 import { clock, money, number, size } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { get, path } from "../lib/api.js";
-import { address, here, setQuery } from "../lib/router.js";
+import { here, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { partsOf, valueBefore, valueOf } from "../lib/step_parts.js";
+import { pageOf } from "../lib/thing_address.js";
 import { ActionFacts } from "./action_step.js";
 import { copyText } from "./copy_button.js";
 import { Diff } from "./diff.js";
@@ -114,10 +115,13 @@ function TextPreview({ at }) {
 
 /** Links and buttons of a step. @param {{step: Step, run: any}} props */
 function Further({ step, run }) {
+  const links = /** @type {[string, string | null][]} */ ([
+    ["run.child", pageOf("run", step.child)], ["run.the_tool", pageOf("tool", step.tool)], ["run.the_pause", pageOf("pause", step.pause)],
+  ]);
   return html`
     ${step.event && html`<${Message} id=${step.event} />`}
     <p class="actions-of">
-      ${step.child && html`<a class="button" href=${address("runs", step.child)}>${t("run.child")}</a>`}
+      ${links.map(([key, to]) => to && html`<a key=${key} class="button" href=${to}>${t(key)}</a>`)}
       ${TERMINAL.has(run.status) && may("runs:write") && html`
         <button onClick=${() => (setQuery({ fork: String(step.position), replay: null }), scrollTo(0, 0))}>${t("run.fork")}</button>`}
     </p>

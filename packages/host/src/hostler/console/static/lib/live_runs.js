@@ -5,6 +5,7 @@ import { liveStream } from "./live_stream.js";
 import { RunPages } from "./run_pages.js";
 
 /** @typedef {import("./run_pages.js").Run} Run @typedef {import("./run_pages.js").Filters} Filters */
+/** @typedef {import("./run_pages.js").ListPlace & {fresh: number}} Place `fresh`: rows above the list. */
 
 const TOGETHER_MS = 200;
 const RETRY_MS = 1000;
@@ -13,11 +14,12 @@ const MAX_FRESH = 500;
 
 /**
  * Begin a list with filters. `stop` ends it. `fresh`: runs that began since. `stale`: there may be others that match.
- * @param {Filters} filters
+ * `place`: of the same list before, which begins where it began.
+ * @param {Filters} filters @param {Place | null} [place]
  */
-export function liveRuns(filters) {
+export function liveRuns(filters, place = null) {
   const abort = new AbortController();
-  const pages = signal(new RunPages(filters, abort.signal));
+  const pages = signal(new RunPages(filters, abort.signal, place));
   const fresh = signal(/** @type {Run[]} */ ([]));
   const ready = signal(false);
   const stale = signal(false);
@@ -27,13 +29,12 @@ export function liveRuns(filters) {
 
   /** Read the list; again where what happened since is not known. @param {AbortSignal} until */
   async function begin(until) {
-    const next = ready.value ? new RunPages(filters, abort.signal) : pages.value;
-    await next.begin();
+    const next = ready.value ? new RunPages(filters, abort.signal) : pages.value, since = await next.begin();
     if (until.aborted) return;
     batch(() => {
       pages.value = next;
-      fresh.value = [];
-      stale.value = false;
+      fresh.value = since ?? [];
+      stale.value = since === null;
       ready.value = true;
     });
   }
@@ -88,5 +89,9 @@ export function liveRuns(filters) {
   });
   const state = computed(() => stream.failure.value ?? (ready.value ? "ready" : "loading"));
   const stop = () => (stream.stop(), clearTimeout(timer), abort.abort());
-  return { pages, fresh, state, connected: stream.connected, stale, stop };
+  /** @returns {Place | null} */
+  const shown = () => (pages.value.newest ? { newest: pages.value.newest, length: pages.value.length.value, fresh: fresh.value.length } : null);
+  /** How many more rows than at `place` are above the same run. */
+  const above = () => (place ? fresh.value.length - place.fresh + pages.value.after(place.newest) : 0);
+  return { pages, fresh, state, connected: stream.connected, stale, stop, shown, above };
 }

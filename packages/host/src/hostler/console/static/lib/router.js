@@ -1,5 +1,7 @@
 // Addresses of pages. Back, forward, new tabs and shared links work as everywhere.
 import { signal } from "./html.js";
+import { focusNext } from "./page_focus.js";
+import { arrive, beginPlaces, forget, leave } from "./places.js";
 
 const read = () => ({ path: location.pathname, query: new URLSearchParams(location.search) });
 
@@ -8,12 +10,30 @@ export const here = signal(read());
 
 /** @param {string} to @param {{replace?: boolean}} [options] */
 export function go(to, { replace = false } = {}) {
-  if (replace) history.replaceState(null, "", to);
-  else {
-    history.pushState(null, "", to);
+  const { path } = here.value;
+  if (replace) {
+    history.replaceState(history.state, "", to);
+    forget();
+  } else {
+    leave();
+    history.pushState({ from: path }, "", to);
+    arrive();
     scrollTo(0, 0);
   }
+  if (!replace || location.pathname !== path) focusNext();
   here.value = read();
+}
+
+/** The reader has gone back or forward. */
+function moved() {
+  const { path, query } = here.value;
+  leave();
+  const place = arrive(), to = read();
+  if (to.path !== path || `${to.query}` !== `${query}`) {
+    if (!place) scrollTo(0, 0);
+    focusNext(place?.link);
+  }
+  here.value = to;
 }
 
 /**
@@ -58,13 +78,16 @@ export const address = (...parts) => "/" + parts.map(encodeURIComponent).join("/
 
 /** Follow links to pages without loading anew. @param {(path: string) => boolean} isPage */
 export function start(isPage) {
-  addEventListener("popstate", () => (here.value = read()));
+  beginPlaces();
+  addEventListener("popstate", moved);
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     const link = /** @type {Element} */ (event.target).closest?.("a[href]");
     if (!(link instanceof HTMLAnchorElement) || link.target || link.download || link.origin !== location.origin) return;
     if (!isPage(link.pathname) || (link.hash && link.pathname === location.pathname)) return;
     event.preventDefault();
-    go(link.pathname + link.search + link.hash);
+    // the list that one comes from, as it was
+    if (link.classList.contains("back") && history.state?.from === link.pathname) history.back();
+    else go(link.pathname + link.search + link.hash);
   });
 }

@@ -4,6 +4,7 @@ import { signal } from "./html.js";
 
 /** @typedef {Record<string, any> & {run_id: string, agent: string, status: string, created_at: number}} Run */
 /** @typedef {{status?: string[], agent?: string, conversation_id?: string, since?: string, until?: string, min_cost?: string, tool?: string, text?: string}} Filters */
+/** @typedef {{newest: number, length: number}} ListPlace `newest`: when its first run began; of `length` rows. */
 /** @typedef {{runs: number, failed: number, open: number, tokens: number, cost: number | null, seconds: number, timed: number, over: boolean}} Totals */
 
 export const PAGE = 100;
@@ -16,11 +17,12 @@ export const isOneWalk = (filters) =>
   !filters.status?.length && !filters.min_cost && !filters.text && [filters.agent, filters.conversation_id, filters.tool].filter(Boolean).length <= 1;
 
 export class RunPages {
-  /** @param {Filters} filters @param {AbortSignal} abort */
-  constructor(filters, abort) {
+  /** @param {Filters} filters @param {AbortSignal} abort @param {ListPlace | null} [place] of the same list before */
+  constructor(filters, abort, place = null) {
     this._filters = filters;
     this._abort = abort;
     this._any = isOneWalk(filters);
+    this._place = this._any ? place : null;
     /** By the number of the page; the last used are at the end. @type {Map<number, Run[]>} */
     this._pages = new Map();
     /** Where pages begin, that are read one after the other. @type {(string | null)[]} */
@@ -30,9 +32,11 @@ export class RunPages {
     /** @type {Set<number>} */
     this._asked = new Set();
     this._wanted = /** @type {number[]} */ ([]);
-    this._until = filters.until || undefined;
+    this._until = filters.until || (this._place ? String(this._place.newest) : undefined);
     this._seen = new Set();
     this.all = false;
+    /** The moment up to which the list goes, if it has a first run. */
+    this.newest = 0;
     /** How many rows there are, as far as is known. */
     this.length = signal(0);
     /** Counts what came, for who draws it. */
@@ -41,12 +45,25 @@ export class RunPages {
     this.failure = signal(/** @type {unknown} */ (null));
   }
 
-  /** Read the first page, then the totals in parts. Throws what the host refuses. */
+  /**
+   * Read the first page, then the totals in parts. Throws what the host refuses. Returns the runs that began since the list of
+   * `place`; null: more than a page.
+   * @returns {Promise<Run[] | null>}
+   */
   async begin() {
-    const items = await this._read(0);
-    if (this._any && items[0]) this._until ??= String(items[0].created_at);
+    const items = await this._read(0), since = this._place ? await this._since(this._place.newest, items) : [];
+    this.newest = items[0]?.created_at ?? 0;
+    if (this._any && items[0]) this._until ??= String(this.newest);
+    if (this._place) this.length.value = this._place.length;
     this._keep(0, items);
     this._sum().catch((error) => this._abort.aborted || (this.failure.value = error));
+    return since;
+  }
+
+  /** @param {number} newest @param {Run[]} known @returns {Promise<Run[] | null>} */
+  async _since(newest, known) {
+    const found = await get("/v1/runs", { ...this._filters, since: newest, limit: PAGE }, this._abort), ids = new Set(known.map((run) => run.run_id));
+    return found.has_more ? null : found.items.filter((/** @type {Run} */ run) => !ids.has(run.run_id));
   }
 
   /** @param {number} index @returns {Run | null} */
@@ -71,7 +88,7 @@ export class RunPages {
   _ask() {
     for (const page of this._wanted) {
       if (this._asked.size >= MAX_ASKED) return;
-      if (this._asked.has(page) || this._pages.has(page) || (this._any ? page * PAGE >= this.length.value : this._begins[page] === undefined)) continue;
+      if (this._asked.has(page) || this._pages.has(page) || (this._any ? page * PAGE >= Math.min(this.length.value, this._parts.length * PART) : this._begins[page] === undefined)) continue;
       this._asked.add(page);
       this._read(page)
         .then((items) => this._keep(page, items), (error) => this._abort.aborted || (this.failure.value = error))
@@ -131,7 +148,7 @@ export class RunPages {
       cursor = part.next_cursor;
       if (this._any) {
         if (cursor !== null) this._parts.push(cursor);
-        this.length.value = Math.max(this.length.value, this.totals.value.runs);
+        this.length.value = cursor === null ? this.totals.value.runs : Math.max(this.length.value, this.totals.value.runs);
         this._ask();
       }
     } while (cursor !== null && !this._abort.aborted);
@@ -151,8 +168,8 @@ export class RunPages {
     return [...this._pages.values()].some((items) => items.some((run) => run.run_id === id));
   }
 
-  /** The moment up to which the list goes, if it has a first run. */
-  get newest() {
-    return this.at(0)?.created_at ?? 0;
+  /** How many runs of the list began after a moment, as far as the newest page tells. @param {number} moment */
+  after(moment) {
+    return (this._pages.get(0) ?? []).filter((run) => run.created_at > moment).length;
   }
 }

@@ -8,10 +8,10 @@ import { aboutOf, actionOfTool, outcomeOf, placeOf, reasonOfAction } from "./pla
  * @typedef {{key: string, kind: string, title: string, note: string, from: number, to: number, bad: boolean, open: boolean,
  *   attempt: number, first: number, position: number, entries: number[], text: string, usage?: any, cost?: number,
  *   effect?: string, digest?: string, inherited?: boolean, before?: number, artifact?: any, event?: string,
- *   child?: string, outcome?: string, approved?: string, sequence?: number}} Step
+ *   child?: string, tool?: string, pause?: string, outcome?: string, approved?: string, sequence?: number}} Step
  * `kind`: one of KINDS. `open`: it goes on. `first`, `position`: of its first and last entry. `entries`: the positions
  * of those that tell most. `before`: where the value stood that it changed. `digest`: equal for equal calls.
- * `outcome`: of a platform action. `sequence`: of the result that asked for it, where the audit log has its outcome.
+ * `tool`: that the host called. `pause`: in which people were asked. `outcome`: of a platform action. `sequence`: of the result that asked for it, where the audit log has its outcome.
  */
 
 export const KINDS = ["context", "message", "model", "tool", "action", "state", "artifact", "call", "steer", "pause", "attempt", "status", "log", "other"];
@@ -60,7 +60,7 @@ export class Steps {
       });
     } else if (kind === "decision") {
       this._doubt(type, data);
-      this._put(`decision ${entry.position}`, entry, { kind: "pause", title: type, note: [data.actor, data.cause ?? data.to].filter(Boolean).join(" · ") });
+      this._put(`decision ${entry.position}`, entry, { kind: "pause", title: type, pause: data.pause_id, note: [data.actor, data.cause ?? data.to].filter(Boolean).join(" · ") });
     } else if (kind === "cancellation") {
       this._put(`cancel ${entry.position}`, entry, { kind: "pause", title: "cancel", note: [data.actor, data.reason].filter(Boolean).join(" · ") });
     } else if (kind === "steering") {
@@ -131,6 +131,8 @@ export class Steps {
       effect: data.effect ?? (known === undefined ? undefined : this.steps[known].effect), open: entry.kind === "intent",
       child: data.child_run_id ?? (method === "run.create" ? data.reply?.run_id : undefined),
     };
+    if (kind === "tool" && action === null) changes.tool = nameOf(data);
+    if (data.pause_id) changes.pause = data.pause_id;
     if (action !== null) this._action(key, action, entry, changes);
     if (entry.kind !== "intent") {
       Object.assign(changes, {

@@ -1,11 +1,13 @@
 // Who did what to what, newest first; and whether the log is whole.
-import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { html, useEffect, useLayoutEffect, useMemo, useState } from "../lib/html.js";
+import { get } from "../lib/api.js";
 import { targetLink, fieldLink } from "../lib/audit_links.js";
 import { csv, save } from "../lib/csv.js";
 import { moment, number } from "../lib/format.js";
 import { readPages } from "../lib/fresh.js";
 import { t } from "../lib/i18n.js";
 import { liveAudit } from "../lib/live_audit.js";
+import { addAbove, keptList, usePlace } from "../lib/places.js";
 import { here, setQuery } from "../lib/router.js";
 import { isoDate } from "../lib/usage.js";
 import { Dialog } from "../components/dialog.js";
@@ -13,6 +15,7 @@ import { Value } from "../components/json.js";
 import { attempt, notice } from "../components/notice.js";
 import { PathTabs } from "../components/path_tabs.js";
 import { Empty, Failure, Loading } from "../components/states.js";
+import { ThingLink } from "../components/thing_link.js";
 import { Ago } from "../components/time.js";
 import { VerifyChains } from "../components/verify_chains.js";
 import { WindowList } from "../components/window_list.js";
@@ -21,8 +24,10 @@ import { WindowList } from "../components/window_list.js";
 
 const ROW_PIXELS = 44;
 const EXPORT_PAGES = 100;
-const FAMILIES = ["agent", "approval_rule", "artifact", "assets", "budget", "data", "events", "key", "member", "model", "pause", "plugin", "run", "sandbox", "secret", "session", "sign_in", "skill", "steering", "token", "tool", "webhook", "workspace_keys"];
+const FAMILIES = ["action", "agent", "approval_rule", "artifact", "assets", "budget", "channel", "conversation", "data", "event", "events", "hook", "key", "knowledge_base", "knowledge_document", "mcp_server", "member", "model", "outbox", "pairing", "pause", "person", "plugin", "run", "sandbox", "schedule", "secret", "session", "sign_in", "skill", "steering", "token", "tool", "webhook", "worker", "workspace_keys"];
 const TEXTS = ["actor", "action", "target"];
+/** More than what two clocks make of one moment. */
+const MOMENT_SECONDS = 0.001;
 
 /** @param {{tab?: string}} props */
 export function Page({ tab = "" }) {
@@ -68,13 +73,34 @@ function Filters() {
   `;
 }
 
+/** How the address names an entry (`?entry=`): its moment and its place. @param {Fact} fact */
+const entryOf = (fact) => `${fact.at}-${fact.seq}`;
+
+/** The entry that the address names: of those that are read, or read alone. @param {Fact[]} facts */
+function useEntry(facts) {
+  const wanted = here.value.query.get("entry") ?? "", [, at] = /^(\d+(?:\.\d+)?)-\d+$/.exec(wanted) ?? [];
+  const [found, setFound] = useState(/** @type {Fact | undefined} */ (undefined));
+  const of = (/** @type {Fact[]} */ list) => list.find((fact) => entryOf(fact) === wanted), known = of(facts);
+  useEffect(() => {
+    if (!at || known) return;
+    const around = { since: Math.max(0, Number(at) - MOMENT_SECONDS), until: Number(at) + MOMENT_SECONDS, limit: 100 };
+    attempt(() => get("/v1/audit", around)).then((page) => page && (of(page.items) ? setFound(of(page.items)) : notice(t("audit.no_entry"), true)));
+  }, [wanted]);
+  return known ?? (found && of([found]));
+}
+
 function Log() {
-  const { query } = here.value;
-  const key = query.toString(), filters = filtersOf(query);
+  const { query } = here.value, filters = filtersOf(query);
+  const names = new URLSearchParams(query);
+  names.delete("entry");
+  const key = names.toString();
   const log = useMemo(() => liveAudit(filters), [key]);
-  const [open, setOpen] = useState(/** @type {Fact | null} */ (null));
   useEffect(() => log.stop, [log]);
   const facts = log.facts.value, state = log.state.value;
+  const open = useEntry(facts);
+  const newest = useMemo(() => keptList() ?? Infinity, [key]);
+  usePlace(() => facts[0]?.seq);
+  useLayoutEffect(() => addAbove(facts.filter((fact) => fact.seq > newest).length * ROW_PIXELS), [facts, newest]);
   return html`
     <div class="section-head">
       <span class="dim">${log.connected.value ? t("audit.live") : html`<span class="offline" role="status">${t("state.reconnecting")}</span>`}</span>
@@ -86,9 +112,9 @@ function Log() {
       ${key && html`<button onClick=${() => setQuery(Object.fromEntries([...query.keys()].map((name) => [name, null])))}>${t("audit.clear")}</button>`}
     </${Empty}>`}
     ${facts.length > 0 && html`<${WindowList} items=${facts} height=${ROW_PIXELS} keyOf=${(/** @type {Fact} */ fact) => fact.audit_id} more=${log.more}
-      label=${t("page.audit")} row=${(/** @type {Fact} */ fact) => html`<${Row} fact=${fact} open=${setOpen} />`} />`}
+      label=${t("page.audit")} row=${(/** @type {Fact} */ fact) => html`<${Row} fact=${fact} open=${(/** @type {Fact} */ one) => setQuery({ entry: entryOf(one) })} />`} />`}
     ${log.paused.value && html`<${Empty} title=${t("audit.none_yet")} text=${t("audit.none_yet_text")}><button onClick=${log.more}>${t("audit.further")}</button></${Empty}>`}
-    ${open && html`<${Detail} fact=${open} close=${() => setOpen(null)} />`}
+    ${open && html`<${Detail} fact=${open} close=${() => setQuery({ entry: null })} />`}
   `;
 }
 
@@ -100,7 +126,7 @@ function Row({ fact, open }) {
     <div class="fact">
       <button class="quiet action" title=${t("audit.show")} onClick=${() => open(fact)}><span class=${fact.outcome === "refused" ? "wrong" : ""}>${fact.action}</span></button>
       <a class="who-did" href=${`/audit?${new URLSearchParams({ actor: fact.actor })}`} title=${fact.actor}><bdi>${name}</bdi></a>
-      <span class="what" title=${fact.target}>${link ? html`<a href=${link}><bdi>${fact.target}</bdi></a>` : html`<bdi>${fact.target}</bdi>`}</span>
+      <span class="what" title=${fact.target}><${ThingLink} to=${link}>${fact.target}<//></span>
       <span class="dim when"><${Ago} at=${fact.at} /></span>
     </div>
   `;
@@ -113,15 +139,12 @@ function Detail({ fact, close }) {
     return to ? [{ name, value: String(value), to }] : [];
   });
   const link = targetLink(fact.action, fact.target);
-  // a link leads to another list, or page, in this tab: what it is about goes away
-  const leave = (/** @type {any} */ event) =>
-    event.target.closest("a") && !(event.ctrlKey || event.metaKey || event.shiftKey) && close();
   return html`
     <${Dialog} title=${fact.action} close=${close} wide>
-      <dl class="facts" onClick=${leave}>
+      <dl class="facts">
         <dt>${t("audit.when")}</dt><dd>${moment(fact.at)}</dd>
         <dt>${t("audit.actor")}</dt><dd><a href=${`/audit?${new URLSearchParams({ actor: fact.actor })}`}><bdi>${fact.actor_name ? `${fact.actor_name} (${fact.actor})` : fact.actor}</bdi></a></dd>
-        <dt>${t("audit.target")}</dt><dd>${link ? html`<a href=${link}><bdi>${fact.target}</bdi></a>` : html`<bdi>${fact.target}</bdi>`}
+        <dt>${t("audit.target")}</dt><dd><${ThingLink} to=${link}>${fact.target}<//>
           ${" "}<a class="dim" href=${`/audit?${new URLSearchParams({ target: fact.target })}`}>${t("audit.all_of_target")}</a></dd>
         <dt>${t("audit.outcome")}</dt><dd>${t(`outcome.${fact.outcome}`)}</dd>
         ${fields.map((one) => html`<dt key=${one.name}>${one.name}</dt><dd><a href=${one.to}><bdi>${one.value}</bdi></a></dd>`)}

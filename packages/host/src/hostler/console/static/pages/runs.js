@@ -1,10 +1,11 @@
 // The list of runs, live, with its filters in the address and totals over them.
-import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { html, useEffect, useLayoutEffect, useMemo, useState } from "../lib/html.js";
 import { get } from "../lib/api.js";
 import { duration, money, number, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { shownStatus } from "../lib/live_pauses.js";
 import { liveRuns } from "../lib/live_runs.js";
+import { addAbove, keptList, usePlace } from "../lib/places.js";
 import { address, here, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { FirstStart } from "../components/first_start.js";
@@ -21,11 +22,13 @@ const ROW_PIXELS = 44;
 
 export function Page() {
   const { query } = here.value, key = query.toString();
-  const list = useMemo(() => liveRuns(filtersOf(query)), [key]);
+  const list = useMemo(() => liveRuns(filtersOf(query), keptList()), [key]);
   useEffect(() => list.stop, [list]);
+  usePlace(list.shown);
   const state = list.state.value, fresh = list.fresh.value, pages = list.pages.value;
   const count = fresh.length + pages.length.value, again = () => setQuery({ again: String(Date.now()) });
   void pages.drawn.value;
+  useLayoutEffect(() => addAbove(list.above() * ROW_PIXELS), [list, state, fresh]);
   return html`
     <header class="head">
       <h1>${t("page.runs")}</h1>
