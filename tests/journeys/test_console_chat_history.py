@@ -44,6 +44,8 @@ FILLED = (
     " })()"
 )
 """Nothing of the view is a gap, and what is there is rendered."""
+SHOWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+"""Holds once a picture was made: before it heights are taken, and the view is put where it was."""
 
 
 @pytest.fixture
@@ -78,6 +80,7 @@ async def test_two_thousand_messages_are_read_upwards(served: Served, page: Page
         for number in range(1, MANY // PAGE):
             await page.evaluate(f"({LOG}.scrollTop = 0, true)")
             await page.until(FILLED)
+            await page.evaluate(SHOWN)
             held = f"document.getElementById({json.dumps(await page.evaluate(f'{IN_VIEW}[0].id'))})"
             before = await page.evaluate(f"{held}.getBoundingClientRect().top")
             await page.evaluate("(document.querySelector('.older').click(), true)")
@@ -86,6 +89,7 @@ async def test_two_thousand_messages_are_read_upwards(served: Served, page: Page
                 f"{top} > 0" if number < MANY // PAGE - 1 else "document.querySelector('.older') === null"
             )
             await page.until(FILLED)
+            await page.evaluate(SHOWN)
             after = await page.evaluate(f"{held}.getBoundingClientRect().top")
             assert abs(after - before) <= 2, (number, before, after)
             most = max(most, await page.evaluate("document.querySelectorAll('.chat-rows > li').length"))
@@ -127,6 +131,7 @@ async def test_a_link_leads_to_a_message_and_what_has_the_focus_stays(served: Se
     strips = "document.querySelectorAll('.strip.over').length"
     await served.say("say 1", conversation_id="long")
     await page.until(f"{LOG}.scrollHeight > {height}")
+    await page.evaluate(SHOWN)
     assert abs(await page.evaluate(f"{box}.top") - top) <= 2
     await page.evaluate("(document.querySelector('.to-end').click(), true)")
     await page.until(f"{strips} === 1 && {FILLED} && {IN_VIEW}.includes({last})")

@@ -31,6 +31,8 @@ export class RowWindow {
     this._heights = new Map();
     /** @type {Set<string>} */
     this._there = new Set();
+    /** Those that are rendered, in the order of their elements. @type {string[]} */
+    this._drawn = [];
     /** @type {(row: any) => boolean} */
     this._stays = () => false;
     /** Whether the view stays at the end of the list. */
@@ -85,6 +87,7 @@ export class RowWindow {
       else if (pieces.length && !pieces[pieces.length - 1].row) pieces[pieces.length - 1].height += this._height(row);
       else pieces.push({ key: `gap ${row.key}`, place, height: this._height(row) - this._space });
     }
+    this._drawn = pieces.flatMap((piece) => (piece.row ? [piece.key] : []));
     return pieces;
   }
 
@@ -187,21 +190,24 @@ export class RowWindow {
   _measure() {
     const list = this._list;
     if (!list) return;
-    const there = this._rows.filter((row) => this._there.has(row.key)), elements = [...list.children].filter((one) => !one.classList.contains("gap"));
     let other = false;
-    if (there.length === elements.length) {
-      for (const [at, element] of elements.entries()) {
-        const before = element.previousElementSibling;
-        const above = before ? before.getBoundingClientRect().bottom : list.getBoundingClientRect().top - this._space;
-        const height = element.getBoundingClientRect().bottom - above, { key } = there[at];
-        if (Math.abs((this._heights.get(key) ?? -1) - height) < 0.01) continue;
-        this._heights.set(key, height);
-        other = true;
-      }
+    for (const [key, element] of this._elements()) {
+      const before = element.previousElementSibling;
+      const above = before ? before.getBoundingClientRect().bottom : list.getBoundingClientRect().top - this._space;
+      const height = element.getBoundingClientRect().bottom - above;
+      if (Math.abs((this._heights.get(key) ?? -1) - height) < 0.01) continue;
+      this._heights.set(key, height);
+      other = true;
     }
     if (other) this._add();
     this._keep();
     this._look();
+  }
+
+  /** The elements of the rows that are rendered. @returns {Map<string, Element>} */
+  _elements() {
+    const elements = [...(this._list?.children ?? [])].filter((one) => !one.classList.contains("gap"));
+    return new Map(elements.map((one, at) => [this._drawn[at], one]));
   }
 
   /** Find out which rows have to be there. */
@@ -253,8 +259,7 @@ export class RowWindow {
       return (place < from || place > to) && !this._stays(this._rows[place]);
     });
     if (!far.length || !this._list) return [];
-    const rows = this._rows.filter((row) => this._there.has(row.key)), selected = getSelection();
-    const elements = new Map([...this._list.children].filter((one) => !one.classList.contains("gap")).map((one, at) => [rows[at]?.key, one]));
+    const elements = this._elements(), selected = getSelection();
     return far.filter((key) => {
       const element = elements.get(key);
       if (!element) return false; // it is about to be rendered
