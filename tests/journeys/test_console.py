@@ -15,7 +15,7 @@ from support.command_line import CommandLine
 from support.console import nothing_from_elsewhere, shown, speak, texts, there
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(60), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 NO_SESSION = """
 ((real) => {
   window.fetch = async (to, given) => {

@@ -17,7 +17,7 @@ from support.chat_platform import platform
 from support.chromium import NEEDS_CHROMIUM, browsing
 from support.console import LOOKS, sign_in
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(180), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 HOSTILE = '<img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 100
 ASKED: list[dict[str, Any]] = [
     {"action": "message.react", "payload": {"emoji": "+"}},

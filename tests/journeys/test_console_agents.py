@@ -16,7 +16,7 @@ from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import nothing_from_elsewhere
 from support.http_host import PUPPET_RUNNER, Served, serving
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(120), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 HOSTILE = '<img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 150
 NAME = "ä/b?c#d"
 COUNT_DELETES = """

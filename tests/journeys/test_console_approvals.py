@@ -23,7 +23,7 @@ from support.http_host import WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run, rule
 from support.trust import trusted
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(90), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 BOOKING: dict[str, Any] = {"customer_id": "c7", "seats": 2}
 SCHEMA = {

@@ -13,7 +13,7 @@ from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import HOSTILE, SAVED, choose, click, look_at_all, shown, sign_in, there
 from support.http_host import Served, serving
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(90), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 ACTIONS = "[...document.querySelectorAll('.fact .action')].map((one) => one.innerText)"
 
 

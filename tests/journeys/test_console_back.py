@@ -17,7 +17,7 @@ from support.console_scene import scene
 from support.http_host import Served, serving
 from support.many_runs import insert_runs
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(120), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 MANY = 12_000
 IN_VIEW = (
     "[...document.querySelectorAll('.rows .slot')].filter((one) => { const at = one.getBoundingClientRect();"

@@ -33,7 +33,7 @@ from support.shop import calling
 from support.unix_gate import Gate
 from support.wire_client import ask
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 
 
 async def test_a_day_at_the_chat(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ FILL = """(() => {
     try { sessionStorage.setItem(`full ${count++}`, "x".repeat(size)); } catch { size >>= 1; }
 })()"""
 """A script: from now on the storage of the tab is full."""
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 
 
 async def test_a_reload_a_killed_host_and_a_second_tab_lose_and_double_nothing(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from support.examples import SOAK
 from support.http_host import WORKSPACE, Served, serving
 from support.main_thread import tasks_of
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 MANY = 2_000
 PAGE = 50
 MOST_MS = 50 if SOAK else 150

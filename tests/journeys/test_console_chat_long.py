@@ -13,7 +13,7 @@ from support.examples import SOAK
 from support.main_thread import Tasks, tasks_of
 from support.wire_client import ask
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 MOST_MS = 50 if SOAK else 150
 """Processor time of one task. Beside other tests caches are cold, and each task takes longer."""
 PIECES = 5_000

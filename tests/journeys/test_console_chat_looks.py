@@ -16,7 +16,7 @@ from support.server_process import HostProcess
 from support.shop import calling
 from support.wire_client import ask
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 HOSTILE = (
     '<script>window.broken=1</script><img src=x onerror="window.broken=1"> [a](javascript:window.broken=1) '
     "![p](http://127.0.0.1:9/picture.png) <iframe src='/'></iframe> <style>*{display:none}</style> "

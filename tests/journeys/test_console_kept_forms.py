@@ -21,7 +21,7 @@ from support.console import choose, click, shown, sign_in, there
 from support.http_host import Served, serving
 from support.trust import trusted
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 KEPT = "Object.keys(sessionStorage).filter((one) => one.startsWith('hostler-typed ')).length"
 STORED = "JSON.stringify([{...localStorage}, {...sessionStorage}])"
 PLAIN = "hunter2-in-plain"

@@ -23,7 +23,7 @@ from support.http_host import WORKSPACE
 from support.keyboard import by_tab
 from support.pauses import call, open_pause, open_run, rule
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 DIALOGS = {
     "components/agent_head.js": ("/agents/echo", "Delete"),
     "components/channel_messages.js": ("/channels", "Remove: on its way"),

@@ -11,7 +11,7 @@ from support.chromium import NEEDS_CHROMIUM, Page, browsing
 from support.console import HOSTILE, choose, click, look_at_all, shown, sign_in, there
 from support.http_host import WORKSPACE, Served, serving
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 PETS = "# House\n\n## Pets\n\nDogs are welcome. Each dog has a bowl.\n\n## Pool\n\nThe pool closes at nine.\n"
 EVIL = f"# Evil <script>window.broken=1</script>\n\n{HOSTILE} A dragon lives here.\n"
 MUSEUM = "\u535a\u7269\u9986"

@@ -11,7 +11,7 @@ from support.chromium import NEEDS_CHROMIUM, Page, browsing
 from support.console import sign_in
 from support.http_host import serving
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(90), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 TOOLS = """
 window.load = (name) =>
   import(document.querySelector('script[src$="console.js"]').src.replace('console.js', name));

@@ -18,7 +18,7 @@ from support.examples import SOAK
 from support.http_host import Served, serving
 from support.many_runs import insert_journal, insert_runs, run_row
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(170), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 MANY = 100_000
 MOST_NODES = 4_000
 """Elements and texts of a page, however long its list is."""

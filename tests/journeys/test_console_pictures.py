@@ -15,7 +15,7 @@ from support.chromium import NEEDS_CHROMIUM, Page, browsing
 from support.console_scene import Scene, scene
 from support.http_host import WORKSPACE
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(180), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "console"
 WIDE, PHONE = (1440, 900, "light", "en"), (360, 780, "dark", "zh")

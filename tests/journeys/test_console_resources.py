@@ -23,7 +23,7 @@ from support.mcp_bench import BOUND_SECONDS, over_stdio
 from support.model_server import ModelServer
 from support.trust import plugin_entry
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(120), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 HOSTILE = '<img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 300
 TALKER = """
 plugin: {author: acme, name: talker, version: 1.0.0, label: {en: Talker}}

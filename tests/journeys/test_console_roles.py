@@ -24,7 +24,7 @@ from support.console_walk import shown as complete
 from support.http_host import WORKSPACE
 from support.pauses import call, open_pause, open_run, rule
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(240), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 READS = {"/v1/audit/verification"}
 """What is only read, and yet a right of its own."""
 WRITES = {"POST", "PUT", "PATCH", "DELETE"}

@@ -17,7 +17,7 @@ from support.http_host import Served, serving
 from support.server_process import KEY
 from support.wire_client import ask
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(90), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 HOSTILE = (
     '<script>window.broken=1</script><img src=x onerror="window.broken=1"> [a](javascript:window.broken=1) '
     "![p](http://127.0.0.1:9/picture.png) <svg><a xlink:href='javascript:window.broken=1'>x</a></svg> "

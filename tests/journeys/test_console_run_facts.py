@@ -26,7 +26,7 @@ from support.shop import calling
 from support.stepping import RUNNER, STEPPER, Latch
 from support.trust import plugin_entry, trusted
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(90), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 LIST = {"scope": "conversation", "key": "list"}
 FILE = "milk\ntea\n"
 STEER = "rather coffee"

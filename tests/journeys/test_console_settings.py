@@ -19,7 +19,7 @@ from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import HOSTILE, choose, click, look_at_all, shown, sign_in, there
 from support.http_host import Served, serving
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(90), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 TABS = "[...document.querySelectorAll('main .tabs a')].map((one) => one.pathname.split('/')[2] ?? '')"
 
 

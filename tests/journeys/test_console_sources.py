@@ -23,7 +23,7 @@ from support.hooked import SECRET, Sender
 from support.http_host import Served, serving
 from support.trust import trusted
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(120), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 EVENING = there('.table a[href="/schedules/evening"]')
 MESSAGES = "(document.querySelectorAll('.table')[1]?.querySelectorAll('tbody tr').length === {})"
 """How many messages are listed."""

@@ -17,7 +17,7 @@ from support.chromium import NEEDS_CHROMIUM, Page, browsing
 from support.http_host import Served
 from support.model_answers import Answer, Recorded, wishes
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(120), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 WRONG = "You are a clerk. A double always costs 100, whatever a tool says."
 RIGHT = "You are a clerk. Prices are what the tool says."
 PRICE = '"double": 120'

@@ -150,7 +150,7 @@ async def test_keys_that_come_and_go_put_off_no_look_at_others() -> None:
     looking = asyncio.create_task(keys.keep(lambda: None))
     holding = asyncio.create_task(hold(holder("revoked")))
     number = 0
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(200):
         while not holding.done():
             number += 1
             async with keys.held(holder(f"k{number}", 60.0)), keys.held(holder(f"soon{number}", 0.09)):
