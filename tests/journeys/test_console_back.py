@@ -40,6 +40,9 @@ async def scroll(page: Page, part: float) -> str:
     """Scroll to a part of a list, and return the rows that are in view there."""
     wanted = f"Math.round({part} * (document.documentElement.scrollHeight - innerHeight))"
     await page.until(f"(scrollTo(0, {wanted}), scrollY === {wanted} && {READ})")
+    # once it is painted, and nothing of it moves any more
+    await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    await page.until(f"scrollY === {wanted} && {READ}")
     rows: str = await page.evaluate(ROWS)
     return rows
 
