@@ -191,8 +191,9 @@ def find_groups() -> FoundGroups:
         return FoundGroups()
     if not found:
         return FoundGroups(why="no control groups are mounted for writing")
-    for one in found:
-        _sweep(Path(one.mount))
+    removed = [group for one in found for group in _sweep(Path(one.mount))]
+    if removed:
+        _log.info("removed control groups of hosts that are gone: %d", len(removed))
     bases = [found_base for one in found if (found_base := base_of(one)) is not None]
     places = chosen([(one.version, controllers) for one, _, controllers in bases])
     trees = []
@@ -233,17 +234,19 @@ def _settle(one: Hierarchy, base: Path, controllers: tuple[Controller, ...]) -> 
     return None
 
 
-def _sweep(mount: Path) -> None:
+def _sweep(mount: Path) -> list[Path]:
     """Remove the groups of dead hosts in a tree, with what runs in them: nobody holds their locks."""
+    removed = []
     for group in below(mount):
         if not group.name.startswith(PREFIX) or (lock := locked(group)) is None:
             continue  # no group of a host, or its host lives
         try:
             kill_members(group)
             if remove_tree(group):
-                _log.info("removed the groups of sandboxes of a host that is gone: %s", group)
+                removed.append(group)
         finally:
             os.close(lock)
+    return removed
 
 
 def _make(folder: Path, group: SandboxGroup) -> None:
