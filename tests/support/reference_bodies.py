@@ -47,7 +47,13 @@ IN_AGENTS: dict[str, Bound] = {
     "scope.id": Bound("bot, channel, conversation or workspace", f"events of {WORKSPACE}"),
 }
 """Places of an agent, in a configuration and in bodies of routes."""
-AGENT_TEXT = frozenset({"config{key}", "event_types[]", "filters[]", "metadata{}", "metadata{key}"})
+AGENT_TEXT = frozenset(
+    {
+        *("config{key}", "event_types[]", "filters[]", "metadata{}", "metadata{key}"),
+        *(f"prompts[].{name}" for name in ("name", "text", "title", "description")),
+        *(f"prompts[].arguments[].{name}" for name in ("name", "description")),
+    }
+)
 
 IN_BODIES: dict[str, Bound] = {
     "input.contents[].artifact_id": Bound("artifact", WORKSPACE),

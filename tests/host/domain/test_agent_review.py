@@ -418,3 +418,12 @@ def test_what_follows_nobody_is_warned_of() -> None:
     plugins = {"acme/support": PluginFacts({"asks": asks})}
     spec = {"runner": "plugin:acme/support/asks", "resource_policy": {"allow_cross_account_history": True}}
     assert told(spec, replace(INVENTORY, plugins=plugins)) == []
+
+
+def test_mistakes_in_prompts_are_at_their_places() -> None:
+    prompts = [{"name": "a", "text": "{b}"}, {"name": "c d", "text": "x", "arguments": [{"name": "e"}]}]
+    assert told({"prompts": prompts}) == [
+        "prompts[0].text: {b} is no argument: add one of this name, or take the braces away",
+        "prompts[1].name: a name has 1 to 64 letters from a to z, digits, _ and -",
+        "prompts[1].arguments[0].name: the text has no {e}: put it in, or remove the argument",
+    ]

@@ -16,6 +16,16 @@ from hostler.domain.agents import AgentSpec, OnBusy, OnCrash, ScopeType
 from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.budget_limits import Budget, OnDenied, OnExceeded
 from hostler.domain.pauses import OnMessage
+from hostler.domain.prompts import (
+    MAX_ARGUMENTS,
+    MAX_DESCRIPTION_CHARS,
+    MAX_NAME_CHARS,
+    MAX_PROMPTS,
+    MAX_TEXT_CHARS,
+    MAX_TITLE_CHARS,
+    Prompt,
+    PromptArgument,
+)
 from hostler_protocol.grants import STATE_SCOPES
 from support.node_clients import node_clients
 
@@ -35,7 +45,7 @@ const found = {};
 for (const language of ["en", "zh"]) {
   await speak(language);
   const names = ["resource", "budget", "rate", "quota", "approval", "state", "delivery", "concurrency",
-    "recovery", "attendance", "binding", "scope"];
+    "recovery", "attendance", "binding", "scope", "prompt"];
   const forms = names.map((name) => [name, fields[name + "Fields"]()]);
   found[language] = { words: specs.map((spec) => wordsOf(spec)), forms: Object.fromEntries(forms) };
 }
@@ -169,9 +179,22 @@ def test_the_forms_have_all_fields_and_the_hosts_defaults(said: dict[str, Any]) 
         assert forms["concurrency"] == set(spec["concurrency"])
         assert forms["recovery"] == set(spec["recovery"])
         assert forms["scope"] == set(spec["scope"])
-        shown = {*CHANGED, *forms["binding"], *forms["attendance"], "scope"}
+        shown = {*CHANGED, *forms["binding"], *forms["attendance"], *forms["prompt"], "scope"}
         assert shown | {"name", "runner", "config", "enabled", "metadata"} == set(spec)
-        for form in said[language]["forms"].values():
+        (prompts,) = said[language]["forms"]["prompt"]
+        prompt = {field["name"]: field for field in prompts["items"]["fields"]}
+        argument = {field["name"]: field for field in prompt["arguments"]["items"]["fields"]}
+        assert set(prompt) == set(Prompt.__struct_fields__)
+        assert set(argument) == set(PromptArgument.__struct_fields__)
+        assert (prompts["maximum"], prompt["arguments"]["maximum"]) == (MAX_PROMPTS, MAX_ARGUMENTS)
+        longest = {name: field["maxLength"] for name, field in prompt.items() if "maxLength" in field}
+        assert longest == {
+            "name": MAX_NAME_CHARS,
+            "title": MAX_TITLE_CHARS,
+            "description": MAX_DESCRIPTION_CHARS,
+            "text": MAX_TEXT_CHARS,
+        }
+        for form in (*said[language]["forms"].values(), prompt.values(), argument.values()):
             for field in form:
                 options = [option["label"] for option in field.get("options") or []]
                 texts = [field["label"], field["help"], field.get("blank") or "", *options]

@@ -1,7 +1,7 @@
 """The protocol's own conformance tests against a host: they know neither keys nor that agents take a message.
 
-A proxy adds both: the key to each request, and to each call the script of what the tests want to see. Nothing
-else is changed, and nothing of an answer.
+A proxy adds both: the key to each request, and to each call the script of what the tests want to see; and to
+the names of their prompts that of the agent that has them. Nothing else is changed, and nothing of an answer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from support.dialects.players import script
 
@@ -33,6 +34,16 @@ SCRIPTS: Mapping[str, str] = {
     "test_reconnection": script(["say", "here"]),
 }
 """Names of the tests' tools, each an agent here -> what it is told to do."""
+AGENT_OF_PROMPTS = "test_simple_text"
+PROMPTS: list[dict[str, Any]] = [
+    {"name": "test_simple_prompt", "text": "This is a simple prompt for testing."},
+    {
+        "name": "test_prompt_with_arguments",
+        "text": "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'",
+        "arguments": [{"name": "arg1", "required": True}, {"name": "arg2", "required": True}],
+    },
+]
+"""The tests' prompts, which one of the agents has."""
 NOT_OURS: Mapping[str, str] = {
     "tools-call-sampling": "agents have models of their own: none asks its caller's",
     "tools-call-elicitation": "wants a form with fields of its own: forms are of approvals and questions",
@@ -44,10 +55,8 @@ NOT_OURS: Mapping[str, str] = {
     "resources-templates-read": "wants test://template/{id}/data",
     "resources-subscribe": "there are no subscriptions: they would be state of a session",
     "resources-unsubscribe": "there are no subscriptions",
-    "prompts-get-simple": "there are no prompts: agents have their own",
-    "prompts-get-with-args": "there are no prompts",
-    "prompts-get-embedded-resource": "there are no prompts",
-    "prompts-get-with-image": "there are no prompts",
+    "prompts-get-embedded-resource": "prompts are texts",
+    "prompts-get-with-image": "prompts are texts",
 }
 """Scenarios that do not apply, and why."""
 
@@ -92,7 +101,11 @@ def _filled_in(body: bytes) -> bytes:
     except ValueError:
         return body
     params = message.get("params") if isinstance(message, dict) else None
-    if isinstance(params, dict) and (told := SCRIPTS.get(params.get("name", ""))) is not None:
+    if not isinstance(params, dict):
+        return body
+    for named in (params, params.get("ref", {})):
+        if any(named.get("name") == prompt["name"] for prompt in PROMPTS):
+            named["name"] = f"{AGENT_OF_PROMPTS}.{named['name']}"
+    if (told := SCRIPTS.get(params.get("name", ""))) is not None:
         params["arguments"] = {"message": told}
-        return json.dumps(message).encode()
-    return body
+    return json.dumps(message).encode()

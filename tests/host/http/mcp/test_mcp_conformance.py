@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from support.dialects.mcp_conformance import CONFORMANCE, NOT_OURS, SCRIPTS, baseline, with_key
+from support.dialects.mcp_conformance import (
+    AGENT_OF_PROMPTS,
+    CONFORMANCE,
+    NOT_OURS,
+    PROMPTS,
+    SCRIPTS,
+    baseline,
+    with_key,
+)
 from support.dialects.players import player
 from support.http_host import ADMIN_KEY, Served
 from support.node_clients import node_clients
@@ -20,7 +28,7 @@ PAGE = Path(__file__).parents[4] / "docs/clients/mcp.md"
 async def test_all_scenarios_for_servers(served: Served, tmp_path: Path) -> None:
     node = await asyncio.to_thread(node_clients, CONFORMANCE)
     for name in SCRIPTS:
-        await player(served, name)
+        await player(served, name, prompts=PROMPTS if name == AGENT_OF_PROMPTS else [])
     expected = tmp_path / "expected.yaml"
     expected.write_text(baseline())
     program = node.module("@modelcontextprotocol/conformance") / "dist" / "index.js"

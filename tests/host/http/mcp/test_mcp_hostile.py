@@ -22,8 +22,11 @@ from support.dialects.mcp import (
     stateless_headers,
     wire,
 )
+from support.dialects.players import player
 from support.http_host import ADMIN_KEY, Served
 
+PROMPT = "player.price"
+PROMPTS = [{"name": "price", "text": "What is {thing}?", "arguments": [{"name": "thing", "required": True}]}]
 CALL = {"name": "player", "arguments": {"message": "hi"}}
 NO_TOKEN: dict[str, Any] = {"_meta": {"progressToken": []}}
 BODIES: list[tuple[Any, int, int]] = [
@@ -56,10 +59,37 @@ BODIES: list[tuple[Any, int, int]] = [
         -32602,
     ),
     ({"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"argument": 1}}, 200, -32602),
+    ({"jsonrpc": "2.0", "id": 1, "method": "prompts/list", "params": {"cursor": {}}}, 200, -32602),
+    *(
+        ({"jsonrpc": "2.0", "id": 1, "method": "prompts/get", "params": params}, 200, -32602)
+        for params in (
+            {},
+            {"name": 5},
+            {"name": "player"},
+            {"name": "player.none"},
+            {"name": "player.price.price"},
+            {"name": PROMPT, "arguments": []},
+            {"name": PROMPT, "arguments": {}},
+            {"name": PROMPT, "arguments": {"thing": ""}},
+            {"name": PROMPT, "arguments": {"thing": 5}},
+            {"name": PROMPT, "arguments": {"thing": None}},
+            {"name": PROMPT, "arguments": {"thing": "x" * 100_000}},
+            {"name": PROMPT, "arguments": {"thing": "x", "other": "x"}},
+        )
+    ),
+    *(
+        ({"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": params}, 200, -32602)
+        for params in (
+            {"ref": {"type": "ref/prompt"}, "argument": {"name": "thing", "value": ""}},
+            {"ref": {"type": "ref/prompt", "name": []}, "argument": {"name": "thing", "value": ""}},
+            {"ref": {"type": "ref/prompt", "name": PROMPT}, "argument": {"name": "other", "value": ""}},
+        )
+    ),
 ]
 
 
 async def test_each_wrong_message_is_told_what_is_wrong(served: Served) -> None:
+    await player(served, prompts=PROMPTS)
     async with wire(served.url, ADMIN_KEY) as client:
         await client.begin()
         for body, status, code in BODIES:
@@ -157,6 +187,10 @@ NAMES = st.sampled_from(
 VALUES = st.one_of(
     JSON,
     st.just("player"),
+    st.just(PROMPT),
+    st.just({"thing": "\x00{thing}"}),
+    st.just({"type": "ref/prompt", "name": PROMPT}),
+    st.just({"name": "thing", "value": ""}),
     st.just({"message": "\x00"}),
     st.just({"message": "x", "conversation_id": "\x00"}),
     st.just({"message": "x", "files": [{"artifact_id": "\x00"}]}),
@@ -167,6 +201,7 @@ VALUES = st.one_of(
 
 
 async def test_no_message_is_an_error_of_the_host(served: Served) -> None:
+    await player(served, prompts=PROMPTS)
     loop = asyncio.get_running_loop()
 
     async def send(

@@ -1,4 +1,4 @@
-"""Conversations, runs and artifacts as resources; completion; and no prompts."""
+"""Conversations, runs and artifacts as resources; and completion."""
 
 from __future__ import annotations
 
@@ -101,11 +101,3 @@ async def test_bytes_are_bytes(served: Served, mode: str) -> None:
     async with mcp_client(served.url, ADMIN_KEY, mode) as client:
         uri = uri_of("artifacts", upload.json()["artifact_id"])
         assert (await read(client, uri)).blob == "//4="
-
-
-@both
-async def test_there_are_no_prompts(served: Served, mode: str) -> None:
-    async with mcp_client(served.url, ADMIN_KEY, mode) as client:
-        assert (await client.list_prompts()).prompts == []
-        with pytest.raises(MCPError, match="there is no prompt 'x'"):
-            await client.get_prompt("x")

@@ -21,6 +21,7 @@ from hostler.domain.ingest import is_event_type
 from hostler.domain.inventory import Inventory
 from hostler.domain.keys import check_depth
 from hostler.domain.name_patterns import matches
+from hostler.domain.prompts import prompt_mistakes
 from hostler.domain.secret_refs import is_reference, is_sealed, looks_like_reference, reference_mistake
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.manifest import AgentRunnerManifest, FormItem
@@ -233,6 +234,7 @@ def spec_mistakes(spec: AgentSpec, workspace_id: str) -> list[Mistake]:
         *_filter_mistakes(spec.filters),
         *_scope_mistakes(spec, workspace_id),
         *_json_mistakes("metadata", spec.metadata),
+        *prompt_mistakes(spec.prompts),
     ]
 
 

@@ -11,6 +11,7 @@ from hostler.domain.approvers import ApprovalRule, ToolApprovalPolicy
 from hostler.domain.budget_limits import Budget
 from hostler.domain.channels import ChatPlace
 from hostler.domain.pauses import OnMessage
+from hostler.domain.prompts import Prompts
 from hostler.domain.quotas import AgentQuota
 from hostler.domain.record import Record
 from hostler.domain.steering import Leftover
@@ -139,6 +140,7 @@ class AgentSpec(Strict):
     `allow_questions` false: a run's question is answered `denied` at once, for agents that run unattended.
     `idle_timeout`: seconds without a result or a call after which a run is ended. `worker_labels`: its runs
     are worked on by a remote worker that has all of these labels, and wait for one; none: by the host itself.
+    `prompts`: messages that people pick instead of writing them.
     """
 
     name: str
@@ -158,6 +160,7 @@ class AgentSpec(Strict):
     enabled: bool = True
     metadata: dict[str, Any] = {}
     worker_labels: list[str] = []
+    prompts: Prompts = []
 
     def __post_init__(self) -> None:
         check_labels(self.worker_labels)

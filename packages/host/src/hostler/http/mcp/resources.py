@@ -9,6 +9,7 @@ import msgspec
 
 from hostler.http.auth import has_right, require_right
 from hostler.http.mcp.messages import INVALID_PARAMS, RpcError, RpcMessage
+from hostler.http.mcp.prompts import check_argument
 from hostler.http.mcp.uris import SCHEME, ResourceUri, artifact_uri, read_uri, uri_of
 from hostler.http.narrow import find_run
 from hostler.http.request import ApiRequest
@@ -159,26 +160,24 @@ async def _run(request: ApiRequest, run_id: str) -> dict[str, Any]:
     return {"mimeType": JSON, "text": _encoder.encode(found).decode()}
 
 
-# -- prompts and completion ------------------------------------------------------------------------------
-
-
-async def list_prompts(request: ApiRequest, message: RpcMessage) -> dict[str, Any]:
-    """Return no prompts: agents have their own."""
-    return {"prompts": []}
-
-
-async def get_prompt(request: ApiRequest, message: RpcMessage) -> dict[str, Any]:
-    """Raise RpcError: there is none."""
-    raise RpcError(INVALID_PARAMS, f"there is no prompt {message.params.get('name')!r:.200}")
+# -- completion -----------------------------------------------------------------------------------------
 
 
 async def complete(request: ApiRequest, message: RpcMessage) -> dict[str, Any]:
-    """Return ids of conversations and runs that begin as an argument of an address does."""
+    """Return ids of conversations and runs that begin as an argument of an address does.
+
+    Arguments of prompts take any text, so there is nothing to offer for them. RpcError if there is no such
+    argument.
+    """
     given = message.params.get("argument")
     name = given.get("name") if isinstance(given, dict) else None
     value = given.get("value") if isinstance(given, dict) else None
     if not isinstance(name, str) or not isinstance(value, str):
         raise RpcError(INVALID_PARAMS, "argument: expected a name and a value, as texts")
+    ref = message.params.get("ref")
+    if isinstance(ref, dict) and ref.get("type") == "ref/prompt":
+        await check_argument(request, ref.get("name"), name)
+        return {"completion": {"values": [], "total": 0, "hasMore": False}}
     found = [one for one in await _ids(request, name) if one.startswith(value)]
     shown = found[:MAX_COMPLETIONS]
     return {"completion": {"values": shown, "total": len(found), "hasMore": len(found) > len(shown)}}

@@ -11,7 +11,7 @@ from typing import Any
 from hostler.http.auth import RIGHTS
 from hostler.http.endpoint import ANY_KEY, Media, endpoint
 from hostler.http.event_stream import EventStream
-from hostler.http.mcp import resources, tasks
+from hostler.http.mcp import prompts, resources, tasks
 from hostler.http.mcp.calls import call_tool, cancel_call, level_of, resume
 from hostler.http.mcp.decisions import take_forms
 from hostler.http.mcp.dialect import MCP, METADATA_PATH, answer_error
@@ -41,7 +41,8 @@ from hostler_protocol.errors import HostlerError
 
 INSTRUCTIONS = (
     "Each tool is an agent: it takes a message, and its result has the agent's messages. A result names its "
-    "conversation; give that to the next call to go on with it."
+    "conversation; give that to the next call to go on with it. A prompt AGENT.NAME is a message for the "
+    "tool AGENT."
 )
 MESSAGE = Media("application/json", "A message of MCP", schema={})
 STREAM = Media(EVENT_STREAM, "Messages of MCP; `id` is what `Last-Event-ID` continues after")
@@ -203,7 +204,8 @@ def _initialize(request: ApiRequest, message: RpcMessage) -> RawBody:
 
 
 def _about(*, stateless: bool) -> dict[str, Any]:
-    capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "completions": {}, "logging": {}}
+    served = ("tools", "resources", "prompts", "completions", "logging")
+    capabilities: dict[str, Any] = {name: {} for name in served}
     if stateless:
         capabilities["extensions"] = {EXTENSION: {}}
     else:
@@ -215,8 +217,8 @@ _SHARED_METHODS: dict[str, Method] = {
     "resources/list": resources.list_resources,
     "resources/templates/list": resources.list_templates,
     "resources/read": resources.read_resource,
-    "prompts/list": resources.list_prompts,
-    "prompts/get": resources.get_prompt,
+    "prompts/list": prompts.list_prompts,
+    "prompts/get": prompts.get_prompt,
     "completion/complete": resources.complete,
 }
 SESSION_METHODS: dict[str, Method] = _SHARED_METHODS | {

@@ -1,6 +1,7 @@
 // What carries out an agent's runs, and with which settings.
 import { html, useEffect, useState } from "../lib/html.js";
 import { get, path } from "../lib/api.js";
+import { promptFields } from "../lib/agent_fields.js";
 import { said, t } from "../lib/i18n.js";
 import { address } from "../lib/router.js";
 import { fieldsOfRunner } from "../lib/schema_fields.js";
@@ -70,6 +71,9 @@ export function AgentEditor({ spec, change, manifest, runners, errors, all, disa
       <h2>${t("agents.field.config")}</h2>
       <${Settings} spec=${spec} change=${change} manifest=${manifest} errors=${errors} all=${all} disabled=${disabled} />
     </section>`}
+    <${Fold} card title=${html`<h3>${t("agents.field.prompts")}</h3>`} open=${[...errors.keys()].some((place) => place.startsWith("prompts"))}>
+      <${SchemaForm} fields=${promptFields()} values=${spec} change=${change} errors=${errors} all=${all} disabled=${disabled} id="agent" />
+    </${Fold}>
     <${Fold} card title=${html`<h3>${t("agents.field.metadata")}</h3>`}>
       <${SchemaForm} fields=${[{ name: "metadata", kind: "json", label: t("agents.field.metadata"), help: t("agents.help.metadata"), required: false, fallback: {} }]}
         values=${spec} change=${change} errors=${errors} all=${all} disabled=${disabled} id="agent" />

@@ -31,6 +31,7 @@ export const DEFAULTS = {
   scope: { type: "workspace", id: null },
   priority: 0,
   worker_labels: [],
+  prompts: [],
   enabled: true,
   metadata: {},
 };
@@ -141,6 +142,26 @@ export const attendanceFields = () => [
   field("allow_questions", "boolean", { fallback: true }),
   field("idle_timeout", "number", { nullable: true, above: 0, unit: t("agents.seconds"), blank: t("agents.blank.unbounded") }),
 ];
+
+/** A part of a prompt, whose texts are those of `key`. @param {string} name @param {string} key @param {string} kind @param {Partial<Field>} [more] @returns {Field} */
+const part = (name, key, kind, more) => ({ ...field(`prompt_${key}`, kind, more), name });
+
+/** Messages that people pick. @returns {Field[]} */
+export const promptFields = () => {
+  const argument = [
+    part("name", "argument", "line", { required: true, maxLength: 64 }),
+    part("description", "asked", "line", { nullable: true, maxLength: 500 }),
+    part("required", "required", "boolean", { fallback: false }),
+  ];
+  const prompt = [
+    part("name", "name", "line", { required: true, maxLength: 64 }),
+    part("title", "title", "line", { nullable: true, maxLength: 100 }),
+    part("description", "description", "line", { nullable: true, maxLength: 500 }),
+    part("text", "text", "text", { required: true, maxLength: 8000 }),
+    part("arguments", "arguments", "list", { fallback: [], maximum: 16, items: { ...field("prompts", "object", { fields: argument }), help: "" } }),
+  ];
+  return [field("prompts", "list", { fallback: [], maximum: 32, items: { ...field("prompts", "object", { fields: prompt }), help: "" } })];
+};
 
 /** @returns {Field[]} */
 export const bindingFields = () => [
