@@ -12,7 +12,7 @@ import pytest
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.command_line import CommandLine
-from support.console import nothing_from_elsewhere, shown, speak, texts, there
+from support.console import FITS, nothing_from_elsewhere, shown, speak, texts, there
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
@@ -180,7 +180,7 @@ async def test_hostile_names_are_text_and_break_no_layout(served: Served, page: 
     assert not await page.evaluate(there("main img"))
     for width in (360, 1440):
         await page.resize(width, 800)
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        assert await page.evaluate(FITS), width
 
 
 async def test_the_list_of_many_runs_has_few_rows_in_the_page(served: Served, page: Page) -> None:

@@ -15,7 +15,7 @@ from support.axe import serious_mistakes
 from support.channel_host import Chatting, chatting
 from support.chat_platform import platform
 from support.chromium import NEEDS_CHROMIUM, browsing
-from support.console import LOOKS, sign_in
+from support.console import FITS, LOOKS, sign_in
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 HOSTILE = '<img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 100
@@ -119,7 +119,7 @@ async def test_what_became_of_each_action_is_told_apart(host: Chatting, tmp_path
             )
             await page.until("document.querySelectorAll('.details .facts').length > 2")
             assert await serious_mistakes(page) == [], (width, theme)
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+            assert await page.evaluate(FITS), width
         assert await page.evaluate("window.broken") is None
         # the page has the names and risks of the actions as the host has them
         names, tools = json.dumps(list(PLATFORM_ACTIONS)), json.dumps(list(ACTION_OF_TOOL))

@@ -13,7 +13,7 @@ from hostler.domain.model_entries import ModelEntry
 from hostler.host.config import ConfigFile, PluginEntry
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import nothing_from_elsewhere
+from support.console import FITS, nothing_from_elsewhere
 from support.http_host import PUPPET_RUNNER, Served, serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
@@ -105,7 +105,7 @@ async def test_from_an_empty_host_to_a_first_answer(tmp_path: Path, page: Page) 
         await page.until(shown("Begin with an agent"))
         await page.until(shown("hostler new runner my-agent"))
         await page.until(shown("Local agent"))
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await page.evaluate(FITS)
         assert await serious_mistakes(page) == []
         await page.resize(1440, 800)
         await page.until(press("Add them"))
@@ -255,7 +255,7 @@ async def test_each_kind_of_field_gives_the_value_that_the_runner_gets(tmp_path:
         await page.evaluate(typed("#config-config-text", "W" * 200_000))
         field = "document.querySelector('#config-config-text')"
         await page.until(f"getComputedStyle({field}).whiteSpace === 'pre'")
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await page.evaluate(FITS)
         await page.evaluate(typed("#config-config-text", "changed"))
         await page.until(press("Save"))
         await page.until(shown("Saved as version 2."))
@@ -356,7 +356,7 @@ async def test_it_is_usable_by_all_on_each_screen_in_both_languages(tmp_path: Pa
                     "document.querySelectorAll('details').forEach((one) => (one.open = true))"
                 )
                 assert await serious_mistakes(page) == [], (path, width)
-                fits = await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+                fits = await page.evaluate(FITS)
                 assert fits, (path, width)
                 await nothing_from_elsewhere(page, served.url)
         assert await page.evaluate("window.broken") is None

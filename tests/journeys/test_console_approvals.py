@@ -18,7 +18,7 @@ from hostler.storage.stores import agents
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import nothing_from_elsewhere
+from support.console import FITS, nothing_from_elsewhere
 from support.http_host import WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run, rule
 from support.trust import trusted
@@ -347,7 +347,7 @@ async def test_who_may_not_decide_is_told_why_and_works_by_keyboard_in_both_lang
             await page.open(f"{served.url}{path}")
             await page.until(f"{there('.pause-row, .empty, .call-card')} && !{there('.loading')}")
             assert await serious_mistakes(page) == [], path
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+            assert await page.evaluate(FITS), path
             await nothing_from_elsewhere(page, served.url)
     await page.open(f"{served.url}/approvals")
     await page.until(there(".pause-row"))

@@ -10,7 +10,7 @@ import pytest
 from support.axe import serious_mistakes
 from support.chat_page import at_chat, begin, conversation_of, shown, there, write
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import nothing_from_elsewhere
+from support.console import FITS, nothing_from_elsewhere
 from support.editors import delta, result, said, steps
 from support.server_process import HostProcess
 from support.shop import calling
@@ -23,7 +23,7 @@ HOSTILE = (
     "\u202egnp.exe "
 )
 STRANGE = "main img, main script, main iframe, main style, main a[href^=javascript]"
-SIDEWAYS = "document.documentElement.scrollWidth > innerWidth"
+SIDEWAYS = f"!({FITS})"
 
 
 async def test_in_both_languages_on_phones_and_by_keyboard(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ LOOK = """JSON.stringify({
   ).map((one) => one.outerHTML),
   pictures: [...document.querySelectorAll('main img')].map((one) => one.src).filter((one) =>
     !/^(blob|data):/.test(one) && !one.startsWith(location.origin)),
-  wide: document.documentElement.scrollWidth > innerWidth,
+  wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
   loaded: performance.getEntriesByType('resource').map((one) => one.name).filter((one) =>
     !one.startsWith(location.origin) && !/^(data|blob):/.test(one)),
 })"""

@@ -12,6 +12,7 @@ from hostler.storage.stores import outbox
 from hostler.storage.stores.outbox_rows import NewDelivery, Outbound
 from hostler_protocol.channels import ChannelMessage, ChannelTarget
 from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.console import FITS
 from support.console_scene import Scene, scene
 from support.http_host import WORKSPACE
 
@@ -85,8 +86,7 @@ async def shown(page: Page, made: Scene, path: str) -> bytes:
     """Open a page, and return its picture."""
     await page.open(made.served.url + path.format(run=made.run_id, pause=made.pause_id))
     await at_rest(page)
-    too_wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-    assert not await page.evaluate(too_wide), f"{path} scrolls sideways"
+    assert await page.evaluate(FITS), f"{path} scrolls sideways"
     failure = await page.evaluate("document.querySelector('.failure')?.innerText ?? null")
     assert failure is None, f"{path}: {failure}"
     return await page.picture()

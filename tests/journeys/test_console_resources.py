@@ -16,7 +16,7 @@ from hostler.domain.tool_entries import ToolEntry
 from hostler.host.config import ConfigFile
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page, browsing
-from support.console import nothing_from_elsewhere
+from support.console import FITS, nothing_from_elsewhere
 from support.gates import Gate
 from support.http_host import PUPPET, Served, serving
 from support.mcp_bench import BOUND_SECONDS, over_stdio
@@ -249,7 +249,7 @@ async def every_page_reads_well_in_both_languages_on_phone_and_desk(served: Serv
             await page.open(f"{served.url}{path}")
             await page.until(f"{READY} && document.querySelector('main .card, main .table') !== null")
             assert await serious_mistakes(page) == [], (path, language)
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+            assert await page.evaluate(FITS), (path, width)
             await nothing_from_elsewhere(page, served.url)
     assert await page.evaluate("window.broken") is None
     assert not await page.evaluate(there("main img"))

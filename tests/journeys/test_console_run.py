@@ -10,7 +10,7 @@ import pytest
 
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import speak, texts
+from support.console import FITS, speak, texts
 from support.editor_hosts import a_host
 from support.editors import delta, result, said, steps
 from support.http_host import Served, serving
@@ -149,7 +149,7 @@ async def test_hostile_text_does_nothing(tmp_path: Path, page: Page) -> None:
         links = "[...document.querySelectorAll('.markdown a')].map((one) => [one.href, one.rel, one.target])"
         wanted = ["https://example.org/", "noopener noreferrer nofollow", "_blank"]
         assert wanted in await page.evaluate(links)
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await page.evaluate(FITS)
         # the same beside itself, entry by entry, and in the other language
         run_id = run["run_id"]
         await page.evaluate("localStorage.setItem('hostler-language', 'zh')")
@@ -162,7 +162,7 @@ async def test_hostile_text_does_nothing(tmp_path: Path, page: Page) -> None:
         await page.evaluate("document.querySelectorAll('.journal-line .row').forEach((one) => one.click())")
         await page.until("document.querySelectorAll('.journal-line + .flow pre, .flow pre').length > 2")
         assert await page.evaluate("window.broken") is None
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await page.evaluate(FITS)
         # text is looked through in a document that has the page's policy, which refuses what it would do
         assert all("has been blocked" in one for one in page.complaints), page.complaints
 

@@ -14,6 +14,7 @@ import pytest
 from support.agent_host import COST, answering, ask, shop
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.console import FITS
 from support.http_host import Served
 from support.model_answers import Answer, Recorded, wishes
 
@@ -111,7 +112,7 @@ async def test_a_wrong_answer_is_explained_and_put_right(tmp_path: Path) -> None
         assert await serious_mistakes(page) == []
         for width in (360, 1440):
             await page.resize(width, 800)
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+            assert await page.evaluate(FITS), width
         assert page.complaints == []
 
 

@@ -16,6 +16,7 @@ import pytest
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page, browsing
 from support.command_line import CommandLine
+from support.console import FITS
 from support.loopback import NO_CERTIFICATES
 from support.server_process import KEY, PLUGINS, HostProcess, config_file, serving
 from support.widget_page import Site, site
@@ -394,7 +395,7 @@ LOOK = f"""JSON.stringify((() => {{ const all = [...{ROOT}.querySelectorAll('*')
   handlers: all.filter((one) => [...one.attributes].some((each) => /^on/i.test(each.name))).length,
   links: all.filter((one) => one.tagName === 'A').map((one) => one.protocol).filter((one) =>
     !['https:', 'http:', 'mailto:'].includes(one)),
-  wide: document.documentElement.scrollWidth > innerWidth,
+  wide: document.documentElement.scrollWidth > document.documentElement.clientWidth,
   log: {ROOT}.querySelector('.log').scrollWidth > {ROOT}.querySelector('.log').clientWidth + 1,
 }}; }})())"""
 CALM: dict[str, Any] = {"broken": None, "foreign": 0, "handlers": 0, "links": [], "wide": False, "log": False}
@@ -492,7 +493,7 @@ async def test_it_is_for_everybody(tmp_path: Path, language: str, words: str) ->
             for width, height in ((1280, 800), (360, 640)):
                 await page.resize(width, height)
                 assert await serious_mistakes(page) == [], (theme, width)
-                assert not await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+                assert await page.evaluate(FITS)
         panel = f"{ROOT}.querySelector('.panel')"
         assert await page.evaluate(f"{panel}.getBoundingClientRect().width") == 360
         seen = f"""(() => {{ const box = {ROOT}.querySelector('form > :last-child').getBoundingClientRect();

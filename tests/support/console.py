@@ -15,6 +15,8 @@ HOSTILE = '=HYPERLINK("http://127.0.0.1:9") <img src=x onerror="window.broken=1"
 LOOKS = ((360, "dark", "zh"), (1440, "light", "en"))
 """Width, theme and language: all of each, in two looks."""
 
+FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+"""An expression: the page does not scroll sideways. On phones `innerWidth` grows with what is too wide."""
 SAVED = (
     "window.saved = new Promise((found) => {"
     " URL.createObjectURL = (blob) => { found(blob.text()); return 'blob:x'; }; })"
@@ -99,7 +101,7 @@ async def look_at_all(served: Served, page: Page, paths: Sequence[str], *, each:
             await page.open(f"{served.url}{path}")
             await page.until(f"{there('main#main h1')} && !{there('.loading')}")
             assert await serious_mistakes(page) == [], (path, width)
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
+            assert await page.evaluate(FITS), (path, width)
             await nothing_from_elsewhere(page, served.url)
     assert page.complaints == []
     assert await page.evaluate("window.broken") is None

@@ -91,7 +91,9 @@ def _kind(address: str) -> tuple[str, int, str]:
     """What pages have in common that differ in ids and filters alone."""
     split = urlsplit(address)
     parts = split.path.strip("/").split("/")
-    return parts[0], len(parts), dict(parse_qsl(split.query)).get("tab", "")
+    # each of the settings is a page of its own
+    first = "/".join(parts) if parts[0] == "settings" else parts[0]
+    return first, len(parts), dict(parse_qsl(split.query)).get("tab", "")
 
 
 async def remember_answers(page: Page) -> None:

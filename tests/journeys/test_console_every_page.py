@@ -1,0 +1,81 @@
+"""Every page of the console in both languages, on a phone, a desk and a wall: all can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from hostler.console.files import PAGES
+from support.axe import serious_mistakes
+from support.chromium import NEEDS_CHROMIUM, Page, browsing
+from support.console import FITS, nothing_from_elsewhere, sign_in, speak, texts
+from support.console_scene import scene
+from support.console_things import something_of_each
+from support.console_walk import navigation, shown, walk
+from support.http_host import serving
+
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
+Look = tuple[int, str]
+LOOKS: dict[str, Sequence[Look]] = {
+    "en": ((360, "dark"), (1440, "light"), (2560, "dark")),
+    "zh": ((360, "light"), (1440, "dark"), (2560, "light")),
+}
+"""Of each language: widths and themes."""
+SETTLED = "!document.getAnimations().some((one) => one instanceof CSSTransition)"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_each_page_of_a_new_host_can_be_used_by_all(tmp_path: Path, language: str) -> None:
+    async with serving(tmp_path / "data", agent=False) as served, browsing() as page:
+        await speak(page, language)
+        await sign_in(served, page, "/settings")
+        wrong, walked = await mistakes_of_each(page, served.url, LOOKS[language][:1])
+        assert page.complaints == []
+    assert wrong == {}
+    assert {urlsplit(address).path.split("/")[1] for address in walked} == PAGES - {""}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_each_page_can_be_used_by_all(tmp_path: Path, language: str) -> None:
+    async with scene(tmp_path / "data") as made, browsing() as page:
+        await something_of_each(made, tmp_path)
+        await speak(page, language)
+        await sign_in(made.served, page, "/settings")
+        pages = await navigation(page)
+        wrong, walked = await mistakes_of_each(page, made.served.url, LOOKS[language])
+        assert page.complaints == []
+    assert wrong == {}
+    assert set(pages) <= set(walked)
+    assert {urlsplit(address).path.split("/")[1] for address in walked} == PAGES - {""}
+    assert {f"{texts(language)(key)} · Hostler" for key in ("page.settings", "page.audit")} <= set(
+        walked.values()
+    )
+
+
+async def mistakes_of_each(
+    page: Page, url: str, looks: Sequence[Look]
+) -> tuple[dict[tuple[str, int], list[object]], dict[str, str]]:
+    """Walk over all pages. Return what is wrong, by address and width, and each address with its title."""
+    wrong: dict[tuple[str, int], list[object]] = {}
+    walked: dict[str, str] = {}
+    async for address in walk(page, url):
+        walked[address] = await page.evaluate("document.title")
+        for width, theme in looks:
+            if mistakes := await looked_at(page, width, theme):
+                wrong[address, width] = mistakes
+        await nothing_from_elsewhere(page, url)
+    return wrong, walked
+
+
+async def looked_at(page: Page, width: int, theme: str) -> list[object]:
+    """What is wrong with a page at a width: serious mistakes, and whether it scrolls sideways."""
+    await page.resize(width, 900)
+    await page.wish(theme)
+    await page.until(f"matchMedia('(width: {width}px) and (prefers-color-scheme: {theme})').matches")
+    await page.until(f"new Promise(requestAnimationFrame).then(() => {SETTLED})")
+    await shown(page)
+    sideways = [] if await page.evaluate(FITS) else ["scrolls sideways"]
+    return [*sideways, *await serious_mistakes(page)]

@@ -1,0 +1,45 @@
+"""What a workspace has besides agents, runs and workers, for the pages of the console that show it."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+from hostler.storage.port import Tx
+from hostler.storage.stores import outbox
+from hostler.storage.stores.outbox_rows import NewDelivery, Outbound
+from hostler_protocol.channels import ChannelMessage, ChannelTarget
+from support.console_scene import Scene
+from support.http_host import WORKSPACE
+from support.pauses import call, open_pause, open_run, rule
+
+
+async def something_of_each(made: Scene, folder: Path) -> None:
+    """A key, a member, a secret, a receiver, and more than one approval that waits."""
+    client = made.served.client
+    master = folder / "master"
+    master.write_text(base64.b64encode(os.urandom(32)).decode(), "utf-8")
+    master.chmod(0o600)
+    receiver = {"name": "ops", "url": "https://hooks.example.com/x", "secret": "env:HOOK"}
+    chat = {"name": "chat", "channel": "plugin:acme/chat/chat", "enabled": False}
+    for method, path, body in (
+        ("POST", "/v1/config", {"master_key": [f"file:{master}"]}),
+        ("PUT", "/v1/secrets/api-key", {"value": "hush"}),
+        ("POST", "/v1/keys", {"name": "wall", "rights": ["runs:read"]}),
+        ("POST", "/v1/members", {"email": "ada@example.com", "role": "reader"}),
+        ("POST", "/v1/config/webhooks", receiver),
+        ("POST", "/v1/config/channels", chat),
+        ("POST", "/v1/schedules", {"name": "morning", "cron": "0 8 * * *", "agent": "echo"}),
+    ):
+        answer = await client.request(method, path, json=body)
+        assert answer.is_success, (path, answer.text)
+
+    def wait(tx: Tx) -> None:
+        for name in ("one", "two"):
+            open_run(tx, f"r-{name}", WORKSPACE, conversation_id=name)
+            open_pause(tx, call(rule=rule("*")), run_id=f"r-{name}", pause_id=name)
+        said = Outbound(ChannelTarget(chat_id="c"), ChannelMessage(text="on its way"))
+        outbox.add(tx, WORKSPACE, NewDelivery(delivery_id="d", channel="chat", outbound=said))
+
+    await made.served.host.db.write(wait)
