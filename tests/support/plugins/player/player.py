@@ -58,6 +58,15 @@ async def order(thing: str, count: int = 1) -> str:
 
 
 @tool
+async def vanish(path: str) -> str:
+    """Ends its process the first time, before it answers: nobody knows whether it did its work."""
+    if not Path(path).exists():
+        Path(path).touch()
+        os._exit(7)
+    return "vanished"
+
+
+@tool
 async def book(path: str) -> str:
     """Adds a line to a file; two if it is called twice."""
     with Path(path).open("a") as file:

@@ -17,6 +17,7 @@ from hostler.http.auth import has_right
 from hostler.http.dialects.answers import (
     MAX_PAUSES_OF_RUN,
     ToAction,
+    answer_after,
     decide,
     find_calls,
     waiting_calls,
@@ -26,12 +27,14 @@ from hostler.http.dialects.requests import (
     DIGEST_CHARS,
     NamedCall,
     check_shown,
+    is_about_doubt,
     read_request_id,
     resolve_doubt,
 )
 from hostler.http.request import ApiRequest
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import MAX_INTEGER
 
 _IN_TEXT = re.compile(
     rf"\s*(approve|deny)\s+([0-9a-f]{{{DIGEST_CHARS}}})\b[\s.:,-]*(.*)", re.DOTALL | re.IGNORECASE
@@ -63,12 +66,24 @@ def answers_in(message: GivenMessage) -> list[Given]:
         if not isinstance(data, dict) or not str(data.get("id", "")).startswith("call_"):
             continue
         try:
-            found.append(msgspec.convert(data, Given))
-        except msgspec.ValidationError as error:
+            found.append(msgspec.convert(_whole_numbers(data), Given))
+        except (msgspec.ValidationError, RecursionError) as error:
             raise wrong(
                 f"message.parts[{number}].data", f"the id of a request and one of {ANSWERS}: {error}"
             ) from None
     return found
+
+
+def _whole_numbers(value: Any) -> Any:
+    """Return data with 3 for 3.0: clients that send `google.protobuf.Struct` have no whole numbers."""
+    match value:
+        case float() if value.is_integer() and abs(value) <= MAX_INTEGER:
+            return int(value)
+        case list():
+            return [_whole_numbers(one) for one in value]
+        case dict():
+            return {name: _whole_numbers(one) for name, one in value.items()}
+    return value
 
 
 class Taken(NamedTuple):
@@ -79,8 +94,8 @@ class Taken(NamedTuple):
 
 
 async def _decide(request: ApiRequest, run_id: str, decisions: Sequence[tuple[str, ToAction]]) -> Taken:
-    answer, done = await decide(request, run_id, decisions)
-    return Taken(answer, waits=done.remaining > 0)
+    await decide(request, run_id, decisions)
+    return Taken(*await answer_after(request, run_id, [call_id for call_id, _ in decisions]))
 
 
 async def answer_requests(request: ApiRequest, run_id: str, given: Sequence[Given]) -> Taken:
@@ -90,31 +105,32 @@ async def answer_requests(request: ApiRequest, run_id: str, given: Sequence[Give
     """
     named: dict[str, tuple[Given, NamedCall]] = {}
     for one in given:
-        call = read_request_id(one.id)
-        if call.run_id != run_id:
+        name = read_request_id(one.id)
+        if name.run_id != run_id:
             raise wrong("message.taskId", f"the task of the request {one.id[:200]!r}")
-        if call.call_id in named:
+        if name.call_id in named:
             raise wrong("message.parts", f"one answer to the request {one.id[:200]!r}")
-        named[call.call_id] = (one, call)
+        named[name.call_id] = (one, name)
     found = await find_calls(request, run_id, named)
-    doubts = [(pause, call) for pause, call in found if call.review == "in_doubt"]
-    for pause, doubt in doubts:
-        one, name = named[doubt.call_id]
-        check_shown(one.id, name, doubt)
-        await resolve_doubt(request, pause, doubt, msgspec.to_builtins(one))
-    settled = {doubt.call_id for _, doubt in doubts}
+    settled: set[str] = set()
+    for pause, call in found:
+        one, name = named[call.call_id]
+        payload = msgspec.to_builtins(one)
+        if is_about_doubt(call, payload):
+            check_shown(one.id, name, call)
+            await resolve_doubt(request, pause, call, payload)
+            settled.add(call.call_id)
     decisions: list[tuple[str, ToAction]] = [
         (call_id, _to_action(*pair)) for call_id, pair in named.items() if call_id not in settled
     ]
     if not decisions:
-        asked = await request.state.host.runs.requests(request.workspace_id, run_id)
-        return Taken(Answer(run_id, max((place for place, one in asked if one in named), default=0)))
+        return Taken(*await answer_after(request, run_id, list(named)))
     return await _decide(request, run_id, decisions)
 
 
 def _to_action(given: Given, named: NamedCall) -> Callable[[CallView], Action]:
     def make(call: CallView) -> Action:
-        check_shown(given.id, named, call)
+        check_shown(given.id, named, call, given.edited_args)
         return _action_of(given, call)
 
     return make
@@ -196,7 +212,7 @@ async def _answer_question(
     if not pauses:
         return None
     newest = pauses[0]
-    waiting = waiting_calls(newest) if newest.status == "open" else []
+    waiting = waiting_calls(newest)
     questions = [call for call in waiting or newest.calls if call.kind == "question"]
     if len(questions) != 1 or len(waiting) > 1:
         return None

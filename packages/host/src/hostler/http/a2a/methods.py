@@ -16,6 +16,7 @@ from hostler.http.a2a.tasks import check_agent_name, facts_of, find_task, state_
 from hostler.http.a2a.wire import GetTask, SendMessage, SentTask, StreamEvent, Task
 from hostler.http.auth import require_right
 from hostler.http.dialects.answers import (
+    WAITING,
     cancel_run,
     send_message,
     stream_answer,
@@ -186,7 +187,7 @@ async def _check_takes_more(request: ApiRequest, run: Run) -> None:
             f"the task is over ({state_of(run)}): send a message of its contextId without a taskId"
         )
     waiting = await request.state.host.pauses.page(
-        request.caller, run_id=run.run_id, statuses=["open"], limit=1
+        request.caller, run_id=run.run_id, statuses=WAITING, limit=1
     )
     if run.status == "paused" or any(waiting_calls(pause) for pause in waiting.items):
         raise InvalidArgumentError(

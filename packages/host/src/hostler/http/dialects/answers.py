@@ -15,6 +15,7 @@ import msgspec
 
 from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
 from hostler.domain.pause_views import CallView, PauseView, over_with
+from hostler.domain.pauses import PauseStatus
 from hostler.http.auth import has_right, require_right
 from hostler.http.dialects.disconnects import ON_DISCONNECT_HEADER, cancels_when_gone
 from hostler.http.dialects.fold import Answer, Fold, Folding
@@ -42,6 +43,8 @@ from hostler_protocol.ids import digest
 from hostler_protocol.limits import MAX_INTEGER
 from hostler_protocol.runs import TERMINAL_STATUSES
 
+WAITING: tuple[PauseStatus, ...] = ("open", "needs_review")
+"""Pauses in which something waits for people or for the client."""
 MAX_PAUSES_OF_RUN = 100
 """Pauses of a run that are searched for a call, newest first."""
 F = TypeVar("F", bound=Fold)
@@ -218,6 +221,13 @@ async def decide(
     return Answer(run_id, after), done
 
 
+async def answer_after(request: ApiRequest, run_id: str, call_ids: Sequence[str]) -> tuple[Answer, bool]:
+    """Return the answer that goes on after decided calls of a pause, and whether others of it still wait."""
+    ((pause, _), *_) = await find_calls(request, run_id, call_ids)
+    after = await _asked_until(request, run_id, over_with(pause, set(call_ids)))
+    return Answer(run_id, after), bool(waiting_calls(pause))
+
+
 async def _asked_until(request: ApiRequest, run_id: str, call_ids: set[str]) -> int:
     """Return the sequence of the last request for one of these calls: the answer after it begins there."""
     await check_run(request, run_id)
@@ -226,8 +236,10 @@ async def _asked_until(request: ApiRequest, run_id: str, call_ids: set[str]) -> 
 
 
 def waiting_calls(pause: PauseView) -> list[CallView]:
-    """Return the calls of a pause that are not decided yet."""
-    return [call for call in pause.calls if call.decision == "undecided"]
+    """Return the calls of a pause that are not decided yet, or of which people have to find out more."""
+    if pause.status not in WAITING:
+        return []
+    return [call for call in pause.calls if call.decision == "undecided" or call.review is not None]
 
 
 # -- the answer --------------------------------------------------------------------------------------------

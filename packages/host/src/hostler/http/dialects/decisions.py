@@ -13,9 +13,23 @@ from hostler.domain.pause_actions import Action, UnprocessableError
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.record import Record
 from hostler.domain.run_events import Asked
-from hostler.http.dialects.answers import ToAction, decide, find_calls, read_call_id, waiting_calls
+from hostler.http.dialects.answers import (
+    ToAction,
+    answer_after,
+    decide,
+    find_calls,
+    read_call_id,
+    waiting_calls,
+)
 from hostler.http.dialects.fold import Answer
-from hostler.http.dialects.requests import NamedCall, check_shown, read_request_id, requests_of, resolve_doubt
+from hostler.http.dialects.requests import (
+    NamedCall,
+    check_shown,
+    is_about_doubt,
+    read_request_id,
+    requests_of,
+    resolve_doubt,
+)
 from hostler.http.request import ApiRequest
 from hostler.storage.stores import runs
 from hostler.storage.stores.run_rows import Run
@@ -81,10 +95,10 @@ async def take_decisions(
         named.results[by_key[key]] = message
     pause, found = await _calls_of(request, run_id, [*named.entries, *named.results])
     _check_complete(pause, named)
-    repeated = all(call.decision != "undecided" for call in found)
+    repeated = all(call.decision != "undecided" and call.review is None for call in found)
     answer = await _decide(request, pause, found, named)
     ((after, _),) = await find_calls(request, run_id, [found[0].call_id])
-    still = {call.call_id for call in waiting_calls(after)} if after.status == "open" else set()
+    still = {call.call_id for call in waiting_calls(after)}
     return Decided(answer, repeated, tuple(one for call_id, one in asked.items() if call_id in still))
 
 
@@ -108,7 +122,7 @@ async def _calls_of(
 
 def _check_complete(pause: PauseView, named: _Named) -> None:
     """Raise UnprocessableError if interrupts are answered, but not all that the caller may decide."""
-    if not named.entries or pause.status != "open":
+    if not named.entries:
         return
     left = [
         call.call_id
@@ -135,8 +149,10 @@ async def _decide(request: ApiRequest, pause: PauseView, calls: Sequence[CallVie
         entry, one = named.entries[call.call_id]
         if entry.status == "cancelled" and call.decision in NOT_DECIDED:
             continue
-        if call.review == "in_doubt":
-            await resolve_doubt(request, pause, call, entry.payload if entry.status == "resolved" else None)
+        payload = entry.payload if entry.status == "resolved" else None
+        if is_about_doubt(call, payload):
+            check_shown(entry.interrupt_id, one, call)
+            await resolve_doubt(request, pause, call, payload)
         elif entry.status == "cancelled" and call.kind == "question":
             abandoned = True
         else:
@@ -145,9 +161,7 @@ async def _decide(request: ApiRequest, pause: PauseView, calls: Sequence[CallVie
         await host.pauses.cancel(request.caller, pause.id, reason="its question was abandoned by the client")
     elif decisions:
         return (await decide(request, pause.run_id, decisions))[0]
-    ids = {call.call_id for call in calls}
-    asked = await host.runs.requests(request.workspace_id, pause.run_id)
-    return Answer(pause.run_id, max((sequence for sequence, call_id in asked if call_id in ids), default=0))
+    return (await answer_after(request, pause.run_id, [call.call_id for call in calls]))[0]
 
 
 def _result_of(message: CallResult) -> ToAction:
@@ -176,8 +190,9 @@ def action_for(entry: ResumeAction, named: NamedCall, call: CallView) -> Action:
     StaleViewError if other arguments were shown than are to be decided now; UnprocessableError if the payload
     decides nothing.
     """
-    check_shown(entry.interrupt_id, named, call)
     payload = entry.payload
+    edited = payload.get("editedArgs") if isinstance(payload, dict) else None
+    check_shown(entry.interrupt_id, named, call, edited)
     if call.kind in ("approval", "budget") and entry.status == "resolved" and not _decides(payload):
         raise UnprocessableError(
             f"the payload of {entry.interrupt_id[:200]!r} decides nothing: expected"

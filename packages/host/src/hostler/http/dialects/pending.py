@@ -6,7 +6,7 @@ An agent whose policy is to give up what waits (`on_pause: supersede`), or to re
 from __future__ import annotations
 
 from hostler.http.auth import has_right
-from hostler.http.dialects.answers import call_id_of, waiting_calls
+from hostler.http.dialects.answers import WAITING, call_id_of, waiting_calls
 from hostler.http.dialects.fold import Answer
 from hostler.http.dialects.requests import request_id, requests_of
 from hostler.http.request import ApiRequest
@@ -44,7 +44,7 @@ async def check_nothing_waits(request: ApiRequest, agent: str, thread_id: str) -
     if found is None or found.spec.concurrency.on_pause != "hold":
         return
     page = await host.pauses.page(
-        request.caller, conversation_id=thread_id, statuses=["open"], limit=MAX_OPEN_PAUSES
+        request.caller, conversation_id=thread_id, statuses=WAITING, limit=MAX_OPEN_PAUSES
     )
     interrupts: list[str] = []
     tool_call_ids: list[str] = []

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from hostler.domain.forms import form_schema
 from hostler.domain.pause_actions import StaleViewError, UnprocessableError
+from hostler.domain.pause_values import args_hash
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.run_event_reader import RunEvents
 from hostler.domain.run_events import Asked
@@ -88,8 +89,14 @@ def expiry_of(request: InteractionRequested) -> str | None:
     return datetime.fromtimestamp(request.expires_at, UTC).isoformat().replace("+00:00", "Z")
 
 
-def check_shown(text: str, named: NamedCall, call: CallView) -> None:
-    """Raise StaleViewError if other arguments were shown, under the id `text`, than are to be decided now."""
+def check_shown(text: str, named: NamedCall, call: CallView, edited: Any = None) -> None:
+    """Raise StaleViewError if other arguments were shown, under the id `text`, than are to be decided now.
+
+    `edited`: the arguments that the answer puts in their place. If they are those of the call, it was sent
+    before.
+    """
+    if isinstance(edited, dict) and call.decision != "undecided" and args_hash(edited) == call.args_hash:
+        return
     if call.args_hash[:DIGEST_CHARS] != named.shown:
         raise StaleViewError(
             f"{text[:200]!r} was shown with other arguments: look at it again",
@@ -110,6 +117,13 @@ async def requests_of(request: ApiRequest, run_id: str) -> dict[str, Asked]:
             if isinstance(event, Asked):
                 asked[event.request.call_id] = event
     return asked
+
+
+def is_about_doubt(call: CallView, payload: Any) -> bool:
+    """Whether an answer says what became of a call that is in doubt, or that was when it was first sent."""
+    if call.review == "in_doubt":
+        return True
+    return call.kind != "question" and isinstance(payload, dict) and isinstance(payload.get("happened"), bool)
 
 
 async def resolve_doubt(request: ApiRequest, pause: PauseView, call: CallView, payload: Any) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from hostler.domain.narrow_callers import check_conversation
 from hostler.domain.record import Record
-from hostler.http.dialects.answers import keyed_event_id, waiting_calls
+from hostler.http.dialects.answers import WAITING, keyed_event_id, waiting_calls
 from hostler.http.langgraph.fold import RUN
 from hostler.http.request import ApiRequest
 from hostler.storage.port import Tx
@@ -157,7 +157,7 @@ async def waiting_ids(request: ApiRequest, run: Run) -> set[str]:
     """Return the host's ids of the calls of a run that still wait."""
     if run.status in TERMINAL_STATUSES:
         return set()
-    page = await request.state.host.pauses.page(request.caller, run_id=run.run_id, statuses=["open"], limit=1)
+    page = await request.state.host.pauses.page(request.caller, run_id=run.run_id, statuses=WAITING, limit=1)
     return {call.call_id for pause in page.items for call in waiting_calls(pause)}
 
 

@@ -15,7 +15,7 @@ from hostler.domain.pause_views import CallView
 from hostler.domain.run_events import Asked
 from hostler.domain.type_fit import convert
 from hostler.http.dialects.notices import MAX_ARGUMENTS_SHOWN, name_of_arguments
-from hostler.http.dialects.requests import NamedCall, check_shown, read_request_id, request_id
+from hostler.http.dialects.requests import NamedCall, check_shown, is_about_doubt, read_request_id, request_id
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.ids import canonical_json
@@ -167,7 +167,7 @@ def decision_of(named: NamedCall, given: Elicited, call: CallView) -> Action | R
     values = given.content or {}
     comment = values.get("comment") if isinstance(values.get("comment"), str) else None
     accepted = given.action == "accept"
-    if call.review == "in_doubt":
+    if is_about_doubt(call, values):
         return Doubt(values if accepted else {})
     if call.kind == "question":
         return _answer(call, values) if accepted else Refused(call.call_id)

@@ -28,7 +28,10 @@ async def go_on(request: ApiRequest, body: CreateResponse, decided: list[Decided
     missing = [
         call
         for call in answers.waiting_calls(pause)
-        if call.may_decide and call.kind in ("client_tool", "approval") and call.call_id not in wanted
+        if call.may_decide
+        and call.review is None
+        and call.kind in ("client_tool", "approval")
+        and call.call_id not in wanted
     ]
     if missing:
         names = ", ".join(answers.call_id_of(Answer(run_id), call.call_id) for call in missing)

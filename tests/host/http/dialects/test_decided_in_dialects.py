@@ -1,0 +1,109 @@
+"""What a run asks people, from the request to the end of the run, with the client of each interface.
+
+Calls that a kill has left in doubt, more budget, approvals with edited arguments. One host serves all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.host.config import ConfigFile
+from support.dialects.a2a import a2a_client, got, message, told
+from support.dialects.deciding import A2A, BOTH, CLIENTS
+from support.dialects.players import PLAYER, POLICY, player, playing, script
+from support.http_host import Served
+from support.trust import trusted
+
+TOOLBOX = PLAYER.with_name("toolbox")
+CLIENT = pytest.mark.parametrize("name", CLIENTS)
+ORDER = ["tool", "player.order", {"thing": "灯 🙂"}, "o"]
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    editable = {"player.order": {"approval": "required", "editable": True}}
+    budget = {"max_tool_calls_per_run": 1, "on_exceeded": "ask"}
+    async with playing(tmp_path / "data", hold_seconds=0.05) as made:
+        await player(made, "lenient", resource_policy={**POLICY, "tool_approval": editable})
+        await player(made, "thrifty", resource_policy={**POLICY, "budget": budget})
+        yield made
+
+
+@CLIENT
+async def test_a_call_that_a_kill_left_in_doubt(served: Served, tmp_path: Path, name: str) -> None:
+    vanish = ["tool", "player.vanish", {"path": str(tmp_path / "vanished")}, "v"]
+    done = await CLIENTS[name](served, tmp_path).decide(
+        "player", script(vanish, ["say", "Bye."]), {"happened": True, "result": "as 你 said"}
+    )
+    assert "player.vanish" in done.shown
+    assert done.texts[-2:] == ['player.vanish: "as 你 said"', "Bye."]
+    (run,) = (await served.client.get("/v1/runs")).json()["items"]
+    assert run["status"] == "completed"
+
+
+@CLIENT
+async def test_more_budget(served: Served, tmp_path: Path, name: str) -> None:
+    steps = script(*(["tool", "player.price", {"thing": thing}, thing] for thing in ("lamp", "sofa")))
+    done = await CLIENTS[name](served, tmp_path).decide("thrifty", steps, {"approved": True})
+    assert "top_up" in done.shown
+    assert "tool_calls" in done.shown
+    assert [text.partition(": ")[0] for text in done.texts] == ["player.price"] * 2
+
+
+@CLIENT
+async def test_edited_arguments(served: Served, tmp_path: Path, name: str) -> None:
+    edited = {"thing": "沙发", "count": 3}
+    done = await CLIENTS[name](served, tmp_path).decide(
+        "lenient", script(ORDER), {"approved": True, "editedArgs": edited}
+    )
+    assert "灯 🙂" in done.shown
+    assert done.texts == ['player.order: "ordered 3 沙发"']
+
+
+DIE = ["tool", "toolbox.die", {}, "d"]
+DOUBT_AND_ORDER = script(["together", [ORDER, DIE]])
+SAID = ['player.order: "ordered 1 灯 🙂"', 'toolbox.die: "so be it"']
+
+
+@pytest.fixture
+async def mortal(tmp_path: Path) -> AsyncIterator[Served]:
+    """A host with an agent that calls a tool whose process ends in the middle of it."""
+    async with playing(tmp_path / "data") as made:
+        await made.host.apply(ConfigFile(plugins=[trusted(PLAYER), trusted(TOOLBOX)]), actor="test")
+        tools = {"tools": ["player.*", "toolbox.*"]}
+        policy = {**POLICY, "allowed_tool_names": ["player.*", "toolbox.die"]}
+        await player(made, "mortal", resource_policy=policy, config=tools)
+        yield made
+
+
+@pytest.mark.parametrize("name", ["a2a", "ag-ui", "langgraph", "mcp", "mcp-session"])
+async def test_a_call_in_doubt_beside_an_approval(mortal: Served, tmp_path: Path, name: str) -> None:
+    done = await CLIENTS[name](mortal, tmp_path).decide("mortal", DOUBT_AND_ORDER, BOTH)
+    assert done.requests == 2
+    assert sorted(done.texts) == SAID
+
+
+@pytest.mark.parametrize("first", ["approval", "in_doubt"])
+async def test_what_waits_beside_a_decision_is_the_end_of_its_answer(
+    mortal: Served, tmp_path: Path, first: str
+) -> None:
+    """A task of A2A takes decisions one by one: the answer to each ends at once, with what still waits."""
+    answers: dict[str, Any] = {
+        "approval": {"approved": True},
+        "in_doubt": {"happened": True, "result": "so be it"},
+    }
+    async with a2a_client(mortal.url, agent="mortal") as client:
+        asked = await told(client, message(DOUBT_AND_ORDER))
+        await A2A(mortal, tmp_path).all_asked((BOTH,))
+        asked.take_task(await got(client, asked.task_id))
+        requests = {one["kind"]: one["id"] for one in asked.requests}
+        (second,) = set(answers) - {first}
+        begun = await told(client, message({"id": requests[first], **answers[first]}, task_id=asked.task_id))
+        assert begun.state == "INPUT_REQUIRED"
+        assert [one["kind"] for one in begun.requests] == [second]
+        done = await told(client, message({"id": requests[second], **answers[second]}, task_id=asked.task_id))
+        assert sorted(done.texts) == SAID
