@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from support.chromium import Page, browsing
 from support.command_line import CommandLine
+from support.console_words import speaking
 
 
 @pytest.fixture
@@ -32,3 +33,10 @@ async def page() -> AsyncIterator[Page]:
     """A page of the browser, in a context of this test."""
     async with browsing() as made:
         yield made
+
+
+@pytest.fixture
+def language(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The language of the pages that a test opens; see `support.console_words.in_languages`."""
+    with speaking(request.param):
+        yield request.param

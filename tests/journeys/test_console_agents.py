@@ -13,7 +13,8 @@ from hostler.domain.model_entries import ModelEntry
 from hostler.host.config import ConfigFile, PluginEntry
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import FITS, nothing_from_elsewhere
+from support.console import FITS, nothing_from_elsewhere, shown, there
+from support.console_words import candidates, in_languages
 from support.http_host import PUPPET_RUNNER, Served, serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
@@ -57,17 +58,9 @@ async def sign_in(served: Served, page: Page, path: str, token: str | None = Non
     await page.until(there("main#main h1, main#main h2"))
 
 
-def shown(text: str) -> str:
-    return f"document.body.innerText.includes({json.dumps(text)})"
-
-
-def there(selector: str) -> str:
-    return f"(document.querySelector({json.dumps(selector)}) !== null)"
-
-
 def press(text: str) -> str:
     """Click the button or link with a text."""
-    is_it = f"(one) => one.textContent.trim() === {json.dumps(text)}"
+    is_it = f"(one) => {json.dumps(candidates(text))}.includes(one.textContent.trim())"
     found = f"[...document.querySelectorAll('button, a')].find({is_it})"
     return f"((found) => found && !found.disabled && (found.click(), true))({found})"
 
@@ -95,6 +88,7 @@ def typed(selector: str, text: str) -> str:
     )
 
 
+@in_languages("en", "zh")
 async def test_from_an_empty_host_to_a_first_answer(tmp_path: Path, page: Page) -> None:
     await page.on_each_page("delete Crypto.prototype.randomUUID")  # as on a page without TLS
     async with serving(tmp_path / "data", agent=False) as served:
@@ -123,6 +117,7 @@ async def test_from_an_empty_host_to_a_first_answer(tmp_path: Path, page: Page) 
         assert page.complaints == []
 
 
+@in_languages("zh")
 async def test_an_agent_is_made_changed_compared_and_taken_back(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data") as served:
         await sign_in(served, page, "/agents?new=")

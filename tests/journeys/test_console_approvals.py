@@ -18,7 +18,8 @@ from hostler.storage.stores import agents
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import FITS, nothing_from_elsewhere
+from support.console import FITS, nothing_from_elsewhere, shown, there
+from support.console_words import candidates, in_languages
 from support.http_host import WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run, rule
 from support.trust import trusted
@@ -86,21 +87,15 @@ async def pause_of(served: Served, name: str) -> dict[str, Any]:
     return found
 
 
-def shown(text: str) -> str:
-    return f"document.body.innerText.includes({json.dumps(text)})"
-
-
-def there(selector: str) -> str:
-    return f"(document.querySelector({json.dumps(selector)}) !== null)"
-
-
 async def press(page: Page, text: str) -> None:
     """Press the button with this text, once it can be pressed."""
     buttons = "[...document.querySelectorAll('button, .button')]"
-    wanted = f"{buttons}.find((one) => one.textContent.trim() === {json.dumps(text)} && !one.disabled)"
+    named = f"{json.dumps(candidates(text))}.includes(one.textContent.trim())"
+    wanted = f"{buttons}.find((one) => {named} && !one.disabled)"
     await page.until(f"(() => {{ const it = {wanted}; it?.focus(); it?.click(); return it != null; }})()")
 
 
+@in_languages("zh")
 async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     tmp_path: Path, served: Served, page: Page
 ) -> None:
@@ -111,12 +106,13 @@ async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     spec = AgentSpec(name="clerk", runner="plugin:acme/shop/default", resource_policy=policy)  # type: ignore[arg-type]
     await served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
     served.host.event_router.changed(WORKSPACE)
+    (title,) = candidates("Approvals")
     await page.resize(1440, 900)
     await look(served, page, "/approvals")
-    await page.until(f"{shown('Nothing waits for you')} && document.title === 'Approvals · Hostler'")
+    await page.until(f"{shown('Nothing waits for you')} && document.title === '{title} · Hostler'")
     line = 'shop.book {"kind": "double", "nights": 1}'
     run_id = (await served.say("\n".join([line] * 3), wait=None, agent="clerk"))["run"]["run_id"]
-    await page.until(f"{shown('May shop.book be called?')} && document.title === '(1) Approvals · Hostler'")
+    await page.until(f"{shown('May shop.book be called?')} && document.title === '(1) {title} · Hostler'")
     await page.until("document.querySelector('.waiting-count').textContent === '1'")
     await page.evaluate("document.querySelector('.pause-row a').click()")
     await press(page, "Edit arguments")
@@ -133,7 +129,8 @@ async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     await page.until(f"{shown('Approved')} && {shown('three nights')}")
     # the second call is approved on the page of its run, which says that it waits
     await page.open(f"{served.url}/runs/{run_id}")
-    await page.until("document.querySelector('.head .status')?.textContent.trim() === 'waits'")
+    status = "document.querySelector('.head .status')?.textContent.trim()"
+    await page.until(f"{json.dumps(candidates('waits'))}.includes({status})")
     await press(page, "Approve")
     await page.until(there(".run-pauses .outcome.of-approved"))
     # the third one is denied elsewhere while it is looked at here
@@ -157,7 +154,7 @@ async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     while run.json()["status"] != "completed":
         run = await served.client.get(f"/v1/runs/{run_id}", params={"wait": 30})
     assert "'nights': 3" in json.dumps(run.json()).replace('\\"', "'")
-    await page.until(f"{shown('Nothing waits for you')} && document.title === 'Approvals · Hostler'")
+    await page.until(f"{shown('Nothing waits for you')} && document.title === '{title} · Hostler'")
     await page.open(f"{served.url}/approvals?tab=decided")
     await page.until("document.querySelectorAll('.pause-row').length === 3")
     assert page.complaints == []

@@ -11,6 +11,7 @@ from hostler.storage.port import Tx
 from hostler.storage.stores import audit
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import HOSTILE, SAVED, choose, click, look_at_all, shown, sign_in, there
+from support.console_words import in_languages
 from support.http_host import Served, serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
@@ -31,6 +32,7 @@ async def record(served: Served, action: str, target: str, actor: str = "ada", c
     await served.host.db.write(add)
 
 
+@in_languages("zh")
 async def test_entries_come_by_themselves_and_are_found_by_filters(served: Served, page: Page) -> None:
     await record(served, "tool.refused", "mcp:files")
     await record(served, "run.retried", "r1", "bea", count=150)
@@ -119,6 +121,7 @@ async def test_what_entries_are_about_is_a_link_for_who_may_open_it(served: Serv
     assert found == {"channel.file_refused": "/runs/r1"}
 
 
+@in_languages("zh")
 async def test_the_chains_are_verified_and_a_change_is_told(served: Served, page: Page) -> None:
     await served.say("say 1")
     await sign_in(served, page, "/audit/verify")

@@ -10,7 +10,7 @@ import pytest
 
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import FITS, speak, texts
+from support.console import FITS, speak, texts, written
 from support.editor_hosts import a_host
 from support.editors import delta, result, said, steps
 from support.http_host import Served, serving
@@ -39,10 +39,6 @@ async def look(page: Page, url: str, code: str, run_id: str) -> None:
 async def look_at(served: Served, page: Page, run_id: str) -> None:
     code = (await served.client.post("/v1/auth/links", json={})).json()["code"]
     await look(page, served.url, code, run_id)
-
-
-def shown(text: str) -> str:
-    return f"document.body.textContent.includes({json.dumps(text)})"
 
 
 TITLES = "[...document.querySelectorAll('.step')].map((one) => one.querySelector('.what').textContent.trim())"
@@ -82,7 +78,7 @@ async def test_what_was_said_called_and_logged_is_there_in_order(tmp_path: Path,
         assert await page.evaluate("document.querySelectorAll('.step.bad').length") == 1
         await page.evaluate("document.querySelectorAll('.step.of-tool .row').forEach((one) => one.click())")
         for text in ('"path": "a.txt"', '"text": "Ä"', "read only", "Arguments", "Result", "Error"):
-            await page.until(shown(text))
+            await page.until(written(text))
         assert await serious_mistakes(page) == []
         assert page.complaints == []
         answer = await page.evaluate(
@@ -100,16 +96,16 @@ async def test_a_run_is_followed_stopped_run_again_and_forked(
     await speak(page, language)
     held = (await served.say("hold", wait=None, conversation_id="c"))["run"]["run_id"]
     await look_at(served, page, held)
-    await page.until(shown(text("status.running")))
+    await page.until(written(text("status.running")))
     await page.evaluate("document.querySelector('.actions .danger').click()")
-    await page.until(f"{shown(text('status.cancelled'))} && {shown(text('run.retry'))}")
+    await page.until(f"{written(text('status.cancelled'))} && {written(text('run.retry'))}")
     run = await served.say("say 2", conversation_id="d")
     await look_at(served, page, run["run_id"])
-    await page.until(shown("done: say 2."))
+    await page.until(written("done: say 2."))
     await page.evaluate("document.querySelector('.actions button').click()")
-    repeats = shown(text("run.retry_of"))
+    repeats = written(text("run.retry_of"))
     await page.until(f"!location.pathname.endsWith({json.dumps(run['run_id'])}) && {repeats}")
-    await page.until(shown("done: say 2."))
+    await page.until(written("done: say 2."))
     await page.until("document.querySelectorAll('.step .row').length > 2")
     await page.evaluate("document.querySelectorAll('.step .row')[2].click()")
     await page.until("document.querySelector('.actions-of button') !== null")
@@ -117,7 +113,7 @@ async def test_a_run_is_followed_stopped_run_again_and_forked(
     await page.evaluate("document.querySelector('.actions-of button').click()")
     await page.until("document.querySelector('.card .primary:enabled') !== null")
     await page.evaluate("document.querySelector('.card .primary').click()")
-    await page.until(f"location.pathname !== {json.dumps(again)} && {shown(text('run.forked_from'))}")
+    await page.until(f"location.pathname !== {json.dumps(again)} && {written(text('run.forked_from'))}")
     await page.evaluate("history.back()")
     await page.until(f"location.pathname === {json.dumps(again)} && {repeats}")
 
@@ -126,10 +122,10 @@ async def test_a_run_goes_on_in_the_page_after_the_host_was_gone(tmp_path: Path,
     async with serving(tmp_path / "data", shutdown_grace_seconds=0.1) as served:
         held = (await served.say("hold", wait=None, conversation_id="c"))["run"]["run_id"]
         await look_at(served, page, held)
-        await page.until(shown("running"))
+        await page.until(written("running"))
         port = served.port
     async with serving(tmp_path / "data", port=port) as served:
-        await page.until(f"{shown('Run again')} && {shown('host.restarted')}")
+        await page.until(f"{written('Run again')} && {written('host.restarted')}")
         assert (await served.client.get(f"/v1/runs/{held}")).json()["status"] == "failed"
 
 
@@ -173,8 +169,8 @@ async def test_a_run_of_another_workspace_is_not_there(served: Served, page: Pag
     async with served.as_key(key) as client:
         code = (await client.post("/v1/auth/links", json={})).json()["code"]
     await page.open(f"{served.url}/runs/{run['run_id']}#sign-in={code}")
-    await page.until(shown("That did not work"))
-    assert await page.evaluate(shown("there is no run"))
+    await page.until(written("That did not work"))
+    assert await page.evaluate(written("there is no run"))
 
 
 async def test_who_may_only_read_has_no_buttons_that_write(served: Served, page: Page) -> None:
@@ -185,5 +181,5 @@ async def test_who_may_only_read_has_no_buttons_that_write(served: Served, page:
     buttons = "[...document.querySelectorAll('.actions > *')].map((one) => one.textContent)"
     assert await page.evaluate(buttons) == ["Compare", "Download"]
     await page.open(f"{served.url}/runs/{run['run_id']}?fork=0&replay=1")
-    await page.until(shown("This needs the right runs:write"))
+    await page.until(written("This needs the right runs:write"))
     assert await page.evaluate("document.querySelector('.card .primary')") is None

@@ -19,6 +19,7 @@ from support.channel_host import WIRES, entry_for
 from support.chat_platform import ChatPlatform, platform
 from support.chromium import NEEDS_CHROMIUM, browsing
 from support.console import HOSTILE, choose, click, look_at_all, shown, sign_in, there
+from support.console_words import in_languages
 from support.hooked import SECRET, Sender
 from support.http_host import Served, serving
 from support.trust import trusted
@@ -121,6 +122,7 @@ async def test_a_hook_says_who_sent_what(tmp_path: Path) -> None:
         assert not await page.evaluate(shown("/v1/hooks/bell"))
 
 
+@in_languages("zh")
 async def test_a_hook_is_added_changed_and_removed(tmp_path: Path) -> None:
     async with a_host(tmp_path) as (served, _, _), browsing() as page:
 
@@ -135,7 +137,7 @@ async def test_a_hook_is_added_changed_and_removed(tmp_path: Path) -> None:
         await page.type_into("#hooks--secrets-0", "no name")
         await page.type_into("#hooks--hmac-hmac-header", "X-Signature")
         await page.type_into("#hooks--map-map-text", "body.(")
-        await click(page, "Add it")
+        await click(page, "Add it", within=".buttons")
         # what the host says stands at the fields that it is about, and the form stays as it is
         await page.until(f"{wrong('map.text')}.includes('is not CEL')")
         assert "names no stored secret" in await page.evaluate(wrong("secrets[0]"))
@@ -143,7 +145,7 @@ async def test_a_hook_is_added_changed_and_removed(tmp_path: Path) -> None:
         await page.until(f"{wrong('map.text')} === ''")
         await choose(page, '[data-place="secrets[0]"] select', "env")
         await page.type_into("#hooks--secrets-0", "CODE_SECRET")
-        await click(page, "Add it")
+        await click(page, "Add it", within=".buttons")
         await page.until("location.pathname === '/hooks/code'")
         await page.until(shown("CODE_SECRET is not set"))
         assert await entry() == {
@@ -174,6 +176,7 @@ async def test_a_hook_is_added_changed_and_removed(tmp_path: Path) -> None:
         assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_a_channel_is_added_changed_and_removed(tmp_path: Path) -> None:
     async with a_host(tmp_path) as (served, chat, _), browsing() as page:
         await sign_in(served, page, "/channels?new=")
@@ -188,12 +191,12 @@ async def test_a_channel_is_added_changed_and_removed(tmp_path: Path) -> None:
         assert await page.evaluate(kinds) == ["stored", "env", "file"]  # never typed: the host refuses that
         await page.type_into("#channels--config-config-port", str(chat.port))
         await page.type_into("#channels--agent", "nobody")
-        await click(page, "Add it")
+        await click(page, "Add it", within=".buttons")
         await page.until(f"{wrong('config.token')} !== ''")
         await choose(page, '[data-place="config.token"] select', "file")
         await page.type_into("#channels--config-config-token", str(tmp_path / "token"))
         await page.evaluate("document.querySelector('#channels--enabled').click()")
-        await click(page, "Add it")
+        await click(page, "Add it", within=".buttons")
         await page.until(f"location.pathname === '/channels/second' && {shown('disabled')}")
         stored = (await served.client.get("/v1/config/channels/second")).json()["entry"]
         assert stored["config"] == {"port": chat.port, "token": f"file:{tmp_path / 'token'}"}
@@ -212,6 +215,7 @@ async def test_a_channel_is_added_changed_and_removed(tmp_path: Path) -> None:
         assert page.complaints == []
 
 
+@in_languages("zh")
 async def test_a_schedule_is_made_changed_fired_paused_and_removed(tmp_path: Path) -> None:
     async with a_host(tmp_path) as (served, _, _), browsing() as page:
         await sign_in(served, page, "/schedules")

@@ -17,6 +17,7 @@ from hostler.storage.stores.model_calls import ModelCall
 from hostler_protocol.content import Usage
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import HOSTILE, SAVED, choose, click, look_at_all, shown, sign_in, there
+from support.console_words import in_languages
 from support.http_host import Served, serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
@@ -45,6 +46,7 @@ async def call_models(served: Served, *models: str) -> None:
     await served.host.db.write(add)
 
 
+@in_languages("en", "zh")
 async def test_what_was_used_is_shown_drawn_and_saved(served: Served, page: Page) -> None:
     for text in ("say 1", "say 2", "fail"):
         await served.say(text)
@@ -96,6 +98,7 @@ async def test_the_host_goes_and_comes_and_the_page_goes_on(tmp_path: Path, page
         await page.until(f"!{shown('Not connected')} && {shown('No budget was used yet')}")
 
 
+@in_languages("zh")
 async def test_a_budget_is_looked_at_and_added_to(served: Served, page: Page) -> None:
     account = Account("day", "a", AccountLimits(calls=4), names=Names(HOSTILE))
     await served.host.db.write(lambda tx: budgets.charge(tx, Charge("default", (account,), Need())))
@@ -105,13 +108,13 @@ async def test_a_budget_is_looked_at_and_added_to(served: Served, page: Page) ->
     await page.type_into(".budget input[name=calls]", "6")
     await page.type_into(".budget input[name=comment]", "for today")
     await page.press("Enter")
-    await page.until(shown("with 6 added"))
+    await page.until(shown("(with 6 added)"))
     (budget,) = (await served.client.get("/v1/budgets", params={"span": "day"})).json()["items"]
     assert budget["added"] == {"calls": 6}
     async with served.as_key(await served.key("default", "budgets:read", "usage:read")) as reader:
         code = (await reader.post("/v1/auth/links", json={})).json()["code"]
     await page.open(f"{served.url}/usage/budgets#sign-in={code}")
-    await page.until(shown("with 6 added"))
+    await page.until(shown("(with 6 added)"))
     assert not await page.evaluate(there(".budget button"))
 
 

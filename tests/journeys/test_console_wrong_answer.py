@@ -14,7 +14,8 @@ import pytest
 from support.agent_host import COST, answering, ask, shop
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page, browsing
-from support.console import FITS
+from support.console import FITS, written
+from support.console_words import candidates, in_languages
 from support.http_host import Served
 from support.model_answers import Answer, Recorded, wishes
 
@@ -44,18 +45,16 @@ async def sign_in(served: Served, page: Page, path: str, rights: list[str] | Non
     await page.open(f"{served.url}{path}#sign-in={code}")
 
 
-def shown(text: str) -> str:
-    return f"document.body.textContent.includes({json.dumps(text)})"
-
-
 def press(selector: str, text: str = "") -> str:
+    named = f"{json.dumps(candidates(text))}.some((name) => one.textContent.includes(name))"
     return (
         f"(() => {{ const one = [...document.querySelectorAll({json.dumps(selector)})]"
-        f".find((one) => one.textContent.includes({json.dumps(text)}) && !one.disabled);"
+        f".find((one) => {named} && !one.disabled);"
         " if (!one) return false; one.click(); return true; })()"
     )
 
 
+@in_languages("en", "zh")
 async def test_a_wrong_answer_is_explained_and_put_right(tmp_path: Path) -> None:
     async with (
         answering(tmp_path / "data", plugins=[shop(tmp_path)], policy=POLICY, prompt=WRONG) as (
@@ -70,20 +69,20 @@ async def test_a_wrong_answer_is_explained_and_put_right(tmp_path: Path) -> None
         await page.resize(1440, 900)
         await sign_in(served, page, "/runs")
         await page.until(press(".run", "chat"))
-        await page.until(f"{shown('A double costs 100.')} && {shown('what is a double?')}")
+        await page.until(f"{written('A double costs 100.')} && {written('what is a double?')}")
         # the prompt as it was sent, what the tool said, and what it cost
         await page.until(press(".step.of-model .row"))
         await page.until(
             f"document.querySelector('.prompt-message')?.textContent.includes({json.dumps(WRONG)}) === true"
         )
         await page.until(press(".step.of-tool .row", "shop.prices"))
-        await page.until(f"document.querySelector('.details h3') !== null && {shown(PRICE)}")
+        await page.until(f"document.querySelector('.details h3') !== null && {written(PRICE)}")
         facts = await page.evaluate("document.querySelector('.facts').innerText")
         assert f"{2 * COST:g}" in facts, facts
         assert await serious_mistakes(page) == []
         # it does the same again, and a replay says so
         await page.until(press(".actions button", "Replay"))
-        await page.until(shown("Identical: all"))
+        await page.until(written("Identical: all"))
         # the same message, with another prompt
         await page.until(press(".actions button", "Fork"))
         await page.type_into(".schema-form textarea", RIGHT)
@@ -93,10 +92,10 @@ async def test_a_wrong_answer_is_explained_and_put_right(tmp_path: Path) -> None
         await page.until(kept)  # nothing that was typed is lost
         await page.until(press(".card .primary", "Start the fork"))
         await page.until(
-            f"!location.pathname.includes({json.dumps(run['run_id'])}) && {shown('A double costs 120.')}"
+            f"!location.pathname.includes({json.dumps(run['run_id'])}) && {written('A double costs 120.')}"
         )
         await page.until(press(".facts a", "compare both"))
-        await page.until(f"location.pathname.includes('/compare/') && {shown('Only what differs')}")
+        await page.until(f"location.pathname.includes('/compare/') && {written('Only what differs')}")
         await page.until("document.querySelectorAll('.diff mark').length >= 2")
         marks = await page.evaluate(
             "[...document.querySelectorAll('.diff mark')].map((one) => one.textContent)"
@@ -105,7 +104,7 @@ async def test_a_wrong_answer_is_explained_and_put_right(tmp_path: Path) -> None
         await page.until("document.querySelector('.pair.changed .of-model') !== null")
         await page.until(press(".pair.changed .row", "model.stream"))
         await page.until(
-            f"document.querySelector('.details .diff') !== null && {shown('Prices are what the tool says')}"
+            f"document.querySelector('.details .diff') !== null && {written('Prices are what the tool says')}"
         )
         same = "[...document.querySelectorAll('.pair.same .of-tool')].length"
         await page.until(f"{same} >= 1")
@@ -144,20 +143,19 @@ async def test_a_replay_shows_the_first_difference(tmp_path: Path) -> None:
         assert await page.evaluate("document.querySelector('section[aria-busy=true]')") is None
         # what a person sees of it: the answer of the host is put in the place of one that would be identical
         await sign_in(served, page, f"/runs/{run['run_id']}")
-        await page.until(shown("Everything in order"))
+        await page.until(written("Everything in order"))
         body = json.dumps(json.dumps({"config": {"prompt": RIGHT}}))
         changed_request = f"String(to).endsWith('/replay') ? {{...given, body: {body}}} : given"
         await page.evaluate(
             f"(real => (window.fetch = (to, given) => real(to, {changed_request}), 1))(fetch)"
         )
         await page.until(press(".actions button", "Replay"))
-        await page.until(
-            f"{shown('It differs from the recording.')} && document.querySelectorAll('.diff mark').length > 1"
-        )
+        marked = "document.querySelectorAll('.diff mark').length > 1"
+        await page.until(f"{written('It differs from the recording.')} && {marked}")
         await page.until(press("a", "show this step"))
         await page.until("document.querySelector('.of-model .row[aria-expanded=true]') !== null")
         # who may only look is told why there is no fork with another prompt
         await sign_in(served, page, f"/runs/{run['run_id']}?fork=0", ["runs:read", "runs:write"])
         await page.until(
-            f"{shown('needs the right agents:write')} && document.querySelector('.schema-form') === null"
+            f"{written('needs the right agents:write')} && document.querySelector('.schema-form') === null"
         )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from support.chromium_process import CHROMIUM, LOOK_SECONDS, Connection, Context, shared_browser
+from support.console_words import first_language, spoken
 
 NEEDS_CHROMIUM = pytest.mark.skipif(
     CHROMIUM is None and not os.environ.get("CI"),
@@ -177,4 +178,6 @@ async def _window(context: Context) -> AsyncIterator[Page]:
     async with context.window() as socket:
         page = Page(socket, context=context)
         await page.told("Emulation.setFocusEmulationEnabled", enabled=True)
+        if spoken() != "en":
+            await page.on_each_page(first_language(spoken()))
         yield page

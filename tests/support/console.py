@@ -9,6 +9,7 @@ from typing import Any
 from hostler.console.files import FOLDER
 from support.axe import serious_mistakes
 from support.chromium import Page
+from support.console_words import candidates, first_language, spoken
 from support.http_host import Served
 
 HOSTILE = '=HYPERLINK("http://127.0.0.1:9") <img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 100
@@ -25,8 +26,15 @@ SAVED = (
 
 
 def shown(text: str) -> str:
-    """An expression: the text is on the page."""
-    return f"(document.body?.innerText.includes({json.dumps(text)}) ?? false)"
+    """An expression: the text is on the page, in the language that is spoken."""
+    said = json.dumps(candidates(text))
+    return f"({said}.some((one) => document.body?.innerText.includes(one) ?? false))"
+
+
+def written(text: str) -> str:
+    """An expression: the text is on the page, seen or folded, in the language that is spoken."""
+    said = json.dumps(candidates(text))
+    return f"({said}.some((one) => document.body?.textContent.includes(one) ?? false))"
 
 
 def there(selector: str) -> str:
@@ -49,8 +57,7 @@ def texts(language: str) -> Callable[..., str]:
 
 async def speak(page: Page, language: str) -> None:
     """From now on each page is in a language, as for a reader who has chosen it before."""
-    chosen = f"localStorage.setItem('hostler-language', {json.dumps(language)})"
-    await page.on_each_page(f"if (origin !== 'null') {chosen};")
+    await page.on_each_page(first_language(language))
 
 
 async def sign_in(served: Served, page: Page, path: str, key: str | None = None) -> None:
@@ -66,7 +73,8 @@ async def sign_in(served: Served, page: Page, path: str, key: str | None = None)
 async def click(page: Page, label: str, within: str = "main") -> None:
     """Press the button, or follow the link, that is called so, once it is there."""
     find = f"[...document.querySelectorAll({json.dumps(within)} + ' :is(button, a, summary)')]"
-    named = f"one.innerText.trim() === {json.dumps(label)} || one.ariaLabel === {json.dumps(label)}"
+    names = json.dumps(candidates(label))
+    named = f"[one.innerText.trim(), one.ariaLabel].some((name) => {names}.includes(name))"
     found = f"{find}.find((one) => !one.disabled && ({named}))"
     await page.until(f"{found} !== undefined")
     await page.evaluate(f"({found}.click(), true)")
@@ -103,5 +111,6 @@ async def look_at_all(served: Served, page: Page, paths: Sequence[str], *, each:
             assert await serious_mistakes(page) == [], (path, width)
             assert await page.evaluate(FITS), (path, width)
             await nothing_from_elsewhere(page, served.url)
+    await page.evaluate(f"localStorage.setItem('hostler-language', '{spoken()}')")
     assert page.complaints == []
     assert await page.evaluate("window.broken") is None
