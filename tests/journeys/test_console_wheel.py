@@ -12,6 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from support.chromium import NEEDS_CHROMIUM, browsing
+from support.command_line import HOSTLER, Server, environment
+from support.console import nothing_from_elsewhere
+from support.console_walk import navigation, shown, sign_in
+
 ROOT = Path(__file__).parents[2]
 ALONE = ["unshare", "--user", "--map-root-user", "--net"]
 BOUND_SECONDS = 120
@@ -61,14 +66,55 @@ def _has_namespaces() -> bool:
     return subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.skipif(not _has_namespaces(), reason="a network of its own takes user namespaces")
-def test_all_files_of_the_console_come_with_the_wheel_and_need_no_network(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which the wheel of the host is installed."""
+    folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "uv", "build", "--wheel", "--quiet", "--package", "hostler"]
-    subprocess.run([*build, "-o", str(tmp_path)], cwd=ROOT, check=True, timeout=BOUND_SECONDS)
-    (wheel,) = tmp_path.glob("hostler-*.whl")
-    installed = tmp_path / "installed"
+    subprocess.run([*build, "-o", str(folder)], cwd=ROOT, check=True, timeout=BOUND_SECONDS)
+    (wheel,) = folder.glob("hostler-*.whl")
     with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(installed)
+        packed.extractall(folder / "installed")
+    return folder / "installed"
+
+
+@NEEDS_CHROMIUM
+async def test_it_works_in_a_browser_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    with (installed / "hostler" / "console" / "static" / "console.css").open("a") as styles:
+        styles.write(":root { --from: wheel; }\n")
+    log_path = tmp_path / "serve.log"
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            [*HOSTLER, "serve", "--port", "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment(tmp_path / "data", PYTHONPATH=str(installed)),
+            cwd=tmp_path,
+        )
+    server = Server(process, tmp_path / "data", log_path)
+    try:
+        server.wait_ready()
+        assert str(installed) in Path(f"/proc/{process.pid}/maps").read_text(), (
+            "it is the wheel that is tried"
+        )
+        async with browsing() as page:
+            await sign_in(page, server.url, server.key)
+            marked = "getComputedStyle(document.documentElement).getPropertyValue('--from').trim()"
+            assert await page.evaluate(marked) == "wheel", "it is the wheel that is tried"
+            for address in await navigation(page):
+                await page.open(f"{server.url}{address}")
+                await shown(page)
+                await nothing_from_elsewhere(page, server.url)
+            assert page.complaints == []
+    finally:
+        server.end()
+
+
+@pytest.mark.skipif(not _has_namespaces(), reason="a network of its own takes user namespaces")
+def test_all_files_of_the_console_come_with_the_wheel_and_need_no_network(
+    installed: Path, tmp_path: Path
+) -> None:
     ran = subprocess.run(
         [*ALONE, sys.executable, "-c", PROGRAM, str(tmp_path / "data")],
         capture_output=True,

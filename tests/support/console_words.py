@@ -25,7 +25,8 @@ def in_languages(*languages: str) -> Callable[[Test], Test]:
 
     def decorate(test: Test) -> Test:
         chosen = pytest.mark.parametrize("language", languages, indirect=True)
-        return pytest.mark.usefixtures("language")(chosen(test))  # before those that open a page
+        marked: Test = pytest.mark.usefixtures("language")(chosen(test))  # before those that open a page
+        return marked
 
     return decorate
 
