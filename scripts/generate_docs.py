@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(Path(__file__).parent))
 
 from gate_page import gate_page  # noqa: E402
+from interface_page import interface_page  # noqa: E402
 from room_pages import read_rooms, room_drawing, room_page  # noqa: E402
 from security_page import security_page  # noqa: E402
 from simulation_drawing import simulation_drawing  # noqa: E402
@@ -102,6 +103,7 @@ def pages() -> dict[Path, Callable[[], str]]:
         ROOT / "docs" / "limits.md": lambda: _page(limit_page()),
         ROOT / "docs" / "states.md": lambda: _page(state_page()),
         ROOT / "docs" / "gates.md": lambda: _page(gate_page()),
+        ROOT / "docs" / "interfaces.md": lambda: _page(interface_page(ROOT)),
         ROOT / "docs" / "security.md": lambda: security_page(ROOT),
         ROOT / "docs" / "rooms.md": lambda: _page(room_page(rooms())),
         ROOT / "docs" / "rooms.svg": lambda: room_drawing(rooms()),

@@ -48,18 +48,29 @@ def with_tests(page: str, claimed: dict[str, list[str]]) -> str:
 def claims(tests: Path) -> dict[str, list[str]]:
     """Return the tests that claim each gate, by path and name."""
     found: dict[str, list[str]] = {}
+    for place, name, gates in marked(tests, "gate"):
+        for gate in gates:
+            found.setdefault(gate, []).append(place if name is None else f"{place}::{name}")
+    return found
+
+
+def marked(tests: Path, mark: str) -> Iterator[tuple[str, str | None, list[str]]]:
+    """Give the file, the test (None: all of the file) and the arguments of each `pytest.mark.MARK(...)`.
+
+    ValueError names a mark of what is no test.
+    """
     for path in sorted(tests.rglob("test_*.py")):
         text = path.read_text("utf-8")
-        if "mark.gate(" not in text:
+        if f"mark.{mark}(" not in text:
             continue
         place = f"tests/{path.relative_to(tests).as_posix()}"
         module = ast.parse(text)
         tests_of = {name for name in _functions_of(module) if name.startswith("test_")}
-        for gate, name in _claims_in(module):
+        for arguments, name in _marks_in(module, mark):
             if not tests_of or (name is not None and name not in tests_of):
-                raise ValueError(f"{place}: the gate {gate!r} is claimed by no test: {name or 'the module'}")
-            found.setdefault(gate, []).append(place if name is None else f"{place}::{name}")
-    return found
+                said = ", ".join(map(repr, arguments))
+                raise ValueError(f"{place}: the {mark} {said} is claimed by no test: {name or 'the module'}")
+            yield place, name, arguments
 
 
 def _functions_of(module: ast.Module) -> Iterator[str]:
@@ -68,20 +79,20 @@ def _functions_of(module: ast.Module) -> Iterator[str]:
             yield node.name
 
 
-def _claims_in(module: ast.Module) -> Iterator[tuple[str, str | None]]:
+def _marks_in(module: ast.Module, mark: str) -> Iterator[tuple[list[str], str | None]]:
     for node in module.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
-                for gate in _gates(decorator):
-                    yield gate, node.name
+                for arguments in _arguments(decorator, mark):
+                    yield arguments, node.name
         elif isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets
         ):
-            for gate in _gates(node.value):
-                yield gate, None
+            for arguments in _arguments(node.value, mark):
+                yield arguments, None
 
 
-def _gates(expression: ast.expr) -> Iterator[str]:
+def _arguments(expression: ast.expr, mark: str) -> Iterator[list[str]]:
     for node in ast.walk(expression):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "gate":
-            yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == mark:
+            yield [arg.value for arg in node.args if isinstance(arg, ast.Constant)]

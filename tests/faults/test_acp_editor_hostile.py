@@ -162,6 +162,7 @@ async def test_bounds_are_kept(tmp_path: Path) -> None:
         assert "still open" in message["error"]["message"]
 
 
+@pytest.mark.shows("acp", "hostile")
 async def test_whatever_comes_is_answered_once_or_not_at_all(tmp_path: Path) -> None:
     chance = random.Random(27)
     async with serving(tmp_path / "data") as served, raw(served, tmp_path) as editor:

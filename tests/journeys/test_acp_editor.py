@@ -22,6 +22,7 @@ from support.shop import BOOK
 pytestmark = pytest.mark.timeout(400)
 
 
+@pytest.mark.shows("acp", "text", "unicode", "tools", "usage")
 async def test_an_answer_streams_and_the_session_is_loaded_as_it_was(tmp_path: Path) -> None:
     message = steps(
         delta("Hello 你好"),
@@ -85,6 +86,7 @@ async def test_an_answer_streams_and_the_session_is_loaded_as_it_was(tmp_path: P
                 assert third.person.transcript() == [("agent_message_chunk", "further")]
 
 
+@pytest.mark.shows("acp", "cancel", "error")
 async def test_cancel_and_errors(tmp_path: Path) -> None:
     async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
         session, person = await editor.new(tmp_path), editor.person
@@ -153,6 +155,7 @@ async def _runs_of(client: Any, session: str, count: int) -> list[dict[str, Any]
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.shows("acp", "steer")
 async def test_a_second_prompt_steers_where_the_agent_listens(tmp_path: Path) -> None:
     """Both prompts are answered by the one run; a load shows the second where it was taken up."""
     listening = {"name": "helper", "runner": "plugin:test/listener/default"}
@@ -189,6 +192,7 @@ async def test_a_session_that_is_loaded_anew_gives_up_its_prompt_and_goes_on(tmp
         await person.until(lambda: person.text().endswith("and done"))
 
 
+@pytest.mark.shows("acp", "wrong-key", "unknown-agent")
 async def test_keys_agents_and_versions(tmp_path: Path) -> None:
     async with a_host(tmp_path, agent(), agent("second")) as host:
         async with at(host, tmp_path, key="wrong") as editor:
@@ -282,6 +286,7 @@ async def test_sessions_are_listed_page_by_page(tmp_path: Path) -> None:
             await editor.connection.list_sessions(cursor="nonsense")
 
 
+@pytest.mark.shows("acp", "long-run")
 async def test_a_run_goes_on_without_its_editor_and_is_found_on_load(tmp_path: Path) -> None:
     async with a_host(tmp_path) as host:
         async with at(host, tmp_path) as editor:
@@ -306,6 +311,7 @@ async def test_a_run_goes_on_without_its_editor_and_is_found_on_load(tmp_path: P
             assert third.person.transcript() == transcript
 
 
+@pytest.mark.shows("acp", "disconnect")
 async def test_a_disconnect_cancels_if_it_shall(tmp_path: Path) -> None:
     async with a_host(tmp_path) as host, host.client() as client:
         for flags, ends in (((), "running"), (("--cancel-on-disconnect",), "cancelled")):

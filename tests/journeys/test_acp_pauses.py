@@ -10,9 +10,9 @@ from acp.schema import (
     ClientCapabilities,
 )
 
-from support.editor_hosts import a_host, at
+from support.editor_hosts import POLICY, a_host, agent, at
 from support.editors import said, steps
-from support.shop import BOOK, asking
+from support.shop import BOOK, asking, calling
 
 pytestmark = pytest.mark.timeout(400)
 FORM = [
@@ -25,6 +25,7 @@ FORM = [
 
 
 @pytest.mark.gate("editor-consent")
+@pytest.mark.shows("acp", "approval")
 async def test_approvals_are_permission_requests(tmp_path: Path) -> None:
     async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
         session = await editor.new(tmp_path)
@@ -91,6 +92,7 @@ async def test_a_key_that_may_not_decide_says_who_does(tmp_path: Path) -> None:
             assert (await prompt).stop_reason == "cancelled"
 
 
+@pytest.mark.shows("acp", "question")
 async def test_questions_are_forms(tmp_path: Path) -> None:
     async with a_host(tmp_path) as host, at(host, tmp_path) as editor:
         session, person = await editor.new(tmp_path), editor.person
@@ -134,3 +136,28 @@ async def test_without_forms_buttons_are_options_and_the_rest_is_said(tmp_path: 
         assert "question Which size?" in person.text()
         await editor.connection.cancel(session_id=session)
         assert (await prompt).stop_reason == "cancelled"
+
+
+@pytest.mark.shows("acp", "budget", "in-doubt")
+async def test_more_budget_and_a_call_in_doubt_are_permission_requests(tmp_path: Path) -> None:
+    budget = {"max_tool_calls_per_run": 1, "on_exceeded": "ask"}
+    policy = {**POLICY, "allowed_tool_names": ["shop.prices", "toolbox.die"]}
+    thrifty = agent("thrifty", resource_policy={**policy, "budget": budget})
+    helper = agent(resource_policy=policy)
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+    async with a_host(tmp_path / "first", helper) as host, at(host, tmp_path) as editor:
+        session, person = await editor.new(tmp_path), editor.person
+        person.choose("happened")
+        await editor.say(session, steps(calling("toolbox.die"), ["tell"]))
+        (doubt,) = person.asked
+        assert "toolbox.die" in json.dumps(doubt["call"])
+        assert set(doubt["options"]) == {"happened", "not_happened"}
+        assert json.loads(person.text())[0]["result"] is None
+    async with a_host(tmp_path / "second", thrifty) as host, at(host, tmp_path, "thrifty") as editor:
+        session, person = await editor.new(tmp_path), editor.person
+        person.choose("allow")
+        await editor.say(session, steps(*[calling("shop.prices")] * 2, ["tell"]))
+        assert ["result" in one for one in json.loads(person.text())] == [True, True], person.text()
+        (more,) = person.asked
+        assert "top_up" in json.dumps(more["call"])

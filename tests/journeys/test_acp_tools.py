@@ -46,6 +46,7 @@ async def in_attempts(host: HostProcess, editor: Editing, session: str, call: li
 
 
 @pytest.mark.gate("editor-consent")
+@pytest.mark.shows("acp", "client-tools")
 async def test_files_and_terminal_of_the_editor_are_client_tools(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -177,6 +178,7 @@ async def test_an_editor_without_a_tool_says_so(tmp_path: Path) -> None:
         assert (await prompt).stop_reason == "cancelled"
 
 
+@pytest.mark.shows("acp", "files-in", "files-out")
 async def test_files_go_in_and_out(tmp_path: Path) -> None:
     big = bytes(range(256)) * 4096
     blocks = [

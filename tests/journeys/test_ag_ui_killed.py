@@ -14,6 +14,7 @@ pytestmark = pytest.mark.timeout(300)
 ORDER = ["tool", "player.order", {"thing": "茶"}, "o"]
 
 
+@pytest.mark.shows("ag-ui", "long-run")
 async def test_a_stream_and_a_pause_outlive_the_host(tmp_path: Path) -> None:
     agent = {"name": "player", "runner": RUNNER, "resource_policy": POLICY}
     config = config_file(tmp_path / "config.yaml", plugins=[PLAYER], agents=[agent])

@@ -23,6 +23,7 @@ from support.server_process import KEY, HostProcess, config_file, serving
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.mark.shows("langgraph", "long-run")
 async def test_a_stream_and_a_pause_outlive_the_host(tmp_path: Path) -> None:
     agent = {"name": AGENT, "runner": RUNNER, "resource_policy": POLICY}
     config = config_file(tmp_path / "config.yaml", plugins=[PLAYER], agents=[agent])

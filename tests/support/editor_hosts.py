@@ -28,11 +28,11 @@ def agent(name: str = "helper", runner: str = "resumable", **fields: Any) -> dic
 
 @contextlib.asynccontextmanager
 async def a_host(folder: Path, *agents: dict[str, Any], **fields: Any) -> AsyncIterator[HostProcess]:
-    """A host with the stepper, a shop, and agents."""
+    """A host with the stepper, a shop, the toolbox, and agents."""
     shop = shutil.copytree(SHOP, folder / "shop", ignore=shutil.ignore_patterns("*.sqlite3*"))
     listed = list(agents) or [agent()]
     listed.append({"name": "echo", "runner": "plugin:acme/echo/default"})
-    plugins = [PLUGINS / "stepper", PLUGINS / "listener", shop, EXAMPLES / "echo"]
+    plugins = [PLUGINS / "stepper", PLUGINS / "listener", PLUGINS / "toolbox", shop, EXAMPLES / "echo"]
     config = config_file(folder / "hostler.yaml", plugins=plugins, agents=listed)
     async with serving(HostProcess(folder / "data", config, **fields)) as host:
         yield host

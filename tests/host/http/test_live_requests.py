@@ -70,6 +70,9 @@ async def talking(served: Served) -> AsyncIterator[Talk]:
         yield Talk(client, await client.follow("c", conversation_id="c"))
 
 
+@pytest.mark.shows(
+    "websocket", "approval", "edited", "question", "client-tools", "budget", "tools", "unicode"
+)
 async def test_what_a_run_asks_is_decided(tmp_path: Path) -> None:
     editable = {"player.order": {"approval": "required", "editable": True}}
     budget = {"max_tool_calls_per_run": 1, "on_exceeded": "ask"}
@@ -103,6 +106,7 @@ async def test_what_a_run_asks_is_decided(tmp_path: Path) -> None:
             assert last.startswith("player.price: ")
 
 
+@pytest.mark.shows("websocket", "files-in", "files-out", "usage", "error", "unknown-agent", "unicode")
 async def test_files_usage_and_errors(tmp_path: Path) -> None:
     async with playing(tmp_path / "data") as served, talking(served) as talk:
         made = await served.client.post(

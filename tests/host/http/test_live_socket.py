@@ -28,6 +28,7 @@ def message(text: str, **fields: Any) -> dict[str, Any]:
     return {"event_type": "message.received", "input": {"text": text}, **fields}
 
 
+@pytest.mark.shows("websocket", "text")
 async def test_one_connection_follows_a_run_a_conversation_and_the_workspace(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, live(served.url, ADMIN_KEY) as client:
         conversation = await client.follow("c", conversation_id="c1")
@@ -58,6 +59,7 @@ async def test_one_connection_follows_a_run_a_conversation_and_the_workspace(tmp
     assert served.host.runs.timelines.watchers == 0
 
 
+@pytest.mark.shows("websocket", "steer", "cancel")
 async def test_steering_deciding_and_cancelling(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, live(served.url, ADMIN_KEY) as client:
         events = await client.follow("c", conversation_id="c1")
@@ -81,6 +83,7 @@ async def test_steering_deciding_and_cancelling(tmp_path: Path) -> None:
         assert refused.value.problem["status"] == 404
 
 
+@pytest.mark.shows("websocket", "wrong-key")
 async def test_commands_need_the_rights_of_their_routes(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         reader = await served.key("default", "runs:read")
@@ -172,6 +175,7 @@ async def test_a_connection_is_closed_when_its_key_is_revoked(tmp_path: Path) ->
         assert served.host.runs.timelines.watchers == 0
 
 
+@pytest.mark.shows("websocket", "long-run")
 async def test_the_server_closes_and_a_client_resumes_at_the_next(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, live(served.url, ADMIN_KEY) as client:
         events = await client.follow("w")
@@ -237,6 +241,7 @@ HOSTILE: list[str | bytes] = [
 ]
 
 
+@pytest.mark.shows("websocket", "hostile")
 async def test_no_frame_breaks_the_connection(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     chance = random.Random(5)
     valid = [

@@ -154,6 +154,7 @@ async def test_a_front_end_token_is_refused(host: Served) -> None:
         assert (await page.post("/a2a/player", json={}, headers=VERSION)).status_code == 403
 
 
+@pytest.mark.shows("a2a", "hostile")
 async def test_any_body_is_answered_in_the_shape_of_its_binding(tmp_path_factory: Any) -> None:
     async with playing(tmp_path_factory.mktemp("host")) as host:
         async with httpx.AsyncClient(

@@ -37,6 +37,7 @@ def streaming(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
+@pytest.mark.shows("a2a", "tools")
 async def test_tools_of_the_host_are_its_own_affair(host: Served, binding: str) -> None:
     asked = script(["tool", "player.price", {"thing": "lamp"}, "m1"], ["say", "That is all."])
     async with a2a_client(host.url, binding=binding) as client:
@@ -53,6 +54,7 @@ async def test_tools_of_the_host_are_its_own_affair(host: Served, binding: str) 
         assert (calls[0]["arguments"], calls[1]["result"]["euros"]) == ({"thing": "lamp"}, 4)
 
 
+@pytest.mark.shows("a2a", "approval", "unicode")
 async def test_an_approval_is_a_request_of_the_status(host: Served, binding: str, streaming: bool) -> None:
     async with a2a_client(host.url, binding=binding, streaming=streaming) as client:
         asked = await told(client, message(ORDER))
@@ -111,6 +113,7 @@ async def test_arguments_can_be_edited_only_where_the_tool_says_so(host: Served,
 
 
 @pytest.mark.parametrize("in_text", [True, False])
+@pytest.mark.shows("a2a", "question")
 async def test_a_question_is_answered_in_text_or_by_values(
     host: Served, binding: str, streaming: bool, in_text: bool
 ) -> None:
@@ -133,6 +136,7 @@ async def test_a_question_is_answered_in_text_or_by_values(
         assert (await told(client, answer)).texts[-1] == "Bye."
 
 
+@pytest.mark.shows("a2a", "client-tools")
 async def test_tools_of_the_client_are_called_in_parallel(
     host: Served, binding: str, streaming: bool
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import random
 from pathlib import Path
 
+import pytest
 from a2a.client.errors import A2AClientError
 from a2a.types import SendMessageRequest
 
@@ -22,6 +23,7 @@ from support.http_host import ADMIN_KEY, Served
 LONG = "Ein langes 长长的 Märchen 🙂. " * 12
 
 
+@pytest.mark.shows("a2a", "long-run")
 async def test_a_client_that_breaks_off_at_random_places_has_the_same(
     host: Served, binding: str, tmp_path: Path
 ) -> None:

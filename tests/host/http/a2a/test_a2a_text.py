@@ -47,6 +47,7 @@ def spelled(text: str) -> str:
     return script(*[["delta", one] for one in text], ["say", text])
 
 
+@pytest.mark.shows("a2a", "text")
 async def test_a_message_is_a_task_with_an_artifact_streamed_and_whole(host: Served, binding: str) -> None:
     async with a2a_client(host.url, binding=binding) as client:
         streamed = await told(client, message(spelled(SAID)))
@@ -103,6 +104,7 @@ async def test_the_same_message_again_is_the_same_task(host: Served, binding: st
         assert (await told(other, sent)).task_id != first.task_id
 
 
+@pytest.mark.shows("a2a", "long-run")
 async def test_a_client_that_does_not_wait_polls(host: Served, binding: str, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     async with a2a_client(host.url, binding=binding, streaming=False, polling=True) as client:
@@ -117,6 +119,7 @@ async def test_a_client_that_does_not_wait_polls(host: Served, binding: str, tmp
         assert task["artifacts"][0]["parts"] == [{"text": "half and whole"}]
 
 
+@pytest.mark.shows("a2a", "usage")
 async def test_usage_is_told_at_the_end(host: Served, binding: str) -> None:
     async with a2a_client(host.url, binding=binding) as client:
         found = await told(client, message(script(["usage", 12, 5, "done"])))
@@ -125,6 +128,7 @@ async def test_usage_is_told_at_the_end(host: Served, binding: str) -> None:
         assert task["metadata"]["hostler"]["usage"]["output_tokens"] == 5
 
 
+@pytest.mark.shows("a2a", "files-in", "files-out")
 async def test_files_come_in_and_go_out(host: Served, binding: str) -> None:
     async with a2a_client(host.url, binding=binding) as client:
         given = [
@@ -165,6 +169,7 @@ async def test_reasoning_is_a_status_and_no_part_of_the_answer(host: Served, bin
         assert "message" not in (await got(client, found.task_id))["status"]
 
 
+@pytest.mark.shows("a2a", "error")
 async def test_a_run_that_fails_is_a_failed_task(host: Served, binding: str) -> None:
     async with a2a_client(host.url, binding=binding) as client:
         found = await told(client, message(script(["delta", "begun"], ["fail", "the kettle is empty"])))
@@ -176,6 +181,7 @@ async def test_a_run_that_fails_is_a_failed_task(host: Served, binding: str) -> 
         assert "the kettle is empty" in task["status"]["message"]["parts"][0]["text"]
 
 
+@pytest.mark.shows("a2a", "cancel")
 async def test_a_task_is_cancelled_once(host: Served, binding: str) -> None:
     async with a2a_client(host.url, binding=binding) as client:
         stream = client.send_message(
@@ -212,6 +218,7 @@ async def listening(host: Served) -> Served:
     return host
 
 
+@pytest.mark.shows("a2a", "steer")
 async def test_a_message_for_a_task_at_work_steers_it(
     listening: Served, binding: str, tmp_path: Path
 ) -> None:
@@ -300,6 +307,7 @@ async def test_what_is_not_there_is_not_found(host: Served, binding: str) -> Non
             await A2ACardResolver(http, f"{host.url}/a2a/nobody").get_agent_card()
 
 
+@pytest.mark.shows("a2a", "wrong-key", "unknown-agent")
 async def test_an_agent_that_is_gone_and_a_wrong_key_are_errors(host: Served, binding: str) -> None:
     async with a2a_client(host.url, "wrong", binding=binding) as client:
         with pytest.raises(A2AClientError, match="401"):

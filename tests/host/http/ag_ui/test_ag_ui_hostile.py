@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def fits(answer: httpx.Response, *, whole: bool) -> None:
         assert answer.json()["message"]
 
 
+@pytest.mark.shows("ag-ui", "hostile")
 async def test_no_body_is_answered_in_another_shape_or_by_a_failure(tmp_path: Path) -> None:
     async with playing(tmp_path / "data") as served:
         key = {"authorization": f"Bearer {ADMIN_KEY}"}

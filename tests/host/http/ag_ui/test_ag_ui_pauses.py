@@ -31,6 +31,7 @@ def pending(client: AgUiClient) -> list[str]:
     return found
 
 
+@pytest.mark.shows("ag-ui", "client-tools")
 async def test_tools_of_the_application_several_at_once(served: Served) -> None:
     calls = [["tool", "weather", {"city": city}, "w"] for city in ("北京", "Paris")]
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
@@ -68,6 +69,7 @@ async def test_results_of_several_tools_at_once(served: Served) -> None:
         assert texts_of(again["messages"]) == texts_of(done["messages"]) or "failed" in again
 
 
+@pytest.mark.shows("ag-ui", "approval")
 async def test_an_approval_with_what_was_shown(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
         await client.run(script(["say", "One moment."], ORDER, ["say", "Bye."]))
@@ -107,6 +109,7 @@ async def test_a_denial_and_a_cancelled_approval(served: Served) -> None:
             assert "failed" in texts_of(done["messages"])[-1]
 
 
+@pytest.mark.shows("ag-ui", "question")
 async def test_a_question(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
         done = await client.run(script(["ask", "多大?"]))
@@ -207,6 +210,7 @@ async def test_a_request_that_waits_is_the_same_run_when_sent_again(served: Serv
     assert len(runs) == 1
 
 
+@pytest.mark.shows("ag-ui", "cancel")
 async def test_stopping_ends_what_runs_and_what_waits(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
         client.send(say=[user(script(["delta", "on and"], ["hold"]))], run={})
@@ -234,6 +238,7 @@ async def test_stopping_ends_what_runs_and_what_waits(served: Served) -> None:
 
 
 @pytest.mark.parametrize("wish", ["cancel", "continue"])
+@pytest.mark.shows("ag-ui", "disconnect")
 async def test_disconnecting_stops_only_where_that_is_asked_for(
     served: Served, tmp_path: Path, wish: str
 ) -> None:

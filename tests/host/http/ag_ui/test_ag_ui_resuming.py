@@ -52,6 +52,7 @@ async def test_a_connection_that_breaks_anywhere_loses_and_repeats_nothing(serve
     assert found == texts_of(whole["messages"])
 
 
+@pytest.mark.shows("ag-ui", "long-run")
 async def test_every_cut_of_a_stream_goes_on_exactly_also_long_after(served: Served) -> None:
     given = body("r1", user(script(*STORY[:5], ["say", "".join(WORDS) + "你好 "])))
     whole = await post(served, given)

@@ -16,6 +16,7 @@ from support.http_host import ADMIN_KEY, Served
 SMILE = "你好，世界 👩‍👩‍👧 é"
 
 
+@pytest.mark.shows("ag-ui", "text")
 async def test_text_streams_and_is_one_message(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
         done = await client.run(script(["delta", "Hello "], ["delta", SMILE], ["say", f"Hello {SMILE}"]))
@@ -60,6 +61,7 @@ async def test_several_new_messages_are_one_input(served: Served) -> None:
         assert texts_of(done["messages"]) == ["you said: first\nsecond"]
 
 
+@pytest.mark.shows("ag-ui", "files-in")
 async def test_files_in(served: Served) -> None:
     picture = base64.b64encode(b"\x89PNG").decode()
     sources: list[dict[str, Any]] = [
@@ -94,6 +96,7 @@ async def test_a_file_of_the_host_goes_in_by_its_id(served: Served) -> None:
     assert made["content"]["artifact_id"] in json.dumps(given)
 
 
+@pytest.mark.shows("ag-ui", "files-out")
 async def test_files_out_are_activities(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
         done = await client.run(script(["file", "内容", "a.txt"], ["loose", "more", "b.txt"]))
@@ -138,6 +141,7 @@ async def test_state_context_and_props_reach_the_agent(served: Served) -> None:
         assert data["params"] == {"temperature": 1}
 
 
+@pytest.mark.shows("ag-ui", "tools")
 async def test_tools_of_the_host(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
         done = await client.run(
@@ -157,6 +161,7 @@ async def test_tools_of_the_host(served: Served) -> None:
         assert client.finished == [{"outcome": "success", "pendingToolCallIds": []}]
 
 
+@pytest.mark.shows("ag-ui", "usage")
 async def test_usage_is_told_once(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
         await client.run(script(["usage", 11, 7, "x"]))
@@ -164,6 +169,7 @@ async def test_usage_is_told_once(served: Served) -> None:
         assert (usage["inputTokens"], usage["outputTokens"]) == (11, 7)
 
 
+@pytest.mark.shows("ag-ui", "error")
 async def test_a_run_that_fails_is_an_error_event(served: Served) -> None:
     async with ag_ui_client(served.url, ADMIN_KEY) as client:
         await client.run(script(["delta", "half"], ["fail", "坏了"]))
@@ -175,6 +181,7 @@ async def test_a_run_that_fails_is_an_error_event(served: Served) -> None:
 
 
 @pytest.mark.parametrize("old", [False, True])
+@pytest.mark.shows("ag-ui", "wrong-key", "unknown-agent")
 async def test_what_is_refused_has_a_status_and_says_why(served: Served, old: bool) -> None:
     cases: list[tuple[dict[str, Any], dict[str, Any], int, str]] = [
         ({"agent": "nobody"}, {}, 404, "nobody"),

@@ -13,6 +13,7 @@ from support.dialects.ai_sdk import SCAN, Front, texts, tool_parts
 from support.dialects.players import RUNNER, script
 
 
+@pytest.mark.shows("ai-sdk", "text", "unicode")
 async def test_text_comes_in_pieces_and_ends_complete(front: Front) -> None:
     steps = [["delta", "你好, "], ["delta", "wörld 🙂"], ["say", "你好, wörld 🙂"]]
     seen = await front.chat({"send": script(*steps)})
@@ -48,6 +49,7 @@ async def test_what_a_crashed_attempt_said_is_taken_back(front: Front, tmp_path:
     assert said == [("reasoning", "hm"), ("text", "Half done")]
 
 
+@pytest.mark.shows("ai-sdk", "tools", "usage")
 async def test_a_tool_of_the_host_is_shown_with_its_outcome(front: Front) -> None:
     steps = [
         ["tool", "player.price", {"thing": "lamp"}, "a"],
@@ -68,6 +70,7 @@ async def test_a_tool_of_the_host_is_shown_with_its_outcome(front: Front) -> Non
 
 
 @pytest.mark.parametrize(("approved", "said"), [(True, "ordered 1 lamp"), (False, "player.order failed")])
+@pytest.mark.shows("ai-sdk", "approval")
 async def test_an_approval_comes_back_in_the_same_message(front: Front, approved: bool, said: str) -> None:
     call = ["tool", "player.order", {"thing": "lamp"}, "a"]
     seen = await front.chat(
@@ -82,6 +85,7 @@ async def test_an_approval_comes_back_in_the_same_message(front: Front, approved
     assert len(await front.runs()) == 1
 
 
+@pytest.mark.shows("ai-sdk", "client-tools")
 async def test_tools_of_the_caller_run_in_the_front_end(front: Front) -> None:
     both = ["together", [["tool", "scan", {"n": 1}, "a"], ["tool", "scan", {"n": 2}, "b"]]]
     seen = await front.chat(
@@ -103,6 +107,7 @@ async def test_tools_of_the_caller_run_in_the_front_end(front: Front) -> None:
     assert "no camera" in texts(failed)[-1]
 
 
+@pytest.mark.shows("ai-sdk", "question")
 async def test_a_question_is_a_tool_that_a_person_answers(front: Front) -> None:
     answer = {"values": {"size": "xl"}}
     seen = await front.chat({"send": script(["ask", "Which size?"])}, {"tool": "question", "output": answer})
@@ -113,12 +118,14 @@ async def test_a_question_is_a_tool_that_a_person_answers(front: Front) -> None:
     assert texts(seen) == ['answered: {"size": "xl"}']
 
 
+@pytest.mark.shows("ai-sdk", "error")
 async def test_a_failure_is_the_clients_error(front: Front) -> None:
     seen = await front.chat({"send": script(["delta", "half"], ["fail", "the oven is cold"])})
     assert seen["status"] == "error"
     assert "the oven is cold" in seen["errors"][0]["message"]
 
 
+@pytest.mark.shows("ai-sdk", "files-in", "files-out")
 async def test_files_go_in_and_come_out(front: Front) -> None:
     picture = {
         "type": "file",
@@ -186,6 +193,7 @@ async def test_an_answer_is_regenerated_by_a_retry(front: Front) -> None:
     assert [message["id"] for message in seen["messages"]][1:] == [f"msg_{newest['run_id']}"]
 
 
+@pytest.mark.shows("ai-sdk", "long-run")
 async def test_who_comes_back_gets_the_whole_message(front: Front, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     steps = script(["delta", "first "], ["wait", str(gate)], ["say", "first second"])
@@ -214,6 +222,7 @@ async def test_who_comes_back_to_a_decided_pause_gets_what_led_to_it(front: Fron
     assert texts(again) == ["one moment"]
 
 
+@pytest.mark.shows("ai-sdk", "cancel")
 async def test_a_chat_is_stopped(front: Front) -> None:
     left = await front.chat({"leave": script(["delta", "on and on"], ["hold"]), "once": "on and on"})
     (run,) = await front.runs()
@@ -227,6 +236,7 @@ async def test_a_chat_is_stopped(front: Front) -> None:
     assert left["messages"]
 
 
+@pytest.mark.shows("ai-sdk", "wrong-key", "unknown-agent")
 async def test_refusals_are_sentences(front: Front) -> None:
     wrong = await front.chat({"send": "hello"}, key="wrong")
     assert (wrong["errors"][0]["status"], "not valid" in wrong["errors"][0]["message"]) == (401, True)

@@ -29,6 +29,7 @@ def price(thing: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(("approved", "state"), [(True, "output-available"), (False, "output-error")])
+@pytest.mark.shows("ai-sdk", "budget")
 async def test_more_budget_is_an_approval(front: Front, approved: bool, state: str) -> None:
     budget = {"max_tool_calls_per_run": 1, "on_exceeded": "ask"}
     await player(front.served, "thrifty", resource_policy={**POLICY, "budget": budget})

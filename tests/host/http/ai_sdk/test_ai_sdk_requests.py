@@ -57,6 +57,7 @@ CHAT = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.shows("ai-sdk", "hostile")
 async def test_no_body_makes_the_host_fail(tmp_path: Path) -> None:
     async with playing(tmp_path / "data") as served:
         bodies: list[Any] = []

@@ -34,6 +34,9 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 
 @CLIENT
+@pytest.mark.shows(
+    "openai-chat", "openai-responses", "ag-ui", "ai-sdk", "mcp", "a2a", "langgraph", "in-doubt", "unicode"
+)
 async def test_a_call_that_a_kill_left_in_doubt(served: Served, tmp_path: Path, name: str) -> None:
     vanish = ["tool", "player.vanish", {"path": str(tmp_path / "vanished")}, "v"]
     done = await CLIENTS[name](served, tmp_path).decide(
@@ -46,6 +49,7 @@ async def test_a_call_that_a_kill_left_in_doubt(served: Served, tmp_path: Path, 
 
 
 @CLIENT
+@pytest.mark.shows("openai-chat", "openai-responses", "ag-ui", "ai-sdk", "mcp", "a2a", "langgraph", "budget")
 async def test_more_budget(served: Served, tmp_path: Path, name: str) -> None:
     steps = script(*(["tool", "player.price", {"thing": thing}, thing] for thing in ("lamp", "sofa")))
     done = await CLIENTS[name](served, tmp_path).decide("thrifty", steps, {"approved": True})
@@ -55,6 +59,9 @@ async def test_more_budget(served: Served, tmp_path: Path, name: str) -> None:
 
 
 @CLIENT
+@pytest.mark.shows(
+    "openai-chat", "openai-responses", "ag-ui", "ai-sdk", "mcp", "a2a", "langgraph", "edited", "unicode"
+)
 async def test_edited_arguments(served: Served, tmp_path: Path, name: str) -> None:
     edited = {"thing": "沙发", "count": 3}
     done = await CLIENTS[name](served, tmp_path).decide(
@@ -81,6 +88,7 @@ async def mortal(tmp_path: Path) -> AsyncIterator[Served]:
 
 
 @pytest.mark.parametrize("name", ["a2a", "ag-ui", "langgraph", "mcp", "mcp-session"])
+@pytest.mark.shows("a2a", "ag-ui", "langgraph", "mcp", "in-doubt")
 async def test_a_call_in_doubt_beside_an_approval(mortal: Served, tmp_path: Path, name: str) -> None:
     done = await CLIENTS[name](mortal, tmp_path).decide("mortal", DOUBT_AND_ORDER, BOTH)
     assert done.requests == 2

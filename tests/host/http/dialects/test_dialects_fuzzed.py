@@ -350,6 +350,7 @@ async def attempt(served: Served, nonsense: Nonsense, endpoint: Endpoint) -> int
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.shows("openai-chat", "openai-responses", "ag-ui", "ai-sdk", "mcp", "a2a", "langgraph", "hostile")
 async def test_no_request_of_any_dialect_makes_the_host_fail(
     tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,6 +26,7 @@ async def begin(client: Any, thread_id: str, *steps: list[Any]) -> dict[str, Any
     return found
 
 
+@pytest.mark.shows("langgraph", "cancel")
 async def test_cancelling(served: Served, tmp_path: Path) -> None:
     async with langgraph(served.url) as client:
         thread_id = (await client.threads.create())["thread_id"]
@@ -69,6 +70,7 @@ async def test_cancelling(served: Served, tmp_path: Path) -> None:
         assert (await client.runs.get(thread_id, first["run_id"]))["status"] == "success"
 
 
+@pytest.mark.shows("langgraph", "disconnect")
 async def test_a_stream_whose_client_wants_its_run_to_end_with_it(served: Served) -> None:
     async with langgraph(served.url) as client:
         thread_id = (await client.threads.create())["thread_id"]

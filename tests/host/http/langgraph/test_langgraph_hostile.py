@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -68,6 +69,7 @@ def check(answer: httpx.Response) -> None:
         assert body["detail"]
 
 
+@pytest.mark.shows("langgraph", "hostile")
 async def test_fuzzed_bodies(served: Served) -> None:
     bodies: list[Any] = []
 

@@ -50,6 +50,7 @@ async def resume(client: Any, thread_id: str, value: Any) -> Any:
     return await client.runs.wait(thread_id, AGENT, command={"resume": value})
 
 
+@pytest.mark.shows("langgraph", "approval", "unicode")
 async def test_an_approval_in_the_words_of_its_middleware(served: Served) -> None:
     async with langgraph(served.url) as client:
         (interrupt,) = await waiting(client, "t", ["say", "One moment."], ORDER, ["say", "Bye."])
@@ -117,6 +118,7 @@ async def test_what_decides_nothing_changes_nothing(served: Served) -> None:
         await resume(client, "t", True)
 
 
+@pytest.mark.shows("langgraph", "question")
 async def test_a_question(served: Served) -> None:
     async with langgraph(served.url) as client:
         (interrupt,) = await waiting(client, "t", ["ask", "多大?"])
@@ -128,6 +130,7 @@ async def test_a_question(served: Served) -> None:
         assert texts_of(done) == ['answered: {"size": "xl"}']
 
 
+@pytest.mark.shows("langgraph", "client-tools")
 async def test_tools_of_the_client_several_at_once(served: Served) -> None:
     calls = [["tool", "weather", {"city": city}, "w"] for city in ("北京", "Paris")]
     async with langgraph(served.url) as client:

@@ -28,6 +28,7 @@ from support.loopback import NO_CERTIFICATES
 ALL_MODES: Any = ["values", "updates", "messages-tuple", "custom", "events"]
 
 
+@pytest.mark.shows("langgraph", "text")
 async def test_text_streamed_and_whole(served: Served) -> None:
     async with langgraph(served.url) as client:
         thread = await client.threads.create()
@@ -87,6 +88,7 @@ async def test_modes_are_told_alone_and_a_stream_goes_on_in_others(served: Serve
             assert rest == all_of_it[place + 1 :]
 
 
+@pytest.mark.shows("langgraph", "tools", "usage")
 async def test_tools_of_the_host_and_usage(served: Served) -> None:
     steps = (
         ["tool", "player.price", {"thing": "茶"}, "p"],
@@ -116,6 +118,7 @@ def blocks_of(values: Any) -> list[dict[str, Any]]:
     return [block for content in contents if isinstance(content, list) for block in content]
 
 
+@pytest.mark.shows("langgraph", "files-in", "files-out")
 async def test_files_in_and_out(served: Served) -> None:
     image = base64.b64encode(b"\x89PNG").decode()
     content = [
@@ -151,6 +154,7 @@ async def test_stateless_runs(served: Served) -> None:
         assert [one["content"] for one in values["messages"]] == ["a", "b", "c", "you said: c"]
 
 
+@pytest.mark.shows("langgraph", "error")
 async def test_a_runner_that_fails(served: Served) -> None:
     async with langgraph(served.url) as client:
         thread_id = (await client.threads.create())["thread_id"]
@@ -242,6 +246,7 @@ async def test_parameters_of_a_run_reach_its_agent(served: Served) -> None:
         assert seen["data"]["langgraph"]["metadata"] == {"m": 1}
 
 
+@pytest.mark.shows("langgraph", "wrong-key", "unknown-agent")
 async def test_keys_rights_and_other_workspaces(served: Served) -> None:
     async with langgraph(served.url, "wrong") as client:
         with pytest.raises(AuthenticationError):

@@ -42,6 +42,7 @@ async def test_agents_are_tools_with_their_names_and_schemas(served: Served, mod
         assert texts_of(answer) == ["you said: hi"]
 
 
+@pytest.mark.shows("mcp", "text")
 async def test_text_comes_as_progress_and_whole(served: Served, mode: str) -> None:
     heard = Heard()
     async with mcp_client(served.url, ADMIN_KEY, mode) as client:
@@ -72,6 +73,7 @@ async def test_a_conversation_goes_on_by_its_id(served: Served, mode: str) -> No
     ]
 
 
+@pytest.mark.shows("mcp", "tools", "usage")
 async def test_usage_and_tools_of_the_host_are_told(served: Served, mode: str) -> None:
     heard = Heard()
     options: dict[str, Any] = {"log_level": "info"} if mode != "legacy" else {}
@@ -94,6 +96,7 @@ async def test_without_a_wish_for_them_nothing_is_told(served: Served, mode: str
     assert heard.logs == []
 
 
+@pytest.mark.shows("mcp", "error")
 async def test_a_run_that_fails_is_a_result_that_says_so(served: Served, mode: str) -> None:
     async with mcp_client(served.url, ADMIN_KEY, mode) as client:
         answer = await say(client, ["say", "half"], ["fail", "the moon is gone"])
@@ -104,6 +107,7 @@ async def test_a_run_that_fails_is_a_result_that_says_so(served: Served, mode: s
         assert answer.structured_content["error"]["code"].startswith("runner.")
 
 
+@pytest.mark.shows("mcp", "files-out")
 async def test_files_come_as_links_and_as_content(served: Served, mode: str) -> None:
     async with mcp_client(served.url, ADMIN_KEY, mode) as client:
         answer = await say(client, ["file", "Inhalt", "note.txt"], ["loose", "more", "loose.txt"])
@@ -112,6 +116,7 @@ async def test_files_come_as_links_and_as_content(served: Served, mode: str) -> 
     assert all(link.uri.startswith("hostler://artifacts/") for link in links)
 
 
+@pytest.mark.shows("mcp", "files-in")
 async def test_files_of_the_client_reach_the_agent(served: Served, mode: str) -> None:
     files = [
         {"data": "aGVsbG8=", "mime_type": "text/plain", "name": "hello.txt"},
@@ -129,6 +134,7 @@ async def test_files_of_the_client_reach_the_agent(served: Served, mode: str) ->
         assert "exactly one of artifact_id, url and data" in several.content[0].text
 
 
+@pytest.mark.shows("mcp", "unknown-agent")
 async def test_wrong_arguments_are_told_to_the_model(served: Served, mode: str) -> None:
     async with mcp_client(served.url, ADMIN_KEY, mode) as client:
         for arguments, said in (
@@ -144,6 +150,7 @@ async def test_wrong_arguments_are_told_to_the_model(served: Served, mode: str) 
             await client.call_tool("nobody", {"message": "x"})
 
 
+@pytest.mark.shows("mcp", "wrong-key")
 async def test_a_wrong_key_and_one_of_another_workspace(served: Served, mode: str) -> None:
     other = await served.key(OTHER)
     async with mcp_client(served.url, other, mode) as client:
@@ -169,6 +176,7 @@ async def test_a_wrong_key_and_one_of_another_workspace(served: Served, mode: st
         assert metadata["bearer_methods_supported"] == ["header"]
 
 
+@pytest.mark.shows("mcp", "cancel")
 async def test_a_call_that_is_given_up_cancels_its_run(served: Served, mode: str, tmp_path: Path) -> None:
     async with mcp_client(served.url, ADMIN_KEY, mode) as client:
         call = asyncio.create_task(say(client, ["say", "begun"], ["hold"], conversation_id="c"))

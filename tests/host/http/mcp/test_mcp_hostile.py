@@ -200,6 +200,7 @@ VALUES = st.one_of(
 )
 
 
+@pytest.mark.shows("mcp", "hostile")
 async def test_no_message_is_an_error_of_the_host(served: Served) -> None:
     await player(served, prompts=PROMPTS)
     loop = asyncio.get_running_loop()

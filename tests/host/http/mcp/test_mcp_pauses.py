@@ -44,6 +44,7 @@ async def open_pauses(served: Served, count: int = 1) -> list[dict[str, Any]]:
 
 
 @both
+@pytest.mark.shows("mcp", "approval", "unicode")
 async def test_a_user_approves_in_a_form_that_shows_the_arguments(served: Served, mode: str) -> None:
     heard = Heard()
     answer = lambda _: accept(approved=True, comment="go")  # noqa: E731
@@ -87,6 +88,7 @@ async def test_several_calls_are_asked_at_once(served: Served, mode: str) -> Non
 
 
 @both
+@pytest.mark.shows("mcp", "question")
 async def test_a_question_is_a_form_with_its_options(served: Served, mode: str) -> None:
     heard = Heard()
     async with mcp_client(

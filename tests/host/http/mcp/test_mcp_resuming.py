@@ -193,6 +193,7 @@ async def test_everything_goes_on_after_the_host_has_started_again(tmp_path: Pat
         assert await transcript(served.url, ADMIN_KEY, run_id, random.Random(1)) == texts_of(done)
 
 
+@pytest.mark.shows("mcp", "disconnect")
 async def test_disconnecting_cancels_a_stateless_call_and_no_other(served: Served) -> None:
     async def disconnect(client: Wire, id_: int, body: dict[str, Any], headers: dict[str, str]) -> str:
         async with client.http.stream("POST", "/mcp", json=body, headers=headers) as stream:

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.dialects.mcp import TASKS, Wire, messages_in, result_in, texts_of, wire
 from support.dialects.players import playing, script
 from support.http_host import ADMIN_KEY, OTHER, Served
@@ -30,6 +32,7 @@ async def status_of(client: Wire, task_id: str, wanted: str) -> dict[str, Any]:
     return task
 
 
+@pytest.mark.shows("mcp", "long-run")
 async def test_a_task_of_a_session_from_its_begin_to_its_result(served: Served, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     async with wire(served.url, ADMIN_KEY) as client:
@@ -130,6 +133,7 @@ async def test_many_tasks_are_listed_in_pages(served: Served) -> None:
         assert messages_in(await client.ask("tasks/list", {"cursor": "x"}))[-1]["error"]["code"] == -32602
 
 
+@pytest.mark.shows("mcp", "long-run")
 async def test_a_slow_call_becomes_a_task_of_the_extension(served: Served, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     async with wire(served.url, ADMIN_KEY) as client:

@@ -117,6 +117,7 @@ HEADERS = st.dictionaries(
 )
 
 
+@pytest.mark.shows("openai-chat", "hostile")
 def test_no_request_makes_the_host_fail(tmp_path: Path) -> None:
     with asyncio.Runner() as runner:
         opened = serving(tmp_path)

@@ -97,6 +97,7 @@ async def test_with_a_conversation_only_what_is_new_is_taken(host: Served, by: s
                 )
 
 
+@pytest.mark.shows("openai-chat", "files-in")
 async def test_files_of_a_message_reach_the_agent(host: Served) -> None:
     uploaded = (await host.client.post("/v1/artifacts?name=notes.txt", content=b"notes")).json()
     data = base64.b64encode(b"%PDF").decode()

@@ -89,6 +89,7 @@ async def test_a_stream_in_crumbs_is_the_same(host: Served) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.shows("openai-chat", "long-run")
 async def test_disconnects_anywhere_change_nothing(host: Served, tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     crashes = script(
@@ -156,6 +157,7 @@ async def test_a_host_that_is_killed_takes_no_answer_with_it(tmp_path: Path) -> 
             assert len((await host.client().get("/v1/runs")).json()["items"]) == 1
 
 
+@pytest.mark.shows("openai-chat", "cancel", "disconnect")
 async def test_a_client_stops_a_run(host: Served) -> None:
     asked = script(["delta", "on and on"], ["hold"])
     async with client_of(host.url) as client:
@@ -189,6 +191,7 @@ async def test_leaving_a_run_alone_does_not_stop_it(host: Served, tmp_path: Path
         assert (await ended(host.client, run_id))["status"] == "completed"
 
 
+@pytest.mark.shows("openai-chat", "usage", "long-run")
 async def test_a_long_silence_does_not_disturb_the_client_and_usage_comes_last(
     host: Served, tmp_path: Path
 ) -> None:

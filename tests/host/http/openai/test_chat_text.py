@@ -16,6 +16,7 @@ from support.loopback import NO_CERTIFICATES
 WORDS = "say 3"
 
 
+@pytest.mark.shows("openai-chat", "text", "unicode")
 async def test_an_answer_whole_and_as_a_stream(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, client_of(served.url) as client:
         whole = await client.chat.completions.create(model="puppet", messages=[user("你好 👋🏽 e\u0301")])
@@ -53,6 +54,7 @@ async def test_the_helpers_of_the_client_work_as_with_openai(tmp_path: Path) -> 
         assert again.choices[0].message.content == "done: say 3."
 
 
+@pytest.mark.shows("openai-chat", "files-out")
 async def test_a_file_of_the_agent_is_a_link_in_the_text(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, client_of(served.url) as client:
         whole = await client.chat.completions.create(model="puppet", messages=[user("make 内容")])
@@ -76,6 +78,7 @@ async def test_a_file_of_the_agent_is_a_link_in_the_text(tmp_path: Path) -> None
         assert streamed[place["start_index"] : place["end_index"]] == f"[made.txt]({place['url']})"
 
 
+@pytest.mark.shows("openai-chat", "error")
 async def test_a_failed_run_is_an_error_that_no_client_repeats(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, client_of(served.url) as client:
         with pytest.raises(openai.APIStatusError) as failed:
@@ -93,6 +96,7 @@ async def test_a_failed_run_is_an_error_that_no_client_repeats(tmp_path: Path) -
         assert len(runs) == 2
 
 
+@pytest.mark.shows("openai-chat", "wrong-key", "unknown-agent")
 async def test_a_wrong_key_a_key_without_the_right_and_an_unknown_agent(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, client_of(served.url) as client:
         await served.agent("idle", enabled=False)

@@ -44,6 +44,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Served]:
         yield made
 
 
+@pytest.mark.shows("openai-chat", "tools")
 async def test_tools_of_the_host_are_its_own_affair(host: Served) -> None:
     asked = script(["tool", "player.price", {"thing": "lamp"}, "m1"], ["say", "That is all."])
     async with client_of(host.url) as client:
@@ -58,6 +59,7 @@ async def test_tools_of_the_host_are_its_own_affair(host: Served) -> None:
 
 
 @pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.shows("openai-chat", "client-tools", "unicode")
 async def test_calls_of_the_clients_tools_end_an_answer_and_their_results_resume_the_run(
     host: Served, streamed: bool
 ) -> None:
@@ -193,6 +195,7 @@ ORDER = script(["say", "I order."], ["tool", "player.order", {"thing": "灯"}, "
 
 
 @pytest.mark.parametrize(("decision", "said"), [("approve", "ordered 1 灯"), ("deny", "player.order failed")])
+@pytest.mark.shows("openai-chat", "approval")
 async def test_a_stream_says_where_to_approve_and_goes_on_after_it(
     host: Served, decision: str, said: str
 ) -> None:
@@ -216,6 +219,7 @@ async def test_a_stream_says_where_to_approve_and_goes_on_after_it(
         assert "灯" in note
 
 
+@pytest.mark.shows("openai-chat", "question")
 async def test_a_whole_answer_ends_where_people_are_asked_unless_it_shall_wait(host: Served) -> None:
     asked = script(["ask", "Which size?"], ["say", "Thanks."])
     async with client_of(host.url) as client:

@@ -30,6 +30,7 @@ async def with_host(tmp_path: Path, scenario: Scenario) -> None:
         await scenario(served, client)
 
 
+@pytest.mark.shows("openai-responses", "text")
 async def test_text_is_the_same_whole_streamed_and_read_later(tmp_path: Path) -> None:
     async def scenario(served: Served, client: AsyncOpenAI) -> None:
         steps = script(
@@ -73,6 +74,7 @@ async def test_reasoning_is_an_item_before_the_message(tmp_path: Path) -> None:
 
 # the client's types before version 3 have text where the error of a call is an object
 @pytest.mark.filterwarnings("ignore:Pydantic serializer")
+@pytest.mark.shows("openai-responses", "tools")
 async def test_tools_of_the_host_are_shown_as_calls_of_a_server(tmp_path: Path) -> None:
     async def scenario(served: Served, client: AsyncOpenAI) -> None:
         steps = script(
@@ -96,6 +98,7 @@ async def test_tools_of_the_host_are_shown_as_calls_of_a_server(tmp_path: Path) 
     await with_host(tmp_path, scenario)
 
 
+@pytest.mark.shows("openai-responses", "files-in", "files-out")
 async def test_a_file_of_the_user_arrives_and_one_of_the_agent_can_be_read(tmp_path: Path) -> None:
     async def scenario(served: Served, client: AsyncOpenAI) -> None:
         data = base64.b64encode("数据".encode()).decode()
@@ -143,6 +146,7 @@ async def test_a_file_of_the_user_arrives_and_one_of_the_agent_can_be_read(tmp_p
     await with_host(tmp_path, scenario)
 
 
+@pytest.mark.shows("openai-responses", "usage")
 async def test_usage_is_that_of_the_run_and_unknown_without_numbers(tmp_path: Path) -> None:
     async def scenario(served: Served, client: AsyncOpenAI) -> None:
         response = await client.responses.create(model="player", input=script(["usage", 30, 4, "done"]))
@@ -155,6 +159,7 @@ async def test_usage_is_that_of_the_run_and_unknown_without_numbers(tmp_path: Pa
     await with_host(tmp_path, scenario)
 
 
+@pytest.mark.shows("openai-responses", "error")
 async def test_a_run_that_fails_is_a_response_that_says_so_and_is_not_sent_again(tmp_path: Path) -> None:
     async def scenario(served: Served, client: AsyncOpenAI) -> None:
         steps = script(["delta", "so"], ["fail", "it broke: 坏了"])
@@ -208,6 +213,7 @@ async def test_what_an_agent_would_not_keep_is_refused_by_its_name(tmp_path: Pat
     await with_host(tmp_path, scenario)
 
 
+@pytest.mark.shows("openai-responses", "wrong-key", "unknown-agent")
 async def test_a_wrong_key_and_an_unknown_agent_are_named(tmp_path: Path) -> None:
     async def scenario(served: Served, client: AsyncOpenAI) -> None:
         with pytest.raises(openai.AuthenticationError) as refused:
@@ -323,6 +329,7 @@ async def test_the_same_request_is_one_run(tmp_path: Path) -> None:
     await with_host(tmp_path, scenario)
 
 
+@pytest.mark.shows("openai-responses", "cancel", "long-run")
 async def test_a_response_in_the_background_is_read_followed_and_cancelled(tmp_path: Path) -> None:
     async def scenario(served: Served, client: AsyncOpenAI) -> None:
         go = tmp_path / "go"
@@ -356,6 +363,7 @@ async def test_a_response_in_the_background_is_read_followed_and_cancelled(tmp_p
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.shows("openai-responses", "long-run")
 async def test_a_reader_goes_on_after_each_disconnect_while_it_runs_and_after_its_end(
     tmp_path: Path, seed: int
 ) -> None:

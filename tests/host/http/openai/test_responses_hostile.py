@@ -101,6 +101,7 @@ def test_a_body_is_read_or_refused(body: dict[str, Any]) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.shows("openai-responses", "hostile")
 async def test_a_host_answers_every_body_in_the_shape_of_the_interface(tmp_path: Path) -> None:
     bodies = [msgspec.json.encode(body) for body in examples(BODY, EXAMPLES)]
     bodies += [

@@ -46,6 +46,7 @@ def reply_to(request: Any, approve: bool, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.shows("openai-responses", "client-tools")
 async def test_calls_of_the_client_in_parallel_end_the_response_and_their_results_go_on(
     tmp_path: Path,
 ) -> None:
@@ -111,6 +112,7 @@ async def test_a_client_that_keeps_the_history_itself_sends_its_results_with_it(
 
 
 @pytest.mark.parametrize("approve", [True, False])
+@pytest.mark.shows("openai-responses", "approval")
 async def test_an_approval_is_asked_for_decided_and_the_call_shown(tmp_path: Path, approve: bool) -> None:
     async def scenario(served: Served, client: AsyncOpenAI) -> None:
         asked = await client.responses.create(model="player", input=ORDER)
@@ -165,6 +167,7 @@ async def test_an_approval_is_of_the_arguments_that_were_shown(tmp_path: Path) -
     await with_host(tmp_path, scenario)
 
 
+@pytest.mark.shows("openai-responses", "question")
 async def test_a_question_is_a_text_that_says_where_to_decide_and_the_response_goes_on_then(
     tmp_path: Path,
 ) -> None:
