@@ -39,7 +39,7 @@ def test_a_cell_has_a_test_or_a_reason_and_not_both(tmp_path: Path, writer: Modu
         list(writer.interface_page(tmp_path))
     both = ", ".join(f'"{name}"' for name in [*writer.INTERFACES, *writer.CELLS])
     (tests / "test_x.py").write_text(TEST.format(both))
-    with pytest.raises(ValueError, match="steer: a test and a reason"):
+    with pytest.raises(ValueError, match="client-tools: a test and a reason"):
         list(writer.interface_page(tmp_path))
 
 
