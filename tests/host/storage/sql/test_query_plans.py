@@ -11,10 +11,11 @@ from hostler.storage.port import Query
 from hostler.storage.sql.connect import open_database
 from hostler.storage.stores import (
     conversation_metadata,
+    notices,
     outbox_upkeep,
-    pause_retention,
     pauses,
     run_waits,
+    runs,
     transcripts,
 )
 
@@ -22,8 +23,26 @@ PRIMARY_KEY = "sqlite_autoindex_states_1 (workspace_id=? AND scope_key=? AND key
 PLANS = {
     "items of an event": (transcripts._q.of_event, "transcripts_by_event"),
     "items of a run": (transcripts._q.of_run, "transcripts_by_run"),
-    "notices of a pause": (pause_retention._q.drop_notices, "notices_by_pause"),
-    "deliveries of its notices": (pause_retention._q.drop_deliveries, "notices_by_pause"),
+    "notices of a run": (notices._q.drop_notices_of_run, "notices_by_run"),
+    "deliveries of its notices": (
+        notices._q.drop_deliveries_of_run,
+        "deliveries_by_notice (workspace_id=? AND notice_id=?)",
+    ),
+    "deliveries of old notices": (
+        notices._q.drop_notices,
+        "deliveries_by_notice (workspace_id=? AND notice_id=?)",
+    ),
+    "webhooks with due deliveries": (notices._q.due, "deliveries_of_webhook (workspace_id=? AND webhook>?)"),
+    "when the next delivery is due": (notices._q.next_due, "deliveries_due (next_at>?)"),
+    "the inbox, without notices of runs": (notices._q.page, "notices_inbox (workspace_id=?)"),
+    "the next delivery of a webhook": (
+        notices._q.first_due,
+        "deliveries_of_webhook (workspace_id=? AND webhook=? AND next_at<?)",
+    ),
+    "webhooks that want the end of a run": (
+        runs._q.move,
+        "sqlite_autoindex_settings_1 (workspace_id=? AND kind=?)",
+    ),
     "metadata of a conversation": (conversation_metadata._q.find, PRIMARY_KEY),
     "metadata of a page of them": (conversation_metadata._q.of_page, PRIMARY_KEY),
     "channels with messages": (outbox_upkeep._q.next_unsent_channel, "outbox_unsent (workspace_id=? AND ch"),
@@ -53,7 +72,8 @@ async def test_rows_are_found_by_their_index(tmp_path: Path, query: Query, index
     values = {"ws": "w", "event_id": "e", "run_id": "r", "pause_id": "p", "limit": 1, "scope_key": "s"}
     values |= {"workspace_id": "w", "channel": "c", "status": "pending", "after": "", "now": 1, "before": 1}
     values |= {"scope_keys": '["s"]', "run_ids": '["r"]'}
+    given = [values.get(name, 1) for name in query.names]
     with sqlite3.connect(path) as connection:
-        plan = connection.execute(f"EXPLAIN QUERY PLAN {query.sqlite}", query.values(values)).fetchall()
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {query.sqlite}", given).fetchall()
     connection.close()
     assert [step for step in plan if index in step[3]], plan

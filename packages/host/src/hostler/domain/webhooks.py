@@ -16,8 +16,9 @@ from hostler.domain.pauses import PauseStatus
 from hostler.domain.secret_refs import is_reference, reference_mistake
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.runs import RunStatus
 
-NoticeEvent = Literal[
+PauseEvent = Literal[
     "pause.opened",
     "pause.extended",
     "pause.needs_review",
@@ -29,6 +30,11 @@ NoticeEvent = Literal[
 ]
 """`opened`: people are asked (again, with a higher revision); `extended`: further calls joined the pause;
 `settled`: every call is decided or expired; the rest are the statuses of the same names."""
+RunEvent = Literal["run.completed", "run.failed", "run.cancelled", "run.timeout"]
+"""Ends of runs, by the terminal statuses of the same names."""
+NoticeEvent = Literal[PauseEvent, RunEvent]
+PAUSE_EVENTS: tuple[PauseEvent, ...] = get_args(PauseEvent)
+RUN_EVENTS: tuple[RunEvent, ...] = get_args(RunEvent)
 EVENTS: tuple[NoticeEvent, ...] = get_args(NoticeEvent)
 
 MAX_WEBHOOKS = 100
@@ -50,7 +56,7 @@ LAST_WAIT_SECONDS = 3_600.0
 GONE = 410
 """Status by which the receiver refuses further attempts."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_EVENT_OF: dict[PauseStatus, NoticeEvent] = {
+_EVENT_OF: dict[PauseStatus, PauseEvent] = {
     "open": "pause.opened",
     "needs_review": "pause.needs_review",
     "resumed": "pause.resumed",
@@ -58,12 +64,18 @@ _EVENT_OF: dict[PauseStatus, NoticeEvent] = {
     "superseded": "pause.superseded",
     "failed": "pause.failed",
 }
+_EVENT_OF_END: dict[RunStatus, RunEvent] = {
+    "completed": "run.completed",
+    "failed": "run.failed",
+    "cancelled": "run.cancelled",
+    "timeout": "run.timeout",
+}
 
 
 class Webhook(Strict):
     """A receiver. `url` may be a reference (`env:NAME`, `file:PATH`); `secret` must be one, since the entry
-    is stored. `events`: empty for all. `network`: non-public hosts and networks that the receiver may have
-    (`10.0.0.0/8`, `hooks.internal`, `127.0.0.1:9000`).
+    is stored. `events`: empty for those of pauses; ends of runs are named. `network`: non-public hosts and
+    networks that the receiver may have (`10.0.0.0/8`, `hooks.internal`, `127.0.0.1:9000`).
     """
 
     name: str
@@ -74,7 +86,7 @@ class Webhook(Strict):
 
     def wants(self, event: NoticeEvent) -> bool:
         """Whether the receiver gets this event."""
-        return not self.events or event in self.events
+        return event in (self.events or PAUSE_EVENTS)
 
 
 def check_webhooks(webhooks: Sequence[Webhook]) -> None:
@@ -121,11 +133,16 @@ def _address_mistake(url: str) -> str | None:
     return None
 
 
-def event_of(before: PauseStatus | None, after: PauseStatus) -> NoticeEvent | None:
+def event_of(before: PauseStatus | None, after: PauseStatus) -> PauseEvent | None:
     """Return the event for a change of a pause; None: a change that is not published."""
     if after == "ready":
         return "pause.settled" if before in ("open", "needs_review") else None
     return _EVENT_OF.get(after)
+
+
+def event_of_end(status: RunStatus) -> RunEvent:
+    """Return the event for the end of a run. KeyError: the status is not terminal."""
+    return _EVENT_OF_END[status]
 
 
 def signed_headers(secret: str, delivery_id: str, timestamp: int, body: bytes) -> dict[str, str]:

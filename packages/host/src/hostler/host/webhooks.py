@@ -81,7 +81,7 @@ class WebhookSender:
         db: Database,
         workspace_id: str,
         *,
-        try_seconds: float = TRY_SECONDS,
+        try_seconds: float | None = None,
         pace: float = 1.0,
         network: Network | None = None,
         now: Callable[[], float] = wall_clock,
@@ -90,8 +90,8 @@ class WebhookSender:
     ) -> None:
         self._db = db
         self._workspace = workspace_id
-        self._try_seconds = try_seconds
-        self._lease_ms = int(max(LEASE_SECONDS, 3 * try_seconds) * 1000)
+        self._try_seconds = TRY_SECONDS if try_seconds is None else try_seconds
+        self._lease_ms = int(max(LEASE_SECONDS, 3 * self._try_seconds) * 1000)
         self._pace = pace
         self._network = network
         self._now = now
@@ -132,7 +132,10 @@ class WebhookSender:
         await asyncio.gather(*lanes, return_exceptions=True)
 
     async def _start_lanes(self) -> float:
-        """Start a lane for each receiver with due deliveries; return the seconds to the next search."""
+        """Start a lane for each receiver with due deliveries; return the seconds to the next search.
+
+        The end of a lane wakes this worker.
+        """
 
         def look(tx: Tx) -> tuple[list[DueWebhook], float | None]:
             return notices.due(tx), notices.seconds_to_next(tx)
@@ -143,9 +146,7 @@ class WebhookSender:
             task = asyncio.create_task(self._lane(receiver), name=f"webhook {receiver.webhook}")
             self._lanes[receiver] = task
             task.add_done_callback(partial(self._lane_ended, receiver))
-        if wait is None or not wait:
-            return POLL_SECONDS  # nothing is due, or its lane is running, whose end wakes this worker
-        return min(wait, POLL_SECONDS)
+        return POLL_SECONDS if wait is None else min(wait, POLL_SECONDS)
 
     def _lane_ended(self, receiver: DueWebhook, lane: asyncio.Task[None]) -> None:
         del self._lanes[receiver]

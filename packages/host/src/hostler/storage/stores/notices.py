@@ -1,4 +1,7 @@
-"""Notices of pauses: the inbox, and deliveries to webhooks."""
+"""Notices of pauses and of ends of runs: the inbox, and deliveries to webhooks.
+
+The inbox has those of pauses alone: the end of a run is noted where a webhook wants it, and for webhooks.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,20 @@ from hostler.domain.pause_values import Pause, nobody_was_asked
 from hostler.domain.pauses import MAX_CALLS, ROWS_KEPT_SECONDS, PauseStatus
 from hostler.domain.record import Record
 from hostler.domain.same_fields import from_row
-from hostler.domain.webhooks import MAX_WEBHOOKS, NoticeEvent, Webhook, event_of
+from hostler.domain.webhooks import (
+    MAX_WEBHOOKS,
+    NoticeEvent,
+    PauseEvent,
+    RunEvent,
+    Webhook,
+    event_of,
+    event_of_end,
+)
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import pause_calls, settings
 from hostler.storage.stores.filters import NEWEST
+from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -36,7 +48,7 @@ class Notice(Record, kw_only=True):
 
     workspace_id: str
     notice_id: str
-    event: NoticeEvent
+    event: PauseEvent
     pause_id: str
     run_id: str
     conversation_id: str | None
@@ -78,28 +90,56 @@ class DueWebhook(Record):
 
 def of_pause(
     tx: Tx, pause: Pause, *, before: PauseStatus | None, extended: bool = False
-) -> NoticeEvent | None:
+) -> PauseEvent | None:
     """Record a change of a pause: an entry of the inbox, and a delivery for each webhook that wants it.
 
     `extended`: calls were added and the status did not change. Return None if the change makes no notice, or
     if no person was asked.
     """
-    event = "pause.extended" if extended else event_of(before, pause.status)
+    event: PauseEvent | None = "pause.extended" if extended else event_of(before, pause.status)
     if event is None or nobody_was_asked(pause_calls.of_pause(tx, pause)):
         return None
-    notice_id, ws = new_id(), pause.workspace_id
+    receivers = _receivers(tx, pause.workspace_id, event)
+    _insert(tx, pause, event, {"pause": _of_pause(tx, pause)}, receivers, pause_id=pause.pause_id)
+    return event
+
+
+def of_ended_run(tx: Tx, run: Run) -> RunEvent | None:
+    """Record the end of a run: a delivery for each webhook that wants it. Return None if none does."""
+    event = event_of_end(run.status)
+    if not (receivers := _receivers(tx, run.workspace_id, event)):
+        return None
+    _insert(tx, run, event, {"run": _of_run(run)}, receivers)
+    return event
+
+
+def _receivers(tx: Tx, workspace_id: str, event: NoticeEvent) -> list[Webhook]:
+    return [hook for hook in webhooks(tx, workspace_id) if hook.wants(event)]
+
+
+def _insert(
+    tx: Tx,
+    of: Pause | Run,
+    event: NoticeEvent,
+    facts: dict[str, Any],
+    receivers: list[Webhook],
+    *,
+    pause_id: str | None = None,
+) -> None:
+    """Store a notice, whose body has `facts`, with a delivery for each receiver."""
+    notice_id, ws = new_id(), of.workspace_id
+    body = {"event": event, "id": notice_id, "at": tx.now / 1000, "workspace_id": ws, **facts}
     tx.run(
         _q.insert,
         workspace_id=ws,
         notice_id=notice_id,
         event=event,
-        pause_id=pause.pause_id,
-        run_id=pause.run_id,
-        conversation_id=pause.conversation_id,
-        body=msgspec.json.encode(_body(tx, pause, event, notice_id)).decode(),
+        pause_id=pause_id,
+        run_id=of.run_id,
+        conversation_id=of.conversation_id,
+        body=msgspec.json.encode(body).decode(),
         now=tx.now,
     )
-    wanted = [hook for hook in webhooks(tx, ws) if hook.wants(event)]
     tx.run_many(
         _q.insert_delivery,
         [
@@ -111,10 +151,9 @@ def of_pause(
                 "event": event,
                 "now": tx.now,
             }
-            for hook in wanted
+            for hook in receivers
         ],
     )
-    return event
 
 
 def webhooks(tx: Tx, workspace_id: str) -> list[Webhook]:
@@ -132,7 +171,7 @@ def webhooks(tx: Tx, workspace_id: str) -> list[Webhook]:
 def page(
     tx: Tx, workspace_id: str, *, before: tuple[int, str] | None = None, limit: int = MAX_PAGE_ITEMS
 ) -> list[Notice]:
-    """Return notices before (created_at, notice id), newest first."""
+    """Return notices of pauses before (created_at, notice id), newest first."""
     at, notice_id = before or (NEWEST, "")
     rows = tx.all(_q.page, workspace_id=workspace_id, before_at=at, before_id=notice_id, limit=limit)
     return [_notice(row) for row in rows]
@@ -145,8 +184,8 @@ def due(tx: Tx) -> list[DueWebhook]:
 
 
 def seconds_to_next(tx: Tx) -> float | None:
-    """Return the seconds until the next try; None if no delivery is pending."""
-    row = tx.one(_q.next_due)
+    """Return the seconds until the next delivery becomes due; None if none will."""
+    row = tx.one(_q.next_due, now=tx.now)
     return None if row is None or row["at"] is None else max(0.0, (row["at"] - tx.now) / 1000)
 
 
@@ -224,6 +263,12 @@ def send_again(tx: Tx, workspace_id: str, delivery_id: str) -> WebhookDelivery:
     return _delivery(row)
 
 
+def drop_of_run(tx: Tx, workspace_id: str, run_id: str) -> int:
+    """Delete the notices of a run and its pauses on request, with their deliveries; return their number."""
+    tx.run(_q.drop_deliveries_of_run, workspace_id=workspace_id, run_id=run_id)
+    return tx.run(_q.drop_notices_of_run, workspace_id=workspace_id, run_id=run_id)
+
+
 def drop_old(tx: Tx, workspace_id: str) -> int:
     """Remove notices older than pauses are kept, with their deliveries; return the number of notices."""
     before = tx.now - ROWS_KEPT_SECONDS * 1000
@@ -254,26 +299,41 @@ def _settle(
     return settled == 1
 
 
-def _body(tx: Tx, pause: Pause, event: NoticeEvent, notice_id: str) -> dict[str, Any]:
+def _of_pause(tx: Tx, pause: Pause) -> dict[str, Any]:
     """Build the body: ids and states only, since its readers may not be allowed to see the questions."""
     names = {"workspace_id": pause.workspace_id, "pause_id": pause.pause_id}
     calls = tx.all(_q.calls, **names, limit=MAX_CALLS)
     return {
-        "event": event,
-        "id": notice_id,
-        "at": tx.now / 1000,
-        "workspace_id": pause.workspace_id,
-        "pause": {
-            "id": pause.pause_id,
-            "run_id": pause.run_id,
-            "conversation_id": pause.conversation_id,
-            "segment": pause.segment,
-            "revision": pause.revision,
-            "status": pause.status,
-            "expires_at": seconds(pause.expires_at),
-            "url": f"/v1/pauses/{pause.pause_id}",
-            "calls": [dict(call) for call in calls],
-        },
+        "id": pause.pause_id,
+        "run_id": pause.run_id,
+        "conversation_id": pause.conversation_id,
+        "segment": pause.segment,
+        "revision": pause.revision,
+        "status": pause.status,
+        "expires_at": seconds(pause.expires_at),
+        "url": f"/v1/pauses/{pause.pause_id}",
+        "calls": [dict(call) for call in calls],
+    }
+
+
+def _of_run(run: Run) -> dict[str, Any]:
+    """Build the body as `/v1/runs` names its fields, without what was said, and without the error's text."""
+    return {
+        "id": run.run_id,
+        "agent": run.agent_name,
+        "agent_version": run.agent_version,
+        "event_id": run.event_id,
+        "conversation_id": run.conversation_id,
+        "parent_run_id": run.parent_run_id,
+        "status": run.status,
+        "status_code": run.status_code,
+        "attempt": run.attempt,
+        "created_at": seconds(run.created_at),
+        "started_at": seconds(run.started_at),
+        "finished_at": seconds(run.finished_at),
+        "usage": run.usage,
+        "cost": None if run.cost is None else float(run.cost),
+        "url": f"/v1/runs/{run.run_id}",
     }
 
 

@@ -1,4 +1,4 @@
--- Notices of pauses: the inbox, and deliveries to webhooks.
+-- Notices of pauses and of ends of runs: the inbox, and deliveries to webhooks.
 
 -- name: insert
 INSERT INTO notices (workspace_id, notice_id, event, pause_id, run_id, conversation_id, body, created_at)
@@ -14,20 +14,40 @@ SELECT call_id, kind, decision FROM pause_calls
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id ORDER BY ordinal LIMIT :limit
 
 -- name: page
+-- The inbox.
 SELECT * FROM notices
-WHERE workspace_id = :workspace_id
+WHERE workspace_id = :workspace_id AND pause_id IS NOT NULL
   AND (created_at < :before_at OR (created_at = :before_at AND notice_id < :before_id))
 ORDER BY created_at DESC, notice_id DESC LIMIT :limit
 
 -- name: due
--- Webhooks with a delivery that is due now.
-SELECT DISTINCT workspace_id, webhook FROM deliveries
-WHERE status = 'pending' AND next_at <= :now AND lease_until <= :now LIMIT :limit
+-- Webhooks with a delivery that is due now, by a walk over the index whose cost grows with the webhooks, not with the
+-- deliveries that wait.
+WITH RECURSIVE places (workspace_id) AS (
+    SELECT min(workspace_id) FROM deliveries WHERE status = 'pending'
+    UNION ALL
+    SELECT (SELECT min(d.workspace_id) FROM deliveries d
+            WHERE d.status = 'pending' AND d.workspace_id > places.workspace_id)
+    FROM places WHERE places.workspace_id IS NOT NULL
+), receivers (workspace_id, webhook) AS (
+    SELECT places.workspace_id, (SELECT min(d.webhook) FROM deliveries d
+                                 WHERE d.status = 'pending' AND d.workspace_id = places.workspace_id)
+    FROM places WHERE places.workspace_id IS NOT NULL
+    UNION ALL
+    SELECT receivers.workspace_id, (SELECT min(d.webhook) FROM deliveries d
+                                    WHERE d.status = 'pending' AND d.workspace_id = receivers.workspace_id
+                                      AND d.webhook > receivers.webhook)
+    FROM receivers WHERE receivers.webhook IS NOT NULL
+)
+SELECT workspace_id, webhook FROM receivers
+WHERE EXISTS (SELECT 1 FROM deliveries d
+              WHERE d.workspace_id = receivers.workspace_id AND d.webhook = receivers.webhook AND d.status = 'pending'
+                AND d.next_at <= :now AND d.lease_until <= :now)
+LIMIT :limit
 
 -- name: next_due
--- When the next delivery can be tried: at its own time, or when the lease of its current try expires.
-SELECT MIN(CASE WHEN next_at > lease_until THEN next_at ELSE lease_until END) AS at FROM deliveries
-WHERE status = 'pending'
+-- When the next delivery becomes due. The next search finds those whose lease has expired.
+SELECT min(next_at) AS at FROM deliveries WHERE status = 'pending' AND next_at > :now
 
 -- name: first_due
 SELECT deliveries.*, notices.body AS body FROM deliveries
@@ -60,6 +80,13 @@ SELECT * FROM deliveries WHERE workspace_id = :workspace_id AND delivery_id = :d
 -- name: send_again
 UPDATE deliveries SET status = 'pending', attempts = 0, next_at = :now, settled_at = NULL
 WHERE workspace_id = :workspace_id AND delivery_id = :delivery_id AND status <> 'pending'
+
+-- name: drop_deliveries_of_run
+DELETE FROM deliveries WHERE workspace_id = :workspace_id AND notice_id IN (
+    SELECT notice_id FROM notices WHERE workspace_id = :workspace_id AND run_id = :run_id)
+
+-- name: drop_notices_of_run
+DELETE FROM notices WHERE workspace_id = :workspace_id AND run_id = :run_id
 
 -- name: drop_deliveries
 DELETE FROM deliveries WHERE workspace_id = :workspace_id AND status <> 'pending' AND created_at < :before

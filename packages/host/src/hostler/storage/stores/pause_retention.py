@@ -8,7 +8,7 @@ from __future__ import annotations
 from hostler.domain.pauses import ROWS_KEPT_SECONDS, STATE_KEPT_SECONDS
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import blobs
+from hostler.storage.stores import blobs, notices
 from hostler.storage.stores.erasure import STEP_ROWS
 
 _q = load(__file__)
@@ -39,12 +39,9 @@ def drop_old(tx: Tx, ws: str) -> int:
 
 
 def drop_of_run(tx: Tx, ws: str, run_id: str) -> int:
-    """Delete the next pauses of a run on request, with their notices; return their number."""
-    rows = tx.all(_q.of_run, ws=ws, run_id=run_id, limit=STEP_ROWS)
-    for row in rows:
-        for query in (_q.drop_deliveries, _q.drop_notices):
-            tx.run(query, ws=ws, pause_id=row["pause_id"])
-    return _drop(tx, ws, rows)
+    """Delete the next pauses of a run on request, and all notices of the run; return their number."""
+    notices.drop_of_run(tx, ws, run_id)
+    return _drop(tx, ws, tx.all(_q.of_run, ws=ws, run_id=run_id, limit=STEP_ROWS))
 
 
 def _drop(tx: Tx, ws: str, rows: list[Row]) -> int:

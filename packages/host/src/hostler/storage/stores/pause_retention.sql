@@ -43,10 +43,3 @@ DELETE FROM chat_questions WHERE workspace_id = :ws AND pause_id = :pause_id
 
 -- name: drop_pause
 DELETE FROM pauses WHERE workspace_id = :ws AND pause_id = :pause_id
-
--- name: drop_deliveries
-DELETE FROM deliveries WHERE workspace_id = :ws AND notice_id IN (
-    SELECT notice_id FROM notices WHERE workspace_id = :ws AND pause_id = :pause_id)
-
--- name: drop_notices
-DELETE FROM notices WHERE workspace_id = :ws AND pause_id = :pause_id

@@ -16,6 +16,7 @@ from hostler.storage.stores import (
     action_outcomes,
     audit,
     failure_replies,
+    notices,
     outbox_growth,
     pauses,
     run_notes,
@@ -63,9 +64,10 @@ def finish(
 
     `entries`, the terminal result among them, are journalled with it. Messages that the run absorbed but did
     not pull go to the next run of its lane, or are dropped if the agent's policy says so. Its pause is
-    settled, and an action that it waited for is taken back if it is not begun. The message of a run that
-    never began is placed in the conversation. The actor of a cancelled run is the one who requested it, not
-    `actor`. Return Fenced if nothing was written. NotFoundError if there is no run.
+    settled, an action that it waited for is taken back if it is not begun, and webhooks that want its end get
+    a delivery. The message of a run that never began is placed in the conversation. The actor of a cancelled
+    run is the one who requested it, not `actor`. Return Fenced if nothing was written. NotFoundError if there
+    is no run.
     """
     if status == "cancelled":
         actor = _canceller(tx, run_id) or actor
@@ -92,6 +94,8 @@ def finish(
         outbox_growth.leave(tx, run_id, status)
         if status in {"failed", "timeout"}:
             failure_replies.queue(tx, run_id)
+        if moved.wanted and (run := runs.by_id(tx, run_id)) is not None:
+            notices.of_ended_run(tx, run)
     return moved
 
 

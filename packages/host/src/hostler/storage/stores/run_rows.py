@@ -140,6 +140,8 @@ class Moved(msgspec.Struct, frozen=True):
     sequence: int
     steers: int = 0
     """Messages that the run absorbed and has not pulled."""
+    wanted: bool = False
+    """The run ended, and the entry of a webhook names the event."""
 
 
 class Fenced(msgspec.Struct, frozen=True):

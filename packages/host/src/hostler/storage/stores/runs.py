@@ -156,6 +156,7 @@ def transition(
             kept=kept,
             holds_lane=int(to in HOLDS_LANE),
             terminal=int(to in TERMINAL_STATUSES),
+            event=f'%"run.{to}"%',
             now=tx.now,
             host_id=host_id,
             not_before=not_before,
@@ -171,7 +172,8 @@ def transition(
             journal.append(
                 tx, workspace, run_id, current, written, position=position, sequence=sequence, place=place
             )
-            return Moved(before, moved["attempt"], position + 1, sequence + 1, moved["steers"])
+            wanted = moved["webhook"] is not None
+            return Moved(before, moved["attempt"], position + 1, sequence + 1, moved["steers"], wanted)
     raise RuntimeError(f"run {run_id} changed {_MAX_RACES} times while its status was to be changed")
 
 
