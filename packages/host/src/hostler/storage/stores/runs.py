@@ -156,7 +156,6 @@ def transition(
             kept=kept,
             holds_lane=int(to in HOLDS_LANE),
             terminal=int(to in TERMINAL_STATUSES),
-            event=f'%"run.{to}"%',
             now=tx.now,
             host_id=host_id,
             not_before=not_before,
