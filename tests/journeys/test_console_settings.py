@@ -128,10 +128,12 @@ async def test_retention_and_webhooks_are_changed(served: Served, page: Page) ->
     await page.until(there(".notice.bad"))  # says what is wrong, and keeps what was typed
     assert await page.evaluate("document.querySelector('.form input[name=name]').value") == "ops"
     await page.type_into(".form input[name=url]", "https://hooks.example.com/x")
+    await page.evaluate("document.querySelector('.form input[value=\"run.failed\"]').click()")
     await click(page, "Store", ".form")
-    await page.until(f"!{there('.form')} && {shown('https://hooks.example.com/x')}")
+    await page.until(f"!{there('.form')} && {shown('https://hooks.example.com/x')} && {shown('run.failed')}")
     (webhook,) = (await served.client.get("/v1/config/webhooks")).json()["items"]
     assert (webhook["name"], webhook["entry"]["secret"]) == ("ops", "env:HOOK")
+    assert webhook["entry"]["events"] == ["run.failed"]
 
 
 async def test_a_secret_is_written_and_never_shown(served: Served, page: Page, tmp_path: Path) -> None:

@@ -102,6 +102,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/knowledge.md",
         "docs/steering.md",
         "docs/pauses.md",
+        "docs/webhooks.md",
         "docs/model-door.md",
         "docs/services.md",
         "docs/runners/dify.md",

@@ -26,6 +26,8 @@ from support.model_server import ModelServer
 from support.receiver import Receiver
 from support.stepping import WORKSPACE, Stage, stage, within
 
+pytestmark = pytest.mark.gate("webhook-secrets")
+
 SECRET = "the secret of these tests"
 WORDS = "words of nobody's business"
 ASK_PEOPLE: list[list[Any]] = [

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ import pytest
 
 from hostler.domain.approvers import rule_of
 from hostler.domain.pauses import STATUSES
-from hostler.domain.webhooks import EVENTS, MAX_ATTEMPTS, signature
 from hostler.host.config_file import parse_config
-from hostler.host.webhooks import TRY_SECONDS
 from hostler.pauses.encryption import open_vault
 from hostler.storage.port import Tx
 from hostler_protocol.pausing import FormField
@@ -78,35 +75,15 @@ async def test_every_command_works_in_its_order(tmp_path: Path) -> None:
 
 
 def test_the_configurations_are_taken_and_say_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    tools, hooks, sealed = (parse_config(text, name="c.yaml") for text in blocks("yaml"))
+    tools, sealed = (parse_config(text, name="c.yaml") for text in blocks("yaml"))
     policies = tools.agents[0].resource_policy.tool_approval
     booked: Any = policies["shop.book"]
     assert rule_of(booked).min_approvals == 2
     assert booked.locked == ["customer_id"]
-    assert hooks.webhooks[0].wants("pause.opened")
-    assert not hooks.webhooks[0].wants("pause.resumed")
     monkeypatch.setenv("PAUSE_KEY", os.urandom(32).hex())
     assert open_vault(sealed.pause_key[:1]).new_key("p")
 
 
-def test_the_check_of_a_signature_is_right() -> None:
-    (source,) = blocks("python")
-    names: dict[str, Any] = {}
-    exec(source, names)
-    now, body = int(time.time()), b'{"event": "pause.opened"}'
-    headers = {"hostler-timestamp": str(now), "hostler-signature": signature("s", now, body)}
-    assert names["is_genuine"]("s", headers, body)
-    assert not names["is_genuine"]("another", headers, body)
-    assert not names["is_genuine"]("s", headers, body + b" ")
-    old = now - 301
-    replayed = {"hostler-timestamp": str(old), "hostler-signature": signature("s", old, body)}
-    assert not names["is_genuine"]("s", replayed, body)
-
-
-def test_states_events_and_numbers_are_those_of_the_code() -> None:
+def test_states_are_those_of_the_code() -> None:
     for status in STATUSES:
         assert re.search(rf"^\| .*`{status}`.* \|", TEXT, re.MULTILINE), status
-    for event in EVENTS:
-        assert f"`{event}`" in TEXT
-    assert f"{MAX_ATTEMPTS} times in all" in TEXT
-    assert f"within {TRY_SECONDS:.0f} seconds" in TEXT

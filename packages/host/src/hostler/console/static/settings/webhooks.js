@@ -1,4 +1,4 @@
-// Webhooks: who is told of pauses and anchors, what was delivered, and what was given up.
+// Webhooks: who is told of pauses, ends of runs and anchors, what was delivered, and what was given up.
 import { html, useState } from "../lib/html.js";
 import { path, post, put, remove } from "../lib/api.js";
 import { moment } from "../lib/format.js";
@@ -15,7 +15,7 @@ import { attempt } from "../components/notice.js";
 import { Table } from "../components/table.js";
 import { Ago } from "../components/time.js";
 
-const EVENTS = ["pause.opened", "pause.extended", "pause.needs_review", "pause.settled", "pause.resumed", "pause.cancelled", "pause.superseded", "pause.failed"];
+const EVENTS = ["pause.opened", "pause.extended", "pause.needs_review", "pause.settled", "pause.resumed", "pause.cancelled", "pause.superseded", "pause.failed", "run.completed", "run.failed", "run.cancelled", "run.timeout"];
 const STATES = ["pending", "delivered", "dead"];
 /** @type {Record<string, string>} */
 const KINDS = { pending: "waits", delivered: "good", dead: "bad" };
