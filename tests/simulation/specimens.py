@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.webhooks import RUN_EVENTS
 from hostler.simulation.entropy import EPOCH
 from simulation.model_service import KEY_NAME, PRICE, URL
 from simulation.plan import Action, Plan
@@ -95,7 +96,13 @@ CALM = Plan(
         }
     ],
     webhooks=[
-        {"name": "hook", "url": "https://hook.example/notices", "secret": f"env:{SECRET_NAME}", "events": []}
+        {"name": "hook", "url": "https://hook.example/notices", "secret": f"env:{SECRET_NAME}", "events": []},
+        {
+            "name": "ends",
+            "url": "https://ends.example/notices",
+            "secret": f"env:{SECRET_NAME}",
+            "events": list(RUN_EVENTS),
+        },
     ],
     agents=AGENTS,
     tenant=[agent("turn")],

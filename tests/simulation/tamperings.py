@@ -402,6 +402,15 @@ TAMPERINGS = [
     Tampering("turns._deadlines", "and may for 3 s", LIFECYCLE.format("at = at + 9000", "timeout", TIMED)),
     # -- webhooks
     Tampering("webhooks._missing", "has no delivery to hook", without("deliveries", "1")),
+    Tampering(
+        "webhooks._ends", "which is completed, is noted 0 times", without("notices", "event LIKE 'run.%'")
+    ),
+    Tampering(
+        "webhooks._ends",
+        "is noted as run.failed",
+        "UPDATE notices SET body = replace(body, 'run.completed', 'run.failed')",
+    ),
+    Tampering("webhooks._ends", "which is not there, is noted", "UPDATE notices SET run_id = 'r'"),
     Tampering("webhooks._outcomes", "is marked as delivered, and was not", drop_note("received")),
     Tampering("webhooks.judge", "its signature is wrong", change_note("posted", signed=False)),
     *LEFT,

@@ -28,6 +28,7 @@ REFERENCES = (
     ("artifacts", "run_id", "runs", "run_id"),
     ("run_sources", "source_run_id", "runs", "run_id"),
     ("notices", "pause_id", "pauses", "pause_id"),
+    ("notices", "run_id", "runs", "run_id"),
     ("deliveries", "notice_id", "notices", "notice_id"),
     ("states", "agent_id", "agent_versions", "agent_id"),
 )

@@ -1,7 +1,11 @@
-"""Every notice is delivered, or given up with a reason; a delivery has one body, a signature, one sender."""
+"""Every notice is delivered, or given up with a reason; a delivery has one body, a signature, one sender.
+
+Each end of a run that a webhook names is noted once, as the run is stored.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from itertools import pairwise
 from typing import Any
@@ -22,7 +26,7 @@ DISTURBING = ("clock", "freeze", "power cut", "disk")
 def judge(life: Life) -> list[str]:
     """All of it."""
     posts = _posts(life)
-    found = [*_missing(life), *_outcomes(life, posts)]
+    found = [*_missing(life), *_ends(life), *_outcomes(life, posts)]
     disturbed = any(action.what.startswith(DISTURBING) for action in life.plan.actions)
     happened = [(at, data["who"]) for at, kind, data in life.outside.notes if kind == "happened"]
     for delivery, tries in posts.items():
@@ -61,8 +65,37 @@ def _missing(life: Life) -> list[str]:
             f"SELECT notice_id, event FROM notices WHERE workspace_id = '{WORKSPACE}'"
         )
         for hook in life.plan.webhooks
-        if (not hook["events"] or event in hook["events"]) and (notice, hook["name"]) not in there
+        if _wants(hook, event) and (notice, hook["name"]) not in there
     ]
+
+
+def _wants(hook: dict[str, Any], event: str) -> bool:
+    """Whether a webhook is told of an event: without names of all that pauses do."""
+    return event in hook["events"] if hook["events"] else event.startswith("pause.")
+
+
+def _ends(life: Life) -> list[str]:
+    """Ends of runs that are noted although nobody named them, not at all, twice, or as something else."""
+    noted: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for run, body in life.rows("SELECT run_id, body FROM notices WHERE event LIKE 'run.%'"):
+        noted[run].append(json.loads(body))
+    deleted = any(kind == "erased" for _, kind, _ in life.outside.notes)
+    found = []
+    for workspace, run, status, code, finished, emptied in life.rows(
+        "SELECT workspace_id, run_id, status, status_code, finished_at, lane = run_id FROM runs"
+    ):
+        event = f"run.{status}"
+        wanted = workspace == WORKSPACE and any(_wants(hook, event) for hook in life.plan.webhooks)
+        told = noted.pop(run, [])
+        if deleted and emptied and not told:
+            continue
+        if len(told) != wanted:
+            found.append(f"the end of run {run}, which is {status}, is noted {len(told)} times")
+        for one in told:
+            facts = (one["event"], one["run"]["status_code"], one["run"]["finished_at"])
+            if facts != (event, code, finished / 1000):
+                found.append(f"the end of run {run} is noted as {one['event']}, which is {status} {code}")
+    return found + [f"the end of run {run}, which is not there, is noted" for run in noted]
 
 
 def _outcomes(life: Life, posts: dict[str, list[dict[str, Any]]]) -> list[str]:

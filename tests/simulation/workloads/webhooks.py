@@ -1,11 +1,14 @@
-"""Receivers of notices of pauses, and their faults."""
+"""Receivers of notices of pauses and of ends of runs, and their faults."""
 
 from __future__ import annotations
 
+from hostler.domain.webhooks import RUN_EVENTS
 from simulation.http_service import ILLS
 from simulation.plan import Draft
 from simulation.receivers import SECRET_NAME
 from simulation.workloads.services import plan_ills
+
+WANTED = [[], ["pause.opened", "pause.needs_review"], list(RUN_EVENTS), ["run.failed", "pause.opened"]]
 
 
 def plan(draft: Draft) -> None:
@@ -17,7 +20,7 @@ def plan(draft: Draft) -> None:
                 "name": f"hook{number}",
                 "url": f"https://hook{number}.example/notices",
                 "secret": f"env:{SECRET_NAME}",
-                "events": chance.choice([[], ["pause.opened", "pause.needs_review"]]),
+                "events": chance.choice(WANTED),
             }
         )
         plan_ills(draft, f"hook{number}", (*ILLS, "status 410", "status 302"))
