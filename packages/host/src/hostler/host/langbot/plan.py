@@ -232,7 +232,7 @@ class _Planner:
 
 
 _REASONS = {
-    "webhook": "webhooks here report pauses, and are another thing: docs/operate.md",
+    "webhook": "webhooks here tell of pauses and ends of runs, in another form: docs/webhooks.md",
     "api key": "keys of LangBot's HTTP API are not valid here: `hostler keys create` makes one",
     "table": "has no part that could be imported",
 }

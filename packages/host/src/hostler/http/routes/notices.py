@@ -1,4 +1,4 @@
-"""Notices of pauses: the inbox, and deliveries to webhooks."""
+"""Notices: the inbox of pauses, and deliveries to webhooks."""
 
 from __future__ import annotations
 
