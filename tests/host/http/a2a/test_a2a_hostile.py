@@ -64,6 +64,11 @@ def check_rest(answer: httpx.Response) -> dict[str, Any]:
     return error
 
 
+def nested(depth: int) -> Any:
+    """A list in a list, so many times."""
+    return [nested(depth - 1)] if depth else 1.0
+
+
 RPC: list[tuple[Any, int]] = [
     (b"", -32700),
     (b"{", -32700),
@@ -98,6 +103,10 @@ WRONG: list[Any] = [
     {"message": {**SENT, "metadata": {TOOLS: 7}}},
     {"message": {**SENT, "taskId": "nothing"}},
     {"message": {"messageId": "m", "parts": [{"data": {"id": "call_a_b.c", "approved": True}}]}},
+    *(
+        {"message": {"messageId": "m", "parts": [{"data": {"id": "call_a_b.c", "result": deep}}]}}
+        for deep in (nested(depth) for depth in (200, 450, 900))
+    ),
 ]
 
 
