@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from hostler.domain.legacy_actions import OlderActions, actions_of, waiting_for
-from hostler.domain.pause_actions import Action, UnprocessableError
+from hostler.domain.pause_actions import Action, StaleViewError, UnprocessableError
+from hostler.domain.pause_values import args_hash
 from hostler.domain.pause_views import CallView, PauseView
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -18,7 +19,7 @@ def call(call_id: str, kind: str = "approval", **fields: Any) -> CallView:
         "title": "",
         "tool": "shop.book",
         "args": {"n": 1},
-        "args_hash": f"digest of {call_id}",
+        "args_hash": args_hash({"n": 1}),
         "args_schema": None,
         "result_schema": None,
         "fields": [],
@@ -154,3 +155,13 @@ def test_an_action_that_says_nothing_is_refused() -> None:
 def test_exactly_one_form_is_given(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="exactly one of"):
         older(**fields).names()
+
+
+@pytest.mark.parametrize("approval", [{"tool_actions": [{"call_id": "yes", "decision": "approved"}]}, {}])
+def test_an_approval_of_a_changed_tool_names_what_it_was_shown(approval: dict[str, Any]) -> None:
+    changed = pause(call("yes", args_hash="digest of arguments and tool"))
+    given = approval or {"resume": [{"interruptId": "yes", "payload": True}]}
+    with pytest.raises(StaleViewError, match="the tool of 'yes' has changed"):
+        actions_of(older(**given), changed)
+    denied = older(tool_actions=[{"call_id": "yes", "decision": "denied"}])
+    assert actions_of(denied, changed) == [Action(call_id="yes", type="deny")]

@@ -17,7 +17,7 @@ from hostler.domain.pause_actions import (
     UnprocessableError,
 )
 from hostler.domain.recording import CallName
-from hostler.domain.tool_pins import PresentTool
+from hostler.domain.tool_pins import PresentTool, approved_tool
 from hostler.pauses.question import AskAgainError, Question
 from hostler.pauses.service import PauseService
 from hostler.pauses.verdicts import find_verdict
@@ -264,7 +264,7 @@ async def similar(database: SqlDatabase, **arguments: Any) -> Any:
             tx,
             runs.get(tx, WORKSPACE, "r1"),
             tool_name="shop.book",
-            pin=arguments.pop("pin", PIN),
+            tool=approved_tool(arguments.pop("pin", PIN), arguments.pop("definition", None)),
             arguments=arguments,
             rule=rule(),
             call_id="later",
@@ -283,6 +283,7 @@ async def test_an_approval_may_stand_for_a_bounded_number_of_similar_calls(world
     assert await similar(world.database, item="k7", seats=2) is None, "other arguments"
     other_tool = PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest="s2")
     assert await similar(world.database, item="k7", seats=1, pin=other_tool) is None, "the tool changed"
+    assert await similar(world.database, item="k7", seats=1, definition="another") is None, "its description"
     assert (await similar(world.database, item="k7", seats=1)).subject == "rita"
     assert (await similar(world.database, item="k8", seats=1)).uses_left == 1
     assert await similar(world.database, item="k9", seats=1) is None, "used up"

@@ -278,7 +278,7 @@ REASONS: dict[str, str] = {
     "not_approver": "The caller may see the pause, but may not decide this call.",
     "quota_exceeded": "A quota has no room; `details` says which one and how much of it is used.",
     "schema": "A value does not match the form of this call; the message names the place.",
-    "stale_view": "The revision or the arguments have changed since they were shown: read the pause again.",
+    "stale_view": "Revision, arguments or tool have changed since they were shown: read the pause again.",
     "superseded": "The pause is over: superseded, cancelled, or its run went on.",
     "thread_busy": "A run of this thread has not ended, and the request wants no other beside it.",
     "thread_exists": "There is a thread of this id already.",

@@ -331,7 +331,7 @@ class ToolCalls:
                 verdict = await self._ask("in_doubt", call, reason=reason)
             finally:
                 self._busy += 1
-            said = replace(call, verdict=verdict)
+            said = call.decided(verdict)
             if verdict.outcome != "not_happened":
                 return await self._settle(said, verdict.result, None)
             # where the approval was asked for again meanwhile, its arguments may be others now
@@ -398,6 +398,7 @@ class ToolCalls:
             effect_key=self._key(call),
             workspace_id=self.scope.workspace_id,
             pin=call.pin,
+            definition=None if call.verdict is None else call.verdict.definition,
             actor=self.scope.event.envelope.actor,
             deadline=self.scope.deadline_at,
             confirm=self.confirm,

@@ -114,7 +114,7 @@ def question_text(about: About, call: PausedCall, agent: str) -> str:
     asked, shown = call.asked, arguments_text(call.effective)
     title = f"Did {asked.tool_name} do its work?" if about == "doubt" else asked.title
     parts = [f"{agent} asks: {title}"]
-    description = asked.description or asked.fallback_text
+    description = asked.explained or asked.fallback_text
     if description:
         parts.append(_cut(description, MAX_DESCRIPTION_CHARS))
     if len(shown) > MAX_SHOWN_CHARS:

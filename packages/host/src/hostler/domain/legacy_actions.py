@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from hostler.domain.pause_actions import Action, ActionType, UnprocessableError
+from hostler.domain.pause_actions import Action, ActionType, StaleViewError, UnprocessableError
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.pauses import MAX_CALLS, SETTLED
 from hostler_protocol._base import Lenient, Strict
@@ -71,13 +71,23 @@ def waiting_for(pauses: Sequence[PauseView], names: Sequence[str]) -> PauseView 
 def actions_of(older: OlderActions, pause: PauseView) -> list[Action]:
     """Convert the decisions to actions.
 
-    UnprocessableError if one is not possible for its call.
+    UnprocessableError if one is not possible for its call; StaleViewError for an approval without the digest
+    of a call whose tool has changed: it may be one that was sent before.
     """
-    return [
+    actions = [
         *(_of_tool_action(one, _call(pause, one.call_id)) for one in older.tool_actions),
         *(action_of_resume(one, _call(pause, one.interrupt_id)) for one in older.resume),
         *(action_of_message(one, _call(pause, one.tool_call_id)) for one in older.messages),
     ]
+    for action in actions:
+        call = _call(pause, action.call_id)
+        if action.type == "approve" and action.args_hash is None and call.tool_changed:
+            raise StaleViewError(
+                f"the tool of {call.call_id!r} has changed: send args_hash of what you saw",
+                call_id=call.call_id,
+                args_hash=call.args_hash,
+            )
+    return actions
 
 
 def _find(pause: PauseView, name: str) -> CallView | None:

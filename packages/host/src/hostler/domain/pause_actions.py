@@ -96,7 +96,7 @@ class AlreadyDecidedError(ConflictError):
 
 
 class StaleViewError(ConflictError):
-    """409: revision or arguments have changed since they were shown."""
+    """409: revision, arguments or tool have changed since they were shown."""
 
     def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message, reason="stale_view", **details)

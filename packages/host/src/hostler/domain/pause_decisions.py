@@ -29,7 +29,7 @@ from hostler.domain.pause_actions import (
     UnprocessableError,
 )
 from hostler.domain.pause_checks import check_size
-from hostler.domain.pause_values import DecisionData, Pause, PausedCall, args_hash
+from hostler.domain.pause_values import DecisionData, Pause, PausedCall
 from hostler.domain.pauses import (
     MAX_ARGUMENTS_BYTES,
     MAX_CALLS,
@@ -215,7 +215,7 @@ def _is_same(call: PausedCall, action: Action) -> bool:
 
 def _is_of_these_arguments(call: PausedCall, action: Action) -> bool:
     if action.edited_args is not None:
-        return args_hash(action.edited_args) == call.args_hash
+        return call.asked.shown_digest(action.edited_args) == call.args_hash
     if action.args_hash is not None:
         return action.args_hash == call.args_hash
     return call.edited_by is None
@@ -235,7 +235,7 @@ def _approve(
             call_id=call.call_id,
         )
     edited = _edited(call, action, check)
-    effective = call.args_hash if edited is None else args_hash(edited)
+    effective = call.args_hash if edited is None else call.asked.shown_digest(edited)
     votes = list(snapshot.votes.get(call.call_id, ()))
     mine = [vote for vote in votes if vote.subject == caller.subject and vote.revision == call.revision]
     for vote in mine:
@@ -279,7 +279,7 @@ def _edited(call: PausedCall, action: Action, check: Check | None) -> dict[str, 
             call_id=call.call_id,
             args_hash=call.args_hash,
         )
-    if action.edited_args is None or args_hash(action.edited_args) == call.args_hash:
+    if action.edited_args is None or call.asked.shown_digest(action.edited_args) == call.args_hash:
         return None
     if not call.asked.editable:
         raise _unfit(call, "the policy of this tool does not permit edits of the arguments")

@@ -20,11 +20,12 @@ from hostler.domain.pauses import (
     ReviewReason,
 )
 from hostler.domain.record import Record
-from hostler.domain.tool_pins import ToolPin
+from hostler.domain.tool_pins import ApprovedTool, PresentTool, ToolPin, approved_tool
 from hostler_protocol.ids import digest
 from hostler_protocol.pausing import Executor, FormField, InteractionAction, QuestionKind
 
 VoteWord = Literal["approve", "deny", "result", "error", "answer", "happened", "not_happened"]
+TOOL_CHANGED = "The tool has changed since this was first asked: look at it again."
 
 
 class DecisionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +45,10 @@ class DecisionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     executor: Executor = "host"
     """Who executes the call once it is approved."""
     pin: ToolPin | None = None
+    definition: str | None = None
+    """The tool's definition as it is shown, as of `PresentTool`; None if it is not known."""
+    changed: bool = False
+    """Whether the tool is another one than when the call was first asked."""
     args_schema: dict[str, Any] | None = None
     result_schema: dict[str, Any] | None = None
     """JSON Schema of a client's result."""
@@ -56,6 +61,27 @@ class DecisionRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     on_expiry: OnExpiry = "resume"
     expires_in: float | None = None
     """Requested seconds; None: the default, or never for a call in doubt."""
+
+    def is_about(self, tool: PresentTool) -> bool:
+        """Return whether a decision about this call holds for the tool."""
+        return tool.pin == self.pin if self.definition is None else tool.definition == self.definition
+
+    def shown_digest(self, arguments: dict[str, Any]) -> str:
+        """Return the digest by which a decision refers to what was shown: the arguments, and the tool if
+        it is another one than when the call was first asked.
+        """
+        return digest([arguments, self.definition]) if self.changed else args_hash(arguments)
+
+    @property
+    def approved_tool(self) -> ApprovedTool | None:
+        """The tool that an approval refers to, if the host carries the call out."""
+        return None if self.pin is None else approved_tool(self.pin, self.definition)
+
+    @property
+    def explained(self) -> str | None:
+        """The description, after a sentence that says that the tool changed."""
+        said = [TOOL_CHANGED if self.changed else None, self.description]
+        return " ".join(text for text in said if text) or None
 
 
 class DecisionData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -150,7 +176,7 @@ class PausedCall(Record, kw_only=True):
     effective: dict[str, Any]
     """The current arguments, edits included."""
     args_hash: str
-    """Digest of `effective`, which a decision must repeat."""
+    """As of `DecisionRequest.shown_digest`, of `effective`: a decision must repeat it."""
     edited_by: str | None
     decision: Decided
     decided_by: str | None
@@ -194,5 +220,5 @@ class CastVote(NamedTuple):
 
 
 def args_hash(arguments: dict[str, Any]) -> str:
-    """Return the digest by which a decision refers to the arguments that were shown."""
+    """Return the digest of the arguments that were shown."""
     return digest(arguments)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from hostler.domain.record import Record
+from hostler_protocol.ids import digest
 from hostler_protocol.manifest import ToolEffect
 
 PinState = Literal["approved", "changed", "new"]
@@ -34,13 +35,36 @@ class ToolPin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the client executes it."""
 
 
+class ApprovedTool(ToolPin, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool as people approved it. `definition`: as of `PresentTool`; empty if it was not recorded."""
+
+    definition: str = ""
+
+
+def approved_tool(pin: ToolPin, definition: str | None) -> ApprovedTool:
+    """Return a tool as an approval refers to it."""
+    return ApprovedTool(**msgspec.structs.asdict(pin), definition=definition or "")
+
+
 class PresentTool(Record):
-    """A tool as it is now, and as people are shown it who are asked about a call. JSON Schemas."""
+    """A tool as it is now, and as people are shown it who are asked about a call. JSON Schemas.
+
+    `version`: of the plugin that offers it.
+    """
 
     pin: ToolPin
     description: str | None = None
     args_schema: dict[str, Any] | None = None
     result_schema: dict[str, Any] | None = None
+    version: str = ""
+
+    @property
+    def definition(self) -> str:
+        """Return the digest of everything that is approved with a call of the tool: an approval holds for no
+        other definition.
+        """
+        pin = msgspec.to_builtins(self.pin)
+        return digest([pin, self.version, self.description, self.args_schema, self.result_schema])
 
 
 class StoredPin(Record):

@@ -100,6 +100,7 @@ class ExplicitPauses(Record):
             )
         tools = None if by_runner else tools_of_run(self.tools, grant)
         shown = None if tools is None else present_tool(tools, run.workspace_id, name)
+        pin = None if by_runner else grant.tool_pins.get(name)
         asks = policy or ToolApprovalPolicy()
         made = CallName("run.paused", digest(msgspec.to_builtins(paused.pending)), nth).call_id
         return NewCall(
@@ -113,7 +114,8 @@ class ExplicitPauses(Record):
                 description=pending.description,
                 tool_call_id=pending.call_id,
                 executor=pending.executor,
-                pin=None if by_runner else grant.tool_pins.get(name),
+                pin=pin,
+                definition=None if shown is None or shown.pin != pin else shown.definition,
                 args_schema=None if shown is None else shown.args_schema,
                 result_schema=None if shown is None else shown.result_schema,
                 fields=pending.schema or [],

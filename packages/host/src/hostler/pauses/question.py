@@ -68,6 +68,8 @@ class Verdict(Record):
     pause_id: str | None = None
     pin: ToolPin | None = None
     """The tool that was approved, where it is another one than the grant's by now."""
+    definition: str | None = None
+    """Of the tool that was approved, if it is about to be called for the first time."""
     similar_id: str | None = None
     """The approval for similar calls that let it through without asking."""
     is_error: bool = False

@@ -22,7 +22,7 @@ from hostler.domain.pause_actions import (
     UnprocessableError,
 )
 from hostler.domain.pause_decisions import Check, PauseSnapshot, Step, already_decided, decide, remaining
-from hostler.domain.pause_values import CastVote, DecisionData, Pause, PausedCall, VoteWord, args_hash
+from hostler.domain.pause_values import CastVote, DecisionData, Pause, PausedCall, VoteWord
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
 from hostler.domain.record import Record
 from hostler.domain.tool_pins import PresentTool
@@ -118,7 +118,10 @@ def _take(tx: Tx, run: Run, pause: Pause, step: Step, caller: Caller) -> None:
     if step.edited is not None:
         pause_calls.edit(tx, call, step.edited, caller.subject)
         call = msgspec.structs.replace(
-            call, effective=step.edited, args_hash=args_hash(step.edited), edited_by=caller.subject
+            call,
+            effective=step.edited,
+            args_hash=call.asked.shown_digest(step.edited),
+            edited_by=caller.subject,
         )
     pause_votes.record(tx, pause, call, step.vote, caller, comment=step.given.comment)
     if step.decision is None:
@@ -146,8 +149,8 @@ def _approve_ahead(  # noqa: PLR0917
     tx: Tx, run: Run, pause: Pause, call: PausedCall, step: Step, caller: Caller
 ) -> None:
     """Extend an approval to similar calls: later ones, and at once those that wait in the same pause."""
-    similar, tool, pin = step.similar, call.asked.tool_name, call.asked.pin
-    if similar is None or tool is None or pin is None:
+    similar, tool, approved_tool = step.similar, call.asked.tool_name, call.asked.approved_tool
+    if similar is None or tool is None or approved_tool is None:
         return
     uses = MAX_SIMILAR_USES if similar.uses is None else similar.uses
     minutes = float(MAX_SIMILAR_MINUTES) if similar.minutes is None else similar.minutes
@@ -156,7 +159,7 @@ def _approve_ahead(  # noqa: PLR0917
         run,
         caller,
         tool_name=tool,
-        pin=pin,
+        tool=approved_tool,
         effective=call.effective,
         arguments=similar.arguments,
         rule=call.asked.rule,
@@ -166,13 +169,13 @@ def _approve_ahead(  # noqa: PLR0917
         minutes=minutes,
     )
     for other in pause_calls.of_pause(tx, pause):
-        if other.decision != "undecided" or other.kind != "approval" or other.asked.pin is None:
+        if other.decision != "undecided" or other.kind != "approval" or other.asked.approved_tool is None:
             continue
         taken = approval_rules.take(
             tx,
             run,
             tool_name=other.asked.tool_name or "",
-            pin=other.asked.pin,
+            tool=other.asked.approved_tool,
             arguments=other.effective,
             rule=other.asked.rule,
             call_id=other.call_id,

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Literal
 
 from hostler.domain.approvers import rule_of
-from hostler.domain.pause_values import Pause, PausedCall, args_hash
+from hostler.domain.pause_values import Pause, PausedCall
+from hostler.domain.tool_pins import PresentTool, approved_tool
 from hostler.pauses.question import AskAgainError, Question, Verdict
 from hostler.storage.port import Tx
 from hostler.storage.stores import (
@@ -38,7 +39,7 @@ def find_verdict(
     if call is None and question.begun_under is not None and (begun := _begun(tx, run, question)) is not None:
         return _settled(tx, run, begun, question, tools)
     if pause is None or call is None:
-        return _standing(tx, run, question)
+        return _standing(tx, run, question, tools)
     if question.kind == "in_doubt" and call.execution == "reserved":
         reason = question.reason or "nobody knows what came of it"
         pause_claims.mark_in_doubt(tx, run.run_id, call.call_id, run.attempt, cause=reason)
@@ -63,6 +64,8 @@ def _settled(
 ) -> Verdict | Literal["waits"]:
     """Return the verdict on a call whose pause is being resumed."""
     if question.kind == "in_doubt":
+        if call.kind == "approval" and _is_about_to_run(call) and _changed(tx, run, call, tools):
+            return "waits"
         return _doubtful(run, call)
     if call.decision != "approved":
         return _said(run, call)
@@ -74,7 +77,7 @@ def _settled(
             pause_id=call.pause_id,
             settle=partial(_hand_over, run, call),
         )
-    if question.pin is not None and call.execution == "none" and _changed(tx, run, call, tools):
+    if question.pin is not None and _is_about_to_run(call) and _changed(tx, run, call, tools):
         return "waits"
     return Verdict(
         "approved",
@@ -83,6 +86,7 @@ def _settled(
         decided_by=call.decided_by,
         pause_id=call.pause_id,
         pin=call.asked.pin,
+        definition=call.asked.definition if call.execution == "none" else None,
         reserve=partial(_reserve, run, call),
         settle=partial(_settle, run, call),
     )
@@ -102,9 +106,9 @@ def _call(tx: Tx, pause: Pause, question: Question) -> PausedCall | None:
         return joined
     if question.kind != "approval":
         return None
-    wanted = args_hash(question.parameters)
     for call in own:
-        same = call.asked.tool_name == question.tool_name and call.args_hash == wanted
+        shown = call.asked.shown_digest(question.parameters)
+        same = call.asked.tool_name == question.tool_name and call.args_hash == shown
         decided = call.decision == "approved" or (call.revision > 1 and not call.handed_over)
         approved = call.kind == "approval" and decided and call.asked.executor == "host"
         begun = call.effect_key if call.execution == "reserved" else None
@@ -119,17 +123,19 @@ def _begun(tx: Tx, run: Run, question: Question) -> PausedCall | None:
     return next(begun, None)
 
 
-def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
+def _standing(tx: Tx, run: Run, question: Question, tools: ToolService | None) -> Verdict | None:
     """Return the verdict of an approval for similar calls whose approver may still approve."""
     if question.kind != "approval" or question.pin is None or question.rule is None:
         return None
+    tool = _present(tools, run, question.tool_name)
+    definition = tool.definition if tool is not None and tool.pin == question.pin else None
     if run.cancel_requested_at is not None:  # what waits for people begins no more, whoever approves it
         return None
     taken = approval_rules.take(
         tx,
         run,
         tool_name=question.tool_name or "",
-        pin=question.pin,
+        tool=approved_tool(question.pin, definition),
         arguments=question.parameters,
         rule=rule_of(question.rule),
         call_id=question.call_id,
@@ -141,6 +147,7 @@ def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
         "approved",
         decided_by=taken.subject,
         similar_id=taken.rule_id,
+        definition=definition,
         reserve=partial(_confirm_standing, run, taken.rule_id),
     )
 
@@ -180,6 +187,8 @@ def _doubtful(run: Run, call: PausedCall) -> Verdict:
         comment=call.given.comment,
         decided_by=call.decided_by,
         pause_id=call.pause_id,
+        pin=call.asked.pin,
+        definition=call.asked.definition if call.kind == "approval" else None,
         reserve=partial(_reserve, run, call),
         settle=partial(_settle, run, call),
     )
@@ -187,13 +196,20 @@ def _doubtful(run: Run, call: PausedCall) -> Verdict:
 
 def _changed(tx: Tx, run: Run, call: PausedCall, tools: ToolService | None) -> bool:
     """Whether the tool changed after the approval; if so, the call is asked again or needs a review."""
-    name, pin = call.asked.tool_name, call.asked.pin
-    tool = None if tools is None or name is None else present_tool(tools, run.workspace_id, name)
-    if pin is None or (tool is not None and tool.pin == pin):
+    tool = _present(tools, run, call.asked.tool_name)
+    if call.asked.pin is None or (tool is not None and call.asked.is_about(tool)):
         return False
     cause = "the tool changed after it was approved" if tool else "the tool is gone"
     pause_claims.ask_again(tx, run.run_id, call.call_id, run.attempt, "changed", cause=cause, tool=tool)
     return True
+
+
+def _is_about_to_run(call: PausedCall) -> bool:
+    return call.decision == "approved" and call.execution == "none"
+
+
+def _present(tools: ToolService | None, run: Run, name: str | None) -> PresentTool | None:
+    return None if tools is None or name is None else present_tool(tools, run.workspace_id, name)
 
 
 def _reserve(run: Run, call: PausedCall, tx: Tx, effect_key: str) -> HostlerError | None:

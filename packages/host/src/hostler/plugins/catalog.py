@@ -126,6 +126,7 @@ class PluginCatalog:
         self._plugins: dict[str, dict[str, AgentRunnerManifest]] = {}
         self._tools: dict[str, dict[str, ToolManifest]] = {}
         self._channels: dict[str, dict[str, ChannelManifest]] = {}
+        self._versions: dict[str, str] = {}
         self.revision = 0
         """Increases whenever something is learnt or forgotten."""
 
@@ -135,8 +136,10 @@ class PluginCatalog:
         runners: Mapping[str, AgentRunnerManifest],
         tools: Mapping[str, ToolManifest] | None = None,
         channels: Mapping[str, ChannelManifest] | None = None,
+        version: str = "",
     ) -> None:
-        """Record what a plugin offers."""
+        """Record what a plugin offers, in which version."""
+        self._versions[plugin_key] = version
         self._plugins[plugin_key] = dict(runners)
         self._tools[plugin_key] = dict(tools or {})
         self._channels[plugin_key] = dict(channels or {})
@@ -149,6 +152,7 @@ class PluginCatalog:
         self._plugins.pop(plugin_key, None)
         self._tools.pop(plugin_key, None)
         self._channels.pop(plugin_key, None)
+        self._versions.pop(plugin_key, None)
         self.revision += 1
         self._resumable.drop(plugin_key)
         self._forms.drop(plugin_key)
@@ -168,6 +172,10 @@ class PluginCatalog:
     def tools(self) -> dict[str, dict[str, ToolManifest]]:
         """Return the tools of each plugin, by its key and their own names."""
         return {key: dict(tools) for key, tools in self._tools.items() if tools}
+
+    def version_of(self, plugin_key: str) -> str:
+        """Return a plugin's own version, as last seen; empty if it was not."""
+        return self._versions.get(plugin_key, "")
 
     def find(self, runner_id: str) -> AgentRunnerManifest | None:
         """Return the manifest of `plugin:author/name/runner`, or None if its plugin was not seen."""

@@ -127,20 +127,25 @@ class PluginLifecycle:
     def _take(self, running: RunningPlugin) -> None:
         self._current = running
         connection = running.connection
-        self.context.catalog.learn(
-            self.key, connection.runners, connection.tools, connection.channel_manifests
-        )
+        self._teach(connection)
         self.context.notice("started", self.key, f"version {connection.version}")
         connection.closed.add_done_callback(lambda future: self._ended(running, future.result()))
+
+    def _teach(self, connection: PluginConnection) -> None:
+        self.context.catalog.learn(
+            self.key,
+            connection.runners,
+            connection.tools,
+            connection.channel_manifests,
+            connection.version,
+        )
 
     def join(self, context: PluginContext) -> None:
         """Serve this plugin, which discovery has started."""
         self.context = context
         if self._current is not None:
             connection = self._current.connection
-            context.catalog.learn(
-                self.key, connection.runners, connection.tools, connection.channel_manifests
-            )
+            self._teach(connection)
             context.notice("started", self.key, f"version {connection.version}")
 
     # -- failing ----------------------------------------------------------------------------------

@@ -40,6 +40,11 @@ class ToolProcess(Protocol):
         ...
 
     @property
+    def version(self) -> str:
+        """The plugin's own version."""
+        ...
+
+    @property
     def tool_calls(self) -> ToolProcessCalls:
         """Calls those tools."""
         ...
@@ -55,6 +60,10 @@ class ToolCatalog(Protocol):
 
     def tools(self) -> Mapping[str, Mapping[str, ToolManifest]]:
         """Return the tools of each plugin by its key and their own names."""
+        ...
+
+    def version_of(self, plugin_key: str) -> str:
+        """Return a plugin's own version, as last seen."""
         ...
 
 
@@ -112,9 +121,16 @@ class PluginTools:
             raise UnavailableError(f"tool {name!r} cannot be reached: {error.message}") from error
         own_name = name.rpartition(".")[2]
         manifest = process.tools.get(own_name)
-        if manifest is None or self._pin_now(invocation, manifest) != pin:
+        if manifest is None or not self._is_same(invocation, manifest, process.version):
             raise ToolChangedError(f"tool {name!r} is no longer the one that this run was given")
         return own_name, process
+
+    def _is_same(self, invocation: ToolInvocation, manifest: ToolManifest, version: str) -> bool:
+        """Return whether the process offers the tool that was granted, and approved if people were asked."""
+        if invocation.definition is not None:
+            offered = _offer(invocation.tool_name, invocation.pin.owner, manifest, version)
+            return offered.present.definition == invocation.definition
+        return self._pin_now(invocation, manifest) == invocation.pin
 
     def _pin_now(self, invocation: ToolInvocation, manifest: ToolManifest) -> ToolPin:
         known = self.offered(invocation.workspace_id).get(invocation.pin.tool_id)
@@ -125,11 +141,12 @@ class PluginTools:
     def _read(self) -> Iterator[OfferedTool]:
         for plugin_key, tools in sorted(self._catalog.tools().items()):
             plugin_name = plugin_key.partition("/")[2]
+            version = self._catalog.version_of(plugin_key)
             for manifest in tools.values():
-                yield _offer(f"{plugin_name}.{manifest.name}", plugin_key, manifest)
+                yield _offer(f"{plugin_name}.{manifest.name}", plugin_key, manifest, version)
 
 
-def _offer(name: str, plugin_key: str, manifest: ToolManifest) -> OfferedTool:
+def _offer(name: str, plugin_key: str, manifest: ToolManifest, version: str) -> OfferedTool:
     return OfferedTool(
         resource=ToolResource(
             tool_name=name,
@@ -141,6 +158,7 @@ def _offer(name: str, plugin_key: str, manifest: ToolManifest) -> OfferedTool:
         pin=_pin_of(plugin_key, manifest),
         parameters=manifest.parameters,
         output_schema=manifest.output_schema,
+        version=version,
     )
 
 

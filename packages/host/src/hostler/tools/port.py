@@ -29,6 +29,15 @@ class OfferedTool(Record):
     parameters: Mapping[str, Any] = msgspec.field(default_factory=dict)
     output_schema: Mapping[str, Any] | None = None
     problem: str | None = None
+    version: str = ""
+    """Of the plugin that offers it."""
+
+    @property
+    def present(self) -> PresentTool:
+        """The tool as people are shown it."""
+        result = None if self.output_schema is None else dict(self.output_schema)
+        description = self.resource.description or None
+        return PresentTool(self.pin, description, dict(self.parameters), result, self.version)
 
     @property
     def name(self) -> str:
@@ -74,6 +83,10 @@ class ToolInvocation(Record):
     workspace_id: str
     pin: ToolPin
     """The tool that was granted or approved; no other is called."""
+    definition: str | None = None
+    """The definition that people approved, as of `PresentTool`; no other is called. None: nobody was asked,
+    or the call was begun before.
+    """
     actor: Actor | None = None
     deadline: float | None = None
     """UTC epoch seconds; None for no deadline."""
@@ -128,7 +141,4 @@ class ToolService(Protocol):
 def present_tool(tools: ToolService, workspace_id: str, tool_name: str) -> PresentTool | None:
     """Return a tool as it is now, or None if it is gone."""
     found = tools.offered(workspace_id).get(tool_name)
-    if found is None:
-        return None
-    result = None if found.output_schema is None else dict(found.output_schema)
-    return PresentTool(found.pin, found.resource.description or None, dict(found.parameters), result)
+    return None if found is None else found.present

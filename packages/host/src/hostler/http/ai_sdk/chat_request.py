@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from hostler.domain.pause_actions import Action
+from hostler.domain.pause_values import args_hash
 from hostler.domain.pause_views import CallView
 from hostler.http.ai_sdk.asked import QUESTION_TOOL
 from hostler.http.ai_sdk.files import element_of
@@ -155,7 +156,7 @@ def _verdict(part: dict[str, Any], approval: dict[str, Any]) -> Callable[[CallVi
 
     def action(call: CallView) -> Action:
         # without the digest the decision is about the input that the message shows
-        seen = call.args_hash if part.get("input") == call.args else None
+        seen = args_hash(call.args) if part.get("input") == call.args else None
         return Action(
             call_id=call.call_id,
             type="approve" if approval["approved"] else "deny",

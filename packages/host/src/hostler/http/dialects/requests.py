@@ -53,8 +53,16 @@ def request_id(run_id: str, request: InteractionRequested) -> str:
     return f"{call_id_of(Answer(run_id), request.call_id)}.{shown_digest(request)}"
 
 
+def unseen_id(run_id: str, request: InteractionRequested) -> str:
+    """Return the id of a request for an answer that names none: it is about the arguments, and about the tool
+    that was first asked for.
+    """
+    shown = args_hash(request.arguments)[:DIGEST_CHARS]
+    return f"{call_id_of(Answer(run_id), request.call_id)}.{shown}"
+
+
 def shown_digest(request: InteractionRequested) -> str:
-    """Return the beginning of the digest of the arguments that a request shows."""
+    """Return the beginning of the digest of what a request shows."""
     return (request.args_hash or "")[:DIGEST_CHARS]
 
 
@@ -90,16 +98,20 @@ def expiry_of(request: InteractionRequested) -> str | None:
 
 
 def check_shown(text: str, named: NamedCall, call: CallView, edited: Any = None) -> None:
-    """Raise StaleViewError if other arguments were shown, under the id `text`, than are to be decided now.
+    """Raise StaleViewError if something else was shown, under the id `text`, than is to be decided now.
 
     `edited`: the arguments that the answer puts in their place. If they are those of the call, it was sent
     before.
     """
-    if isinstance(edited, dict) and call.decision != "undecided" and args_hash(edited) == call.args_hash:
+    if (
+        isinstance(edited, dict)
+        and call.decision != "undecided"
+        and args_hash(edited) == args_hash(call.args)
+    ):
         return
     if call.args_hash[:DIGEST_CHARS] != named.shown:
         raise StaleViewError(
-            f"{text[:200]!r} was shown with other arguments: look at it again",
+            f"{text[:200]!r} was shown with other arguments, or another tool: look at it again",
             call_id=call.call_id,
             args_hash=call.args_hash,
         )

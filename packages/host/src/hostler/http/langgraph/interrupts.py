@@ -17,7 +17,7 @@ from hostler.domain.run_events import Asked
 from hostler.http.dialects.answers import call_id_of
 from hostler.http.dialects.decisions import CallResult
 from hostler.http.dialects.fold import Answer
-from hostler.http.dialects.requests import answer_schema, read_request_id, request_id
+from hostler.http.dialects.requests import answer_schema, read_request_id, request_id, unseen_id
 from hostler_protocol.errors import ConflictError, NotFoundError
 
 _YES = frozenset({"approve", "accept", "edit"})
@@ -79,7 +79,7 @@ def answers_of(run_id: str, resume: Any, waiting: Mapping[str, Asked]) -> Answer
                 reason="schema",
                 interrupts=names,
             )
-        keyed = {request_id(run_id, one.request): resume for one in waiting.values()}
+        keyed = {unseen_id(run_id, one.request): resume for one in waiting.values()}
     entries: list[ResumeAction] = []
     results: list[CallResult] = []
     for name, value in keyed.items():

@@ -14,7 +14,7 @@ import msgspec
 from hostler.domain.approvers import ApproverRule
 from hostler.domain.events import Caller
 from hostler.domain.record import Record
-from hostler.domain.tool_pins import ToolPin
+from hostler.domain.tool_pins import ApprovedTool
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import audit, channel_people
@@ -37,7 +37,7 @@ class StandingRule(Record, kw_only=True):
     rule_id: str
     agent_id: str
     tool_name: str
-    pin: ToolPin
+    pin: ApprovedTool
     requester: str | None
     arguments: list[str] | None
     args_digest: str
@@ -58,7 +58,7 @@ def create(
     caller: Caller,
     *,
     tool_name: str,
-    pin: ToolPin,
+    tool: ApprovedTool,
     effective: Mapping[str, Any],
     arguments: list[str] | None,
     rule: ApproverRule,
@@ -76,7 +76,7 @@ def create(
         agent_id=run.agent_id,
         place=_place(run),
         tool_name=tool_name,
-        pin=msgspec.json.encode(pin).decode(),
+        pin=msgspec.json.encode(tool).decode(),
         requester=channel_people.requester_of(tx, run),
         arguments=msgspec.json.encode(arguments).decode(),
         args_digest=_digest_of(effective, arguments),
@@ -99,7 +99,7 @@ def take(
     run: Run,
     *,
     tool_name: str,
-    pin: ToolPin,
+    tool: ApprovedTool,
     arguments: Mapping[str, Any],
     rule: ApproverRule,
     call_id: str,
@@ -124,7 +124,7 @@ def take(
     requester = channel_people.requester_of(tx, run) if rows else None
     for row in rows:
         found = _rule_of(row)
-        if (found.pin, found.requester, found.approver_rule) != (pin, requester, rule):
+        if (found.pin, found.requester, found.approver_rule) != (tool, requester, rule):
             continue
         if _digest_of(arguments, found.arguments) != found.args_digest:
             continue
@@ -179,6 +179,6 @@ def _rule_of(row: Row) -> StandingRule:
     return StandingRule(**values)
 
 
-_pins = msgspec.json.Decoder(ToolPin)
+_pins = msgspec.json.Decoder(ApprovedTool)
 _names = msgspec.json.Decoder(list[str] | None)
 _rules = msgspec.json.Decoder(ApproverRule)

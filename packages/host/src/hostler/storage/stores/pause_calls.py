@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from hostler.domain.pause_values import DecisionData, NewCall, Pause, PausedCall, args_hash
+from hostler.domain.pause_values import DecisionData, NewCall, Pause, PausedCall
 from hostler.domain.pauses import (
     DECISIONS,
     EXECUTIONS,
@@ -77,7 +78,7 @@ def insert(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, first_ordinal: int
             kind=call.kind,
             revision=pause.revision,
             asked=msgspec.json.encode(asked).decode(),
-            args_hash=args_hash(asked.arguments),
+            args_hash=asked.shown_digest(asked.arguments),
             execution="in_doubt" if in_doubt else "none",
             effect_key=call.effect_key,
             review="in_doubt" if in_doubt else None,
@@ -120,11 +121,10 @@ def decide(
     pause_facts.of_decision(tx, pause, call, to=to, cause=cause, actor=actor, similar_id=similar_id)
 
 
-def edit(tx: Tx, call: PausedCall, arguments: dict[str, object], by: str) -> None:
+def edit(tx: Tx, call: PausedCall, arguments: dict[str, Any], by: str) -> None:
     """Replace the arguments that are to be decided on."""
-    tx.run(
-        _q.edit, **_named(call), effective=json_of(arguments), args_hash=args_hash(arguments), edited_by=by
-    )
+    shown = call.asked.shown_digest(arguments)
+    tx.run(_q.edit, **_named(call), effective=json_of(arguments), args_hash=shown, edited_by=by)
 
 
 def execute(
@@ -188,6 +188,8 @@ def ask_again(
         asked = msgspec.structs.replace(
             asked,
             pin=tool.pin,
+            definition=tool.definition,
+            changed=asked.changed or not asked.is_about(tool),
             description=described,
             args_schema=tool.args_schema,
             result_schema=tool.result_schema,
@@ -198,6 +200,7 @@ def ask_again(
         review=review,
         revision=pause.revision + 1,
         asked=msgspec.json.encode(asked).decode(),
+        args_hash=asked.shown_digest(call.effective),
         expires_at=None if call.kind == "in_doubt" else expires_at(tx.now, asked.expires_in),
     )
     if call.decision != "undecided":

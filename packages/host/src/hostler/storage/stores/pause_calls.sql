@@ -33,9 +33,10 @@ UPDATE pause_calls SET handed_over = 1
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id AND call_id = :call_id AND handed_over = 0
 
 -- name: ask_again
--- Undecided at a new revision: the proposed arguments, a new pin, no votes.
+-- Undecided at a new revision: the same arguments, a new pin, no votes.
 UPDATE pause_calls SET decision = 'undecided', decided_by = NULL, decided_at = NULL, given = NULL, similar_id = NULL,
-    review = cast(:review AS text), revision = :revision, asked = :asked, expires_at = cast(:expires_at AS bigint)
+    review = cast(:review AS text), revision = :revision, asked = :asked, args_hash = :args_hash,
+    expires_at = cast(:expires_at AS bigint)
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id AND call_id = :call_id AND execution = 'none'
 
 -- name: reserved

@@ -139,11 +139,14 @@ function Budget({ call }) {
   </dl>`;
 }
 
+/** The digest alone does not tell: of a changed tool it differs too. @param {View} seen @param {Call} call */
+const hasOtherArguments = (seen, call) => JSON.stringify(seen.args) !== JSON.stringify(call.args);
+
 /** What has changed since the person began to look. @param {{seen: View, pause: Pause, call: Call, acknowledge: () => void}} props */
 const Stale = ({ seen, pause, call, acknowledge }) => html`
   <div class="changed" role="alert">
-    <strong>${t(seen.hash !== call.args_hash ? "decision.changed_arguments" : "decision.asked_again")}</strong>
-    ${seen.hash !== call.args_hash
+    <strong>${t(hasOtherArguments(seen, call) ? "decision.changed_arguments" : "decision.asked_again")}</strong>
+    ${hasOtherArguments(seen, call)
       ? html`<${Diff} before=${seen.args} after=${call.args} labels=${[t("decision.before"), t("decision.now")]} />`
       : html`<${Shown} call=${call} />`}
     <p class="dim">${t("decision.revision", { revision: pause.revision })}${call.edited_by && html` · ${t("decision.edited_by", { by: call.edited_by })}`}</p>
