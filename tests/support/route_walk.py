@@ -116,6 +116,7 @@ NARROW = {
     "list_artifacts": "the conversation of the query, which is filled in",
     "stream_widget": "its own conversation, of the agent that the widget has",
     "get_model": "its agent alone",
+    "list_agent_prompts": "its agent alone",
 }
 """Routes that take front-end tokens, and what keeps them within agent and conversation. By hand: a route that
 says `narrow` fails the test until it is decided here."""

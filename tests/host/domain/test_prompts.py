@@ -141,7 +141,11 @@ def test_a_text_with_its_values_is_bounded() -> None:
         filled(one, {"a": "x" * 10_000_000})
 
 
-@given(st.text(alphabet="{}ab\\$%&1<", max_size=30), st.text(alphabet="{}ab\\$%&1<", max_size=30))
+PIECES = st.lists(st.sampled_from(["{a}", "{b}", "{", "}", "\\1", "\\g<a>", "$1", "%s", "x"]), max_size=6)
+
+
+@given(PIECES.map("".join), PIECES.map("".join))
 def test_a_value_is_text_and_nothing_else(a: str, b: str) -> None:
     one = prompt("[{a}|{b}]", "a", "b", required=False)
     assert filled(one, {"a": a, "b": b}) == f"[{a}|{b}]"
+    assert filled(one, {"b": b, "a": a}) == f"[{a}|{b}]"

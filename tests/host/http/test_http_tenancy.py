@@ -169,6 +169,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "get_agent": (get("/v1/agents/puppet"), OWN),
     "get_agent_entry": (get("/v1/agents/only-theirs/entry"), 404),
     "put_agent": (send("PUT", "/v1/agents/new", json={"name": "new", "runner": PUPPET_RUNNER}), 200),
+    "list_agent_prompts": (get("/v1/agents/only-theirs/prompts"), 404),
     "list_agent_versions": (get("/v1/agents/puppet/versions"), OWN),
     "delete_agent": (send("DELETE", "/v1/agents/only-theirs"), 404),
     "list_plugins": (get("/v1/plugins"), 200),

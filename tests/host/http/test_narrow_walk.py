@@ -71,11 +71,14 @@ KINDS = {
     "completion_id": "run",
     "response_id": "run",
     "model_id": "agent",
+    "name": "agent",
     "answer": "run",
     "widget": "widget",
 }
 PREFIXES = {"message_id": "msg_", "completion_id": "chatcmpl_", "response_id": "resp_", "answer": "run_"}
 """What ids of answers begin with, before the run's."""
+TEXT_IN_QUERIES = {"name"}
+"""What a query calls as paths call a thing: the name of a file that is uploaded."""
 NAMES_NOTHING = {"list_models", "stream_widget"}
 """Routes whose requests name nothing: the answer is only what the token reaches."""
 IN_BODIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
@@ -221,7 +224,7 @@ def requests(
             yield path({**plain, name: value}), {}
     fields = [] if one.query is None else [field.encode_name for field in msgspec.structs.fields(one.query)]
     for name in fields:
-        if KINDS.get(name) == kind:
+        if KINDS.get(name) == kind and name not in TEXT_IN_QUERIES:
             named = PREFIXES.get(name, "") + value
             yield path(plain), {"params": {name: named, "q": "say"} if "q" in fields else {name: named}}
     for of, body in IN_BODIES.get(one.name, []):

@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.config_changes import ConfigProblem, sparse
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
+from hostler.domain.narrow_callers import check_agent
+from hostler.domain.prompts import Prompt
 from hostler.domain.reference_rights import ReferenceRights
 from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
@@ -50,6 +52,12 @@ class AgentEntry(Strict):
 
     entry: dict[str, Any]
     yaml: str
+
+
+class AgentPrompts(Strict):
+    """The prompts of an agent, in the order of its configuration."""
+
+    items: list[Prompt]
 
 
 class ChangeQuery(Strict):
@@ -102,6 +110,20 @@ async def get_agent_entry(request: ApiRequest) -> AgentEntry:
     entry = sparse(request.state.host.configurator.shown(agent.spec))
     text = yaml.safe_dump({"agents": [entry]}, sort_keys=False, allow_unicode=True)
     return AgentEntry(entry=entry, yaml=text)
+
+
+@endpoint("GET", "/v1/agents/{name}/prompts", right="events:write", tag="agents", narrow=(), checks=("name",))
+async def list_agent_prompts(request: ApiRequest) -> AgentPrompts:
+    """List the messages for an agent that people pick instead of writing them.
+
+    It takes no more than the right to send messages; a front-end token lists those of its agent.
+    """
+    name = request.parameters["name"]
+    check_agent(request.caller, name)
+    for agent in await request.state.host.event_router.agents(request.workspace_id):
+        if agent.name == name and agent.spec.enabled:
+            return AgentPrompts(items=agent.spec.prompts)
+    raise NotFoundError(f"there is no agent {name!r}")
 
 
 @endpoint("PUT", "/v1/agents/{name}", right="agents:write", tag="agents")
