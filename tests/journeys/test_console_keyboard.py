@@ -21,6 +21,7 @@ DIALOGS = {
     "components/agent_head.js": ("/agents/echo", "Delete"),
     "components/channel_messages.js": ("/channels", "Remove: on its way"),
     "components/chat_head.js": ("/chat/ada", "Delete"),
+    "components/chat_prompts.js": ("/chat?agent=echo", "The week"),
     "components/knowledge_base.js": ("/knowledge/house-rules", "Remove"),
     "components/knowledge_documents.js": ("/knowledge/house-rules", "Delete: house.md"),
     "components/pause_detail.js": ("/approvals/{pause}", "Stop the run"),

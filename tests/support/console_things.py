@@ -16,12 +16,14 @@ from support.pauses import call, open_pause, open_run, rule
 
 
 async def something_of_each(made: Scene, folder: Path) -> None:
-    """A key, a member, a secret, a receiver, and more than one approval that waits."""
+    """A key, a member, a secret, a receiver, a prompt, and more than one approval that waits."""
     client = made.served.client
     master = folder / "master"
     master.write_text(base64.b64encode(os.urandom(32)).decode(), "utf-8")
     master.chmod(0o600)
     receiver = {"name": "ops", "url": "https://hooks.example.com/x", "secret": "env:HOOK"}
+    asks = {"name": "week", "title": "The week", "text": "Of {team}", "arguments": [{"name": "team"}]}
+    echo = {"name": "echo", "runner": "plugin:acme/echo/default", "event_types": [], "prompts": [asks]}
     chat = {"name": "chat", "channel": "plugin:acme/chat/chat", "enabled": False}
     for method, path, body in (
         ("POST", "/v1/config", {"master_key": [f"file:{master}"]}),
@@ -29,6 +31,7 @@ async def something_of_each(made: Scene, folder: Path) -> None:
         ("POST", "/v1/keys", {"name": "wall", "rights": ["runs:read"]}),
         ("POST", "/v1/members", {"email": "ada@example.com", "role": "reader"}),
         ("POST", "/v1/config/webhooks", receiver),
+        ("PUT", "/v1/agents/echo", echo),
         ("POST", "/v1/config/channels", chat),
         ("POST", "/v1/schedules", {"name": "morning", "cron": "0 8 * * *", "agent": "echo"}),
     ):

@@ -12,10 +12,11 @@ const draft = (place, text, files) => keep(`chat ${place}`, text || files.length
 
 /**
  * @param {{place: string, conversation_id: string, agents: string[] | null, agent: string, choose: (agent: string) => void,
- *   send: (text: string, files: any[]) => void, works: boolean, stop: (() => void) | null, children?: any}} props
+ *   send: (text: string, files: any[]) => void, works: boolean, stop: (() => void) | null, picked?: {text: string} | null, children?: any}} props
  * `agents`: null where the key may not list them: their name is typed. `place`: under which the draft is kept. `works`: a run works, which takes the message. `stop`: null where the key may not.
+ * `picked`: a text in place of the one that was picked before, below what was written.
  */
-export function Composer({ place, conversation_id, agents, agent, choose, send, works, stop, children }) {
+export function Composer({ place, conversation_id, agents, agent, choose, send, works, stop, picked = null, children }) {
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   const [text, setText] = useState("");
   const conversation = useRef(conversation_id);
@@ -49,6 +50,15 @@ export function Composer({ place, conversation_id, agents, agent, choose, send, 
     setText(value);
     draft(place, value, files.stored());
   };
+  const lastPick = useRef({ own: "", whole: "" });
+  useEffect(() => {
+    if (!picked) return;
+    const own = latest.current === lastPick.current.whole ? lastPick.current.own : latest.current.trimEnd();
+    const whole = own ? `${own}\n\n${picked.text}` : picked.text;
+    lastPick.current = { own, whole };
+    type(whole);
+    field.current?.focus();
+  }, [picked]);
   const list = files.list.value, unfinished = list.some((one) => !one.artifact);
   const ready = (text.trim() || list.length > 0) && !unfinished && agent;
   const submit = () => {

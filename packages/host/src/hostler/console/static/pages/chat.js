@@ -17,6 +17,7 @@ import { attempt } from "../components/notice.js";
 import { Failure, Loading } from "../components/states.js";
 
 const RunSteps = lazy(() => import("../components/run_steps.js").then((module) => module.RunSteps));
+const ChatPrompts = lazy(() => import("../components/chat_prompts.js").then((module) => module.ChatPrompts));
 const LAST_AGENT = "hostler-chat-agent";
 
 /** @param {{conversation_id?: string}} props */
@@ -68,9 +69,28 @@ function useAgent(agents, own = "") {
   return { agent: fitting ?? agents?.[0] ?? "", choose };
 }
 
+/**
+ * The messages that an agent of the list offers.
+ * @param {string[] | null | undefined} agents @param {string} agent
+ * @returns {import("../lib/prompts.js").Prompt[]}
+ */
+function usePrompts(agents, agent) {
+  const [found, setFound] = useState(/** @type {{agent: string, prompts: any[]}} */ ({ agent: "", prompts: [] }));
+  const listed = Boolean(agents?.includes(agent));
+  useEffect(() => {
+    if (!listed) return;
+    let gone = false;
+    get(path("agents", agent, "prompts")).then((page) => gone || setFound({ agent, prompts: page.items }), () => {}); // one can write without them
+    return () => void (gone = true);
+  }, [agent, listed]);
+  return found.agent === agent ? found.prompts : [];
+}
+
 /** @param {{agents: string[] | null | undefined, toggle: any}} props */
 function New({ agents, toggle }) {
   const { agent, choose } = useAgent(agents);
+  const prompts = usePrompts(agents, agent);
+  const [picked, setPicked] = useState(/** @type {{text: string} | null} */ (null));
   const id = useMemo(newId, []);
   const begin = (/** @type {string} */ text, /** @type {any[]} */ attachments) => {
     leave({ conversation_id: id, agent, text, attachments });
@@ -82,9 +102,10 @@ function New({ agents, toggle }) {
       <div class="chat-empty">
         ${agents === undefined ? html`<${Loading} />` : !may("events:write") ? html`<p>${t("chat.read_only")}</p>`
           : agents?.length === 0 ? html`<h2>${t("chat.no_agents")}</h2><p>${t("chat.no_agents_text")}</p>${may("agents:read") ? html`<a class="button primary" href="/agents">${t("first.title")}</a>` : html`<pre class="commands">hostler new runner my-agent${"\n"}hostler dev my-agent</pre>`}`
-          : html`<h2>${t("chat.hello", { agent: agent.slice(0, 60) || "…" })}</h2><p class="dim">${t("chat.hello_text")}</p>`}
+          : html`<h2>${t("chat.hello", { agent: agent.slice(0, 60) || "…" })}</h2><p class="dim">${t("chat.hello_text")}</p>
+            ${prompts.length > 0 && html`<${ChatPrompts} key=${agent} prompts=${prompts} pick=${(/** @type {string} */ text) => setPicked({ text })} />`}`}
       </div>
-      ${may("events:write") && html`<${Composer} place="new" conversation_id=${id} agents=${agents === undefined ? [] : agents} agent=${agent} choose=${choose} send=${begin} works=${false} stop=${null} />`}
+      ${may("events:write") && html`<${Composer} place="new" conversation_id=${id} agents=${agents === undefined ? [] : agents} agent=${agent} choose=${choose} send=${begin} works=${false} stop=${null} picked=${picked} />`}
     </section>
   `;
 }
