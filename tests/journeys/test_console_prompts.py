@@ -158,37 +158,35 @@ async def test_a_chat_that_begins_offers_the_prompts_of_its_agent(tmp_path: Path
         assert page.complaints == []
 
 
-async def test_it_is_usable_by_all_on_each_screen_in_both_languages(tmp_path: Path, page: Page) -> None:
+@pytest.mark.parametrize(
+    ("language", "width", "theme"),
+    [("en", 1440, "light"), ("zh", 360, "dark"), ("zh", 1440, "dark"), ("en", 360, "light")],
+)
+async def test_it_is_usable_by_all(tmp_path: Path, page: Page, language: str, width: int, theme: str) -> None:
     async with serving(tmp_path / "data", agent=False) as served:
         await served.agent()
         more = [HELLO | {"name": f"p{number}", "title": "标题 " * 10} for number in range(20)]
         await store(served, WEEK, HELLO, *more)
+        await speak(page, language)
+        await page.resize(width, 800)
+        await page.wish(theme)
         await sign_in(served, page, "/chat?agent=desk")
-        for language, width, theme in (
-            ("en", 1440, "light"),
-            ("zh", 360, "dark"),
-            ("zh", 1440, "dark"),
-            ("en", 360, "light"),
-        ):
-            await speak(page, language)
-            await page.resize(width, 800)
-            await page.wish(theme)
-            for path in ("/chat?agent=desk", "/agents/desk"):
-                await page.open(f"{served.url}{path}")
-                if path == "/agents/desk":
-                    await page.until(there("#agent--prompts"))
-                    await page.evaluate(OPEN_ALL)
-                    await page.until(shown(texts(language)("agents.field.prompt_arguments")))
-                else:
-                    await page.until("document.querySelectorAll('.prompts button').length === 22")
-                    assert await serious_mistakes(page) == [], (path, width)
-                    await page.evaluate(f"{suggestion(0)}.click()")
-                    await page.until(there("dialog textarea"))
-                assert await serious_mistakes(page) == [], (path, width)
-                assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
-                    path,
-                    width,
-                )
-                await nothing_from_elsewhere(page, served.url)
+        await page.until("document.querySelectorAll('.prompts button').length === 22")
+        await right(page)
+        await page.evaluate(f"{suggestion(0)}.click()")
+        await page.until(there("dialog textarea"))
+        await right(page)
+        await page.open(f"{served.url}/agents/desk")
+        await page.until(there("#agent--prompts"))
+        await page.evaluate(OPEN_ALL)
+        await page.until(shown(texts(language)("agents.field.prompt_arguments")))
+        await right(page)
+        await nothing_from_elsewhere(page, served.url)
         assert await page.evaluate("window.broken") is None
         assert page.complaints == []
+
+
+async def right(page: Page) -> None:
+    """Everybody can use the page, which is not wider than the screen."""
+    assert await serious_mistakes(page) == []
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
