@@ -26,7 +26,7 @@ WEEK: dict[str, Any] = {
         {"name": "tone", "description": None, "required": False},
     ],
 }
-BARE = {"title": None, "description": None, "arguments": []}
+BARE: dict[str, Any] = {"title": None, "description": None, "arguments": []}
 COMPOSER = "document.querySelector('.composer textarea')"
 TYPED = f"{COMPOSER}.value"
 NEW_LINE = "\n"

@@ -21,7 +21,13 @@ WEEK: dict[str, Any] = {
     "text": '<b>{team}</b> {"a": {}} 🙂',
     "arguments": [{"name": "team", "description": "哪个团队", "required": True}],
 }
-HELLO = {"name": "hello", "title": None, "description": None, "text": "Hello", "arguments": []}
+HELLO: dict[str, Any] = {
+    "name": "hello",
+    "title": None,
+    "description": None,
+    "text": "Hello",
+    "arguments": [],
+}
 DESK = {"name": "desk", "runner": PUPPET_RUNNER, "prompts": [WEEK, {"name": "hello", "text": "Hello"}]}
 
 
