@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError
 
+from hostler.tools.schema import ToolSchema
+from hostler_protocol.errors import InvalidArgumentError
 from support.dialects.langgraph import (
     AGENT,
     collect,
@@ -178,3 +181,23 @@ async def test_a_stateless_run_that_waits_goes_on_in_its_thread(served: Served) 
         (interrupt,) = values["__interrupt__"]
         done = await resume(client, begun[0]["thread_id"], {interrupt["id"]: True})
         assert "ordered 2 茶" in texts_of(done)[-1]
+
+
+async def test_a_call_in_doubt_offers_what_it_takes(served: Served, tmp_path: Path) -> None:
+    made = {"path": str(tmp_path / "made")}
+    async with langgraph(served.url) as client:
+        (interrupt,) = await waiting(client, "t", ["tool", "player.vanish", made, "v"], ["say", "Bye."])
+        value, schema = interrupt["value"], ToolSchema(interrupt["response_schema"])
+        assert value.keys() == {"question", "response_schema", "tool", "hostler"}
+        assert value["response_schema"] == interrupt["response_schema"]
+        assert value["question"].startswith("Did player.vanish do its work?")
+        assert value["tool"] == {"name": "player.vanish", "args": made}
+        for refused in ({"decisions": [{"type": "approve"}]}, {"approved": True}, {"happened": "yes"}, True):
+            with pytest.raises(InvalidArgumentError):
+                schema.check(refused, "resume")
+            with pytest.raises(Exception, match="may have been made"):
+                await resume(client, "t", refused)
+        answer = {"happened": True, "result": "as said"}
+        schema.check(answer, "resume")
+        done = await resume(client, "t", answer)
+        assert texts_of(done) == ['player.vanish: "as said"', "Bye."]

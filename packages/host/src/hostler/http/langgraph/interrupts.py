@@ -43,7 +43,7 @@ def interrupt_of(run_id: str, asked: Asked) -> dict[str, Any]:
     else:
         schema = answer_schema(request)
         text = "\n".join(one for one in (request.title, request.description) if one)
-        if request.kind in ("approval", "in_doubt", "budget"):
+        if request.kind in ("approval", "budget"):
             name = request.tool_name or request.kind
             value = {
                 "action_requests": [{"name": name, "args": request.arguments, "description": text}],
@@ -53,6 +53,8 @@ def interrupt_of(run_id: str, asked: Asked) -> dict[str, Any]:
             value = {"question": text, "response_schema": schema}
             if request.actions:
                 value["actions"] = msgspec.to_builtins(request.actions)
+            if request.kind == "in_doubt":
+                value["tool"] = {"name": request.tool_name, "args": request.arguments}
     value["hostler"] = own
     return {"value": value, "id": request_id(run_id, request), "response_schema": schema}
 
