@@ -223,6 +223,25 @@ async def test_a_long_silence_does_not_disturb_the_client_and_usage_comes_last(
         assert whole.usage == found.usage
 
 
+async def test_a_silence_in_the_middle_of_an_answer_is_no_event_for_the_client(
+    host: Served, tmp_path: Path
+) -> None:
+    host.server.app.state.streams.comment_after = 0.02
+    go = tmp_path / "go"
+    asked = script(["delta", "before "], ["wait", str(go)], ["say", "before and after"])
+    comments = 0
+    async with client_of(host.url) as client:
+        reading = asyncio.create_task(told(client, [user(asked)], extra_headers={"Idempotency-Key": "k"}))
+        body = {"model": "player", "messages": [user(asked)], "stream": True}
+        headers = {"idempotency-key": "k"}
+        async with host.client.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
+            async for line in answer.aiter_lines():
+                comments += line.startswith(":")
+                if comments == 10:
+                    go.touch()
+        assert (await reading).messages == ["before and after"]
+
+
 async def test_a_key_that_ends_ends_its_stream_with_an_error(host: Served) -> None:
     asked = script(["delta", "on and on"], ["hold"])
     made = (

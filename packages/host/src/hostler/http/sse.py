@@ -47,7 +47,8 @@ class EventChunk(NamedTuple):
         return EventChunk.of(filled(self.body, filling), self.last) if filling else self
 
 
-COMMENT = EventChunk.of(b": keep-alive\n\n")
+COMMENT = EventChunk.of(b": keep-alive\n")
+"""A line alone: clients such as OpenAI's take a blank line after an event with an id for another event."""
 
 
 def last_event_id(header: str | None, query: str | None) -> int:

@@ -282,7 +282,7 @@ class AssetGateway:
                     start = {"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS}
                     await exchange.send(start)
                     streaming = True
-                await exchange.send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
+                await exchange.send({"type": "http.response.body", "body": b": \n", "more_body": True})
             if disconnect.done() and not call.outcome.done():
                 if message.stateless:
                     call.give_up()
