@@ -147,7 +147,7 @@ class Server:
     def wait_ready(self) -> None:
         """Wait until /readyz answers 200."""
         until(lambda: self._find_url() or self._fail_if_ended(), "the server does not say where it listens")
-        with httpx.Client(base_url=self.url, verify=NO_CERTIFICATES) as client:
+        with httpx.Client(base_url=self.url, timeout=BOUND_SECONDS, verify=NO_CERTIFICATES) as client:
             until(lambda: client.get("/readyz").status_code == 200, "the server is not ready")
 
     def wait_log(self, text: str) -> None:

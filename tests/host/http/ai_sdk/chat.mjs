@@ -1,5 +1,8 @@
 // Plays a chat with the AI SDK's own client, as a front end would: `chat.mjs PLAN`, a JSON object with `api`, `key`,
 // `id`, the `steps` and, to go on with a chat, its `messages`. Prints the messages, and what went wrong.
+// With `watch` it follows its last message to the end, over connections that break after `cuts` bytes, and prints what it
+// is shown on the way, a JSON value per line; where an answer is awaited it goes on at a line of standard input.
+import { createInterface } from 'node:readline';
 import {
   AbstractChat,
   DefaultChatTransport,
@@ -41,8 +44,22 @@ class Chat extends AbstractChat {
   until = holds => this.state.until(holds);
 }
 
+const breaking = cuts => async (url, init) => {
+  const response = await fetch(url, init);
+  if (!cuts.length || !response.body) return response;
+  let left = cuts.shift();
+  const cut = new TransformStream({
+    transform(bytes, controller) {
+      controller.enqueue(bytes.slice(0, left));
+      if ((left -= bytes.length) <= 0) controller.error(new TypeError('the connection broke'));
+    },
+  });
+  return new Response(response.body.pipeThrough(cut), { status: response.status, headers: response.headers });
+};
+
 const transport = new DefaultChatTransport({
   api: plan.api,
+  fetch: breaking(plan.cuts ?? []),
   headers: { authorization: `Bearer ${plan.key}`, ...plan.headers },
   body: plan.body,
   // a message that ended meanwhile is replayed by its id
@@ -84,6 +101,33 @@ const idle = async () => {
 };
 const parts = () => chat.messages.flatMap(message => message.parts);
 
+const print = value => process.stdout.write(JSON.stringify(value) + '\n');
+const asked = () => parts().some(part => part.state === 'approval-requested');
+
+async function watch(lines) {
+  for (;;) {
+    const before = seen.finished.length;
+    await chat.resumeStream();
+    await idle();
+    const end = seen.finished.at(-1);
+    if (seen.finished.length === before || end.isDisconnect || end.isError) await new Promise(go => setTimeout(go, 50));
+    else if (!asked()) return;
+    else {
+      print({ asked: true });
+      const { value } = await lines.next();
+      if (value === 'decided') continue;
+      for (const part of parts().filter(one => one.state === 'approval-requested'))
+        await chat.addToolApprovalResponse({ id: part.approval.id, approved: value === 'approve' });
+      await idle();
+    }
+  }
+}
+
+if (plan.watch) {
+  const shown = setInterval(() => print({ text: parts().map(part => part.text ?? '').join('') }), 20);
+  await watch(createInterface({ input: process.stdin })[Symbol.asyncIterator]());
+  clearInterval(shown);
+}
 for (const step of plan.steps) {
   if (step.send !== undefined) await chat.sendMessage({ text: step.send, files: step.files });
   if (step.edit !== undefined) await chat.sendMessage({ text: step.edit, messageId: chat.messages[0].id });

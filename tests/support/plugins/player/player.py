@@ -12,6 +12,7 @@ The input's text is a JSON list of steps, or text that it repeats. The first ite
     tool NAME ARGUMENTS ID    call a tool, with reports of its start and end; a message says what came of it
     quiet NAME ARGUMENTS ID   call a tool and say nothing of it
     together STEPS            take several steps at once
+    unless PATH STEPS         take steps, unless there is a file
     ask TITLE                 put a question to people; a message says what they answered
     seen                      a message with what the run was given: its input, and its event's data
     wait PATH                 until there is a file
@@ -163,6 +164,11 @@ class Play:
     async def ask(self, title: str) -> None:
         decision = await self.ctx.ask(title, FIELDS, description="It is cold.")
         await self.ctx.emit(message(f"{decision.decision}: {json.dumps(decision.values)}"))
+
+    async def unless(self, path: str, steps: list[Any]) -> None:
+        if not Path(path).exists():
+            for kind, *rest in steps:
+                await self.step(kind, rest)
 
     async def seen(self) -> None:
         given = {"input": msgspec.to_builtins(self.ctx.input), "data": self.ctx.event.data}
