@@ -22,9 +22,9 @@ import yaml
 
 from support.command_line import CommandLine, Server
 from support.databases import TEST_SECONDS
-from support.dialects.watched_decisions import DECIDERS, decide
 from support.dialects.players import PLAYER, POLICY, RUNNER, script
 from support.dialects.transcripts import ASKED, Shown, Watch, said_in
+from support.dialects.watched_decisions import DECIDERS, decide
 from support.dialects.watching import KEEPS_WITHDRAWN, TEXT_ALONE, WATCHERS
 from support.examples import SOAK
 

@@ -70,6 +70,25 @@ async def test_cancelling(served: Served, tmp_path: Path) -> None:
         assert (await client.runs.get(thread_id, first["run_id"]))["status"] == "success"
 
 
+async def test_the_state_keeps_what_a_run_says_while_a_later_one_is_cancelled(
+    served: Served, tmp_path: Path
+) -> None:
+    async with langgraph(served.url) as client:
+        thread_id = (await client.threads.create())["thread_id"]
+        steps = said(["say", "one"], ["wait", str(tmp_path / "go")], ["say", "two"])
+        first = await client.runs.create(thread_id, AGENT, input=steps)
+        later = await client.runs.create(thread_id, AGENT, input=plain("no"), multitask_strategy="enqueue")
+        await client.runs.cancel(thread_id, later["run_id"], wait=True)
+        (tmp_path / "go").touch()
+        await client.runs.join(thread_id, first["run_id"])
+        state = await client.threads.get_state(thread_id)
+        assert texts_of(state["values"]) == ["one", "two"]
+        history = await client.threads.get_history(thread_id, limit=1)
+        assert history[0]["values"] == state["values"]
+        whole = await client.runs.wait(thread_id, AGENT, input=plain("on"))
+        assert texts_of(whole) == ["one", "two", "you said: on"]
+
+
 @pytest.mark.shows("langgraph", "disconnect")
 async def test_a_stream_whose_client_wants_its_run_to_end_with_it(served: Served) -> None:
     async with langgraph(served.url) as client:

@@ -54,7 +54,7 @@ class Facts:
     """What an answer is folded with besides results.
 
     `messages`: those of the thread up to the one that the run answers, read once the run has begun. `later`:
-    those that came into the thread after the run, for its state as it is now.
+    those that came into the thread after the message that it answers, and are not its own.
     """
 
     thread_id: str

@@ -122,7 +122,7 @@ def _stored_state(tx: Tx, ws: str, thread_id: str, agent: str | None) -> ThreadS
     else:
         facts = Facts(thread_id, thread.run.agent_name, modes=())
         facts.messages = _up_to(tx, ws, thread.run.run_id)
-        facts.later = _added_after(tx, ws, thread.run)
+        facts.later = _came_after(tx, ws, thread.run)
     return ThreadState(thread_id, thread, facts, last)
 
 
@@ -140,15 +140,23 @@ def _up_to(tx: Tx, workspace: str, run_id: str) -> list[dict[str, Any]]:
     return found
 
 
-def _added_after(tx: Tx, workspace: str, run: Run) -> list[dict[str, Any]]:
-    """Return what clients have added to the thread since its newest run."""
+def _came_after(tx: Tx, workspace: str, run: Run) -> list[dict[str, Any]]:
+    """Return what clients have added to the thread since its newest run, and what earlier runs said since.
+
+    A run that is cancelled while it waits for its turn leaves its message in the middle of another one.
+    """
     seq = None if run.event_id is None else transcripts.of_event(tx, workspace, run.event_id)
     if seq is None:
         return []
     page = transcripts.page(
         tx, workspace, conversation_id=run.conversation_id, after_seq=seq, limit=MAX_MESSAGES
     )
-    return shown(tx, workspace, [item for item in reversed(page.items) if is_added(item)])
+    others = [
+        item
+        for item in reversed(page.items)
+        if is_added(item) or (item.role == "assistant" and item.run_id != run.run_id)
+    ]
+    return shown(tx, workspace, others)
 
 
 def is_added(item: StoredItem) -> bool:
