@@ -12,6 +12,7 @@ from langgraph_sdk.errors import APIStatusError
 from support.databases import TEST_SECONDS
 from support.dialects.langgraph import AGENT, collect, interrupts_of, last_values, names, said, told
 from support.dialects.langgraph_tour_crons import crons
+from support.dialects.langgraph_tour_runs import more_runs
 
 MODES = ["values", "updates", "messages-tuple"]
 EVENTS = {"values": "values", "updates": "updates", "messages-tuple": "messages", "custom": "custom"}
@@ -361,4 +362,5 @@ async def tour(client: Any, folder: Path) -> dict[str, Any]:
     found |= await ending(client)
     found |= await store(client)
     found |= await crons(client, status_of)
+    found |= await more_runs(client, folder, status_of)
     return found | await joins(client, folder)

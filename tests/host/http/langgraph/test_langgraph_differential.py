@@ -13,7 +13,7 @@ from support.dialects.langgraph_dev import langgraph_dev
 from support.dialects.langgraph_tour import tour
 from support.http_host import ADMIN_KEY, Served
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = pytest.mark.timeout(900)
 DIFFERENT: dict[str, tuple[Any, Any, str]] = {
     "asked by an update": (
         [],
@@ -38,6 +38,20 @@ DIFFERENT: dict[str, tuple[Any, Any, str]] = {
     ),
     "bad item": (400, 422, "all errors of a request are 400 in this interface"),
     "crons, wrong": ([400, 400], [422, 422], "the same"),
+    "no assistant": ((None, 404), (404, 404), "a search that finds nothing has an empty answer"),
+    "calls, events": (
+        [
+            *("on_chain_end", "on_chain_start", "on_chat_model_end", "on_chat_model_stream"),
+            *("on_tool_end", "on_tool_start"),
+        ],
+        [
+            *("on_chain_end", "on_chain_start", "on_chain_stream", "on_chat_model_end"),
+            *("on_chat_model_start", "on_chat_model_stream"),
+        ],
+        "tokens say where a message begins; that graph calls no tool of LangChain's",
+    ),
+    "one by one, runs": (["success"], ["success"] * 3, "what is resumed is the same run, listed once"),
+    "cancelled, thread": ("idle", "interrupted", "nothing waits in it: a next message begins anew"),
 }
 """What differs by design: here, there, and why. Everything else of the tour is the same."""
 
