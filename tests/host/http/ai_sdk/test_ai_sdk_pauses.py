@@ -107,3 +107,25 @@ async def test_what_still_waits_is_asked_in_another_step(front: Front) -> None:
     assert "ordered 1 lamp" in said
     assert "player.price: " in said
     assert len(await front.runs()) == 1
+
+
+async def test_a_call_beside_an_approval_does_not_hold_it_back(front: Front, tmp_path: Path) -> None:
+    """The answer ends while the other call is made: the decision is sent, and the outcome comes below."""
+    path = tmp_path / "go"
+    slow = ["tool", "player.slow", {"path": str(path)}, "s"]
+    steps = script(["together", [ORDER, slow]], ["say", "Bye."])
+    asked = await front.chat({"send": steps})
+    path.touch()
+    seen = await front.chat({"approved": True}, messages=asked["messages"])
+    assert (seen["errors"], seen["status"]) == ([], "ready")
+    said = texts(seen)
+    assert "Bye." in said
+    assert 'player.slow: "at last"' in said
+    calls = [part for part in seen["messages"][-1]["parts"] if part.get("toolName") == "player.slow"]
+    assert [(part["state"], part.get("errorText"), part.get("output")) for part in calls] == [
+        ("output-error", "this call goes on below", None),
+        ("output-available", None, "at last"),
+    ]
+    ordered = [part for part in seen["messages"][-1]["parts"] if part.get("toolName") == "player.order"]
+    assert [part["state"] for part in ordered] == ["output-available"]
+    assert len(await front.runs()) == 1

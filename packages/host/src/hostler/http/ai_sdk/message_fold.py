@@ -83,6 +83,8 @@ class MessageFold(Fold):
         """Calls of the message, by key, as they were shown last."""
         self._parts: dict[str, Part] = {}
         """Key of a call -> its part in this answer."""
+        self._under_way: set[str] = set()
+        """Keys of calls that the run makes without asking, and that have not returned."""
         self._budgets: dict[str, str] = {}
         """The host's id of a request for more budget -> the key of its call."""
         self._files: set[str] = set()
@@ -99,6 +101,9 @@ class MessageFold(Fold):
             return  # it is in another message
         if isinstance(event, ToolCalled):
             self._tools[event.key] = event
+            self._begin_call(event)
+        elif isinstance(event, ToolReturned | ToolDropped):
+            self._under_way.discard(event.key)
         elif isinstance(event, Asked) and event.request.kind != "in_doubt":
             self._keep(event)
 
@@ -145,6 +150,8 @@ class MessageFold(Fold):
         chunks = [found for key in list(self._thoughts) for found in self._end_reasoning(key)]
         chunks += [found for key in list(self._texts) for found in self._end_text(key)]
         chunks += self._end_budgets(ending)
+        if isinstance(ending, Waiting):  # clients send decisions once each call of the step has an output
+            chunks += [_goes_on_below(key) for key in sorted(self._under_way & self._parts.keys())]
         if self._step is None and self._facts.goes_on_from and not isinstance(ending, Waiting):
             self._step = []  # clients send a message again as long as its last step is what was decided
             chunks.append(chunk("start-step"))
@@ -250,7 +257,12 @@ class MessageFold(Fold):
 
     # -- calls ------------------------------------------------------------------------------------------
 
+    def _begin_call(self, event: ToolCalled) -> None:
+        if event.name not in self._facts.client_tools:
+            self._under_way.add(event.key)
+
     def _called(self, event: ToolCalled) -> list[bytes]:
+        self._begin_call(event)
         if event.name in self._facts.client_tools:  # it is the client's turn once the host asks it
             said = chunk("tool-input-start", toolCallId=event.key, toolName=event.name)
         else:
@@ -265,14 +277,20 @@ class MessageFold(Fold):
     def _returned(self, key: str, result: Any, error: Any) -> list[bytes]:
         if key not in self._tools:
             return []  # its call is in another message
+        chunks: list[bytes] = []
+        if key in self._under_way and key not in self._parts:  # the answer before ended while it was made
+            called = self._tools[key]
+            chunks += self._call_part(called, self._input(called, dynamic=True, providerExecuted=True))
+        self._under_way.discard(key)
         self._full = True
         if error is not None:
-            return [chunk("tool-output-error", toolCallId=key, errorText=_text_of(error))]
-        return [_output(key, result)]
+            return [*chunks, chunk("tool-output-error", toolCallId=key, errorText=_text_of(error))]
+        return [*chunks, _output(key, result)]
 
     def _asked(self, event: Asked) -> list[bytes]:
         request, answer = event.request, self._facts.answer
         own = about(answer, request)
+        self._under_way.discard(call_of(answer, event).key)
         if request.kind == "in_doubt":
             doubt = chunk("data-in-doubt", id=request.call_id, data=own)
             return [doubt, *self._note(where_to_decide(answer.run_id, request))]
@@ -344,8 +362,10 @@ class MessageFold(Fold):
         """Keep in mind how the message shows a request."""
         called = self._as_shown(asked)
         self._tools[called.key] = called
+        self._under_way.discard(called.key)
         if asked.request.kind == "budget":
             self._budgets[asked.request.call_id] = called.key
+            self._under_way.clear()  # they are in the step before
 
     def _has_only_budgets(self) -> bool:
         """Whether the step has nothing else: clients send decisions once all calls of a step have theirs."""
