@@ -94,16 +94,24 @@ class Page(Connection):
         await self._call("Emulation.setEmulatedMedia", features=features)
 
     async def network(
-        self, *, offline: bool = False, latency_ms: float = 0, bytes_per_second: float = -1
+        self,
+        *,
+        offline: bool = False,
+        latency_ms: float = 0,
+        bytes_per_second: float = -1,
+        sent_per_second: float | None = None,
     ) -> None:
-        """Cut the network of the page, or make it slow; without arguments it is as it was."""
+        """Cut the network of the page, or make it slow; without arguments it is as it was.
+
+        `sent_per_second`: bytes that it sends, where these are others than those that it receives.
+        """
         await self._call("Network.enable")
         await self._call(
             "Network.emulateNetworkConditions",
             offline=offline,
             latency=latency_ms,
             downloadThroughput=bytes_per_second,
-            uploadThroughput=bytes_per_second,
+            uploadThroughput=bytes_per_second if sent_per_second is None else sent_per_second,
         )
 
     async def on_each_page(self, script: str) -> None:

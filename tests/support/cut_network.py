@@ -40,8 +40,12 @@ class Network:
         if self._is_cut:
             writer.transport.abort()
             return
-        with contextlib.suppress(OSError):
+        try:
             far, near = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:  # the host is not there
+            writer.transport.abort()
+            return
+        with contextlib.suppress(OSError):
             self._writers |= {writer, near}
             try:
                 async with asyncio.TaskGroup() as both:

@@ -74,10 +74,11 @@ function useRows(conversation) {
 
 /** @param {{row: Row, place: number, of: number, open: boolean, conversation: import("../lib/conversation.js").Conversation, pauses: any[]}} props */
 function ChatRun({ row, place, of, open, conversation, pauses }) {
-  const live = /** @type {NonNullable<typeof row.live>} */ (row.live), waits = pauses.filter((pause) => pause.run_id === live.run.run_id);
-  return html`<${RunStrip} live=${live} place=${place} of=${of} files=${row.files ?? []} waits=${waits.length > 0} open=${open}
+  const live = /** @type {NonNullable<typeof row.live>} */ (row.live), ofRun = (/** @type {any} */ pause) => pause.run_id === live.run.run_id;
+  const waits = pauses.some(ofRun), shown = [...conversation.decided.value, ...pauses].filter(ofRun).sort((a, b) => a.segment - b.segment);
+  return html`<${RunStrip} live=${live} place=${place} of=${of} files=${row.files ?? []} waits=${waits} open=${open}
     show=${() => setQuery({ run: open ? null : live.run.run_id })}>
-    ${waits.map((pause) => html`<${Decision} key=${pause.id} pause=${pause} changed=${() => conversation.readPauses()} />`)}
+    ${shown.map((pause) => html`<${Decision} key=${pause.id} pause=${pause} changed=${() => conversation.readPauses()} />`)}
   </${RunStrip}>`;
 }
 

@@ -2,13 +2,28 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { keep, kept } from "../lib/kept.js";
-import { may } from "../lib/session.js";
+import { may, owner } from "../lib/session.js";
 import { uploads } from "../lib/uploads.js";
 import { FileButton, FileList, FileTarget } from "./file_input.js";
 import { Icon } from "./icon.js";
 
-/** Keep what is not sent yet. @param {string} place @param {string} text @param {import("../lib/uploads.js").Artifact[]} files */
+/** Keep what is not sent yet. @param {string} place @param {string} text @param {any[]} files those of the list, see `uploads` */
 const draft = (place, text, files) => keep(`chat ${place}`, text || files.length ? { text, files } : undefined);
+
+/** Files by person and place, also where one has gone elsewhere while they are on their way. @type {Map<string, ReturnType<typeof uploads>>} */
+const lists = new Map();
+const listed = (/** @type {string} */ place) => `${owner()} ${place}`;
+
+/** @param {string} place @param {() => string} conversation_id */
+function filesOf(place, conversation_id) {
+  const before = lists.get(listed(place));
+  if (before?.busy()) return before;
+  const name = `chat ${place}`;
+  const made = uploads({ query: () => ({ conversation_id: conversation_id() }), changed: () => draft(place, kept(name)?.text ?? "", made.kept()) });
+  made.restore(kept(name)?.files ?? []);
+  lists.set(listed(place), made);
+  return made;
+}
 
 /**
  * @param {{place: string, conversation_id: string, agents: string[] | null, agent: string, choose: (agent: string) => void,
@@ -21,22 +36,13 @@ export function Composer({ place, conversation_id, agents, agent, choose, send, 
   const [text, setText] = useState("");
   const conversation = useRef(conversation_id);
   conversation.current = conversation_id;
-  const latest = useRef("");
-  latest.current = text;
-  const files = useMemo(() => {
-    const made = uploads({
-      query: () => ({ conversation_id: conversation.current }),
-      changed: () => draft(place, latest.current, made.stored()),
-    });
-    return made;
-  }, [place]);
+  const files = useMemo(() => filesOf(place, () => conversation.current), [place]);
   const mayAttach = may("artifacts:write");
 
   useEffect(() => {
-    const before = kept(`chat ${place}`);
-    setText(before?.text ?? "");
-    files.restore(before?.files ?? []);
+    setText(kept(`chat ${place}`)?.text ?? "");
     if (!matchMedia("(pointer: coarse)").matches) field.current?.focus();
+    return () => void (files.busy() || lists.delete(listed(place)));
   }, [place]);
   useLayoutEffect(() => {
     const area = field.current;
@@ -48,7 +54,7 @@ export function Composer({ place, conversation_id, agents, agent, choose, send, 
   /** @param {string} value */
   const type = (value) => {
     setText(value);
-    draft(place, value, files.stored());
+    draft(place, value, files.kept());
   };
   const lastPick = useRef({ own: "", whole: "" });
   useEffect(() => {

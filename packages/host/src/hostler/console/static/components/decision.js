@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { moment, number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
-import { act, approval, deciders, denial, isOld, isOpen, isPlain, ownVote, refusalOf, titleOf } from "../lib/decide.js";
+import { act, approval, deciders, denial, isDecided, isOld, isOpen, isPlain, ownVote, refusalOf, titleOf } from "../lib/decide.js";
 import { may } from "../lib/session.js";
 import { Approve } from "./decision_approve.js";
 import { Answer, ClientResult, Resolve } from "./decision_answer.js";
@@ -16,7 +16,7 @@ import { Until } from "./until.js";
 /**
  * @typedef {import("../lib/decide.js").Pause} Pause
  * @typedef {import("../lib/decide.js").Call} Call
- * @typedef {{busy: boolean, wrong: string, say: (text: string) => void, send: (work: () => Promise<any>) => Promise<boolean>}} Sending
+ * @typedef {{busy: boolean, wrong: string, note: string, say: (text: string) => void, send: (work: () => Promise<any>) => Promise<boolean>}} Sending
  * @typedef {{revision: number, args: Record<string, any>, hash: string}} View
  */
 
@@ -65,21 +65,23 @@ function useViews(pause) {
   };
 }
 
-/** Sends one thing at a time, and says why it failed. @param {() => any} changed @param {() => void} [done] @returns {Sending} */
+/** Sends one thing at a time, and says why it failed; `note`: others have decided before. @param {() => any} changed @param {() => void} [done] @returns {Sending} */
 function useSending(changed, done = () => {}) {
-  const [busy, setBusy] = useState(false), [wrong, setWrong] = useState("");
+  const [busy, setBusy] = useState(false), [wrong, setWrong] = useState(""), [note, setNote] = useState("");
   return {
-    busy, wrong, say: setWrong,
+    busy, wrong, note, say: setWrong,
     async send(work) {
       setBusy(true);
       setWrong("");
+      setNote("");
       try {
         await work();
         await changed();
         done();
         return true;
       } catch (error) {
-        setWrong(refusalOf(error) || reasonOf(error));
+        if (isDecided(error)) setNote(refusalOf(error));
+        else setWrong(refusalOf(error) || reasonOf(error));
         if (isOld(error)) await changed();
         return false;
       } finally {
@@ -114,7 +116,8 @@ function CallCard({ pause, call, views, changed }) {
       ${open && html`<${Votes} call=${call} />`}
       ${!stale && html`<${Act} pause=${pause} call=${call} sending=${sending} ready=${settled && !sending.busy} />`}
       <div aria-live="polite">
-        ${sending.wrong && html`<p class="wrong" role="alert" dir="auto">${sending.wrong}</p>`}
+        ${open && sending.wrong && html`<p class="wrong" role="alert" dir="auto">${sending.wrong}</p>`}
+        ${sending.note && html`<p class="dim" dir="auto">${sending.note}</p>`}
         ${!open && html`<${Outcome} call=${call} />`}
       </div>
     </article>
@@ -206,6 +209,7 @@ function Together({ pause, calls, changed }) {
     <button type="button" disabled=${sending.busy || !settled} onClick=${() => all((call) => approval(call))}>${t("decision.approve_all", { count: calls.length })}</button>
     <button type="button" class="danger" disabled=${sending.busy || !settled} onClick=${() => all((call) => denial(call))}>${t("decision.deny_all", { count: calls.length })}</button>
     ${sending.wrong && html`<p class="wrong" role="alert" dir="auto">${sending.wrong}</p>`}
+    ${sending.note && html`<p class="dim" role="status" dir="auto">${sending.note}</p>`}
   </div>`;
 }
 

@@ -2,7 +2,7 @@
 import { html, useId, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { act, resolve } from "../lib/decide.js";
-import { useKeptForm } from "../lib/kept_state.js";
+import { useKept, useKeptForm } from "../lib/kept_state.js";
 import { mistakesOf } from "../lib/schema_check.js";
 import { fieldsOfQuestion, fieldsOfSchema, hasSecret, unfinishedText } from "../lib/schema_fields.js";
 import { SchemaForm } from "./schema_form.js";
@@ -32,10 +32,14 @@ export function Answer({ pause, call, sending, ready }) {
 
 /** What a person says in place of the client. @param {ActProps} props */
 export function ClientResult({ pause, call, sending, ready }) {
-  const [open, setOpen] = useState(false), [failed, setFailed] = useState("");
-  const given = useResult(`${pause.id} ${call.call_id} ${pause.revision} result`, call.result_schema);
+  const name = `${pause.id} ${call.call_id} ${pause.revision}`;
+  const [open, setOpen] = useKept(`${name} in place`, false), [failed, setFailed] = useKept(`${name} failed`, "");
+  const given = useResult(`${name} result`, call.result_schema);
   const send = async (/** @type {any} */ body) => {
-    if (await sending.send(() => act(pause, [{ call_id: call.call_id, ...body }]))) given.clear();
+    if (!(await sending.send(() => act(pause, [{ call_id: call.call_id, ...body }])))) return;
+    given.clear();
+    setOpen(undefined);
+    setFailed(undefined);
   };
   if (!open) {
     return html`<p class="dim">${t("decision.client_waits")}</p>
@@ -54,11 +58,15 @@ export function ClientResult({ pause, call, sending, ready }) {
 
 /** @param {ActProps} props */
 export function Resolve({ pause, call, sending, ready }) {
-  const [happened, setHappened] = useState(false), [comment, setComment] = useState("");
-  const given = useResult(`${pause.id} ${call.call_id} ${pause.revision} happened`, call.result_schema);
+  const name = `${pause.id} ${call.call_id} ${pause.revision}`;
+  const [happened, setHappened] = useKept(`${name} has happened`, false), [comment, setComment] = useKept(`${name} comment`, "");
+  const given = useResult(`${name} happened`, call.result_schema);
   const say = async (/** @type {any} */ body) => {
     const more = comment.trim() ? { comment: comment.trim() } : {};
-    if (await sending.send(() => resolve(pause, call, { ...body, ...more }))) given.clear();
+    if (!(await sending.send(() => resolve(pause, call, { ...body, ...more })))) return;
+    given.clear();
+    setHappened(undefined);
+    setComment(undefined);
   };
   return html`
     <p>${t("decision.doubt_text")}</p>

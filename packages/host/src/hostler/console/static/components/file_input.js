@@ -13,6 +13,15 @@ function take(uploads, files) {
   if (uploads.add(files)) notice(t("files.too_many", { most: uploads.most }), true);
 }
 
+/** For a file that the page has no longer. @param {{chosen: (file: File) => void}} props */
+function ChooseAgain({ chosen }) {
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  return html`
+    <button type="button" class="quiet" onClick=${() => field.current?.click()}>${t("files.again")}</button>
+    <input ref=${field} type="file" hidden onChange=${() => field.current?.files?.[0] && chosen(field.current.files[0])} />
+  `;
+}
+
 /** Opens the browser's dialog. @param {{uploads: Uploads, label?: string, accept?: string, multiple?: boolean}} props */
 export function FileButton({ uploads, label, accept, multiple = true }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
@@ -77,7 +86,9 @@ export function FileList({ uploads }) {
           <span class="file-name"><bdi>${plainName(one.name)}</bdi>
             <span class="dim">${one.error ? reasonOf(one.error) : one.artifact ? size(one.size) : t("files.sent", { sent: size(one.sent), all: size(one.size) })}</span>
           </span>
-          ${Boolean(one.error) && one.file && html`<button type="button" class="quiet" onClick=${() => uploads.retry(one.key)}>${t("state.retry")}</button>`}
+          ${Boolean(one.error) && (one.file
+            ? html`<button type="button" class="quiet" onClick=${() => uploads.retry(one.key)}>${t("state.retry")}</button>`
+            : html`<${ChooseAgain} chosen=${(/** @type {File} */ file) => uploads.replace(one.key, file)} />`)}
           <button type="button" class="quiet" aria-label=${t("files.drop_one", { name: one.name.slice(0, 60) })} onClick=${() => uploads.drop(one.key)}><${Icon} name="close" /></button>
           ${!one.artifact && !one.error && html`<progress max=${Math.max(1, one.size)} value=${one.sent} aria-label=${t("files.progress", { name: one.name.slice(0, 60) })} />`}
         </li>

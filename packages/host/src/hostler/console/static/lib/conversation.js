@@ -2,6 +2,7 @@
 import { batch, signal } from "./html.js";
 import { Problem, Unreachable, follow, get, isPassing, path, sleep } from "./api.js";
 import { nudged } from "./conversations.js";
+import { WAITING } from "./decide.js";
 import { LiveRun } from "./live_run.js";
 import { liveStream } from "./live_stream.js";
 import { hasHost, shownNow } from "./outbox.js";
@@ -20,8 +21,17 @@ const RUNS = 50;
 const TOGETHER_MS = 60;
 const RETRY_MS = 1500;
 const MAX_FILES = 500;
+/** So many decisions that were made while the conversation was open are shown. */
+const MOST_DECIDED = 5;
 /** Failed runs whose reason is shown in full; of older ones the code is. */
 const MOST_FAILURES = 5;
+
+/** @param {Promise<any>} reading @returns {Promise<any>} null: there is none any more */
+const unlessGone = (reading) =>
+  reading.catch((error) => {
+    if (!(error instanceof Problem) || error.status !== 404) throw error;
+    return null;
+  });
 
 /** @param {string} id */
 export const openConversation = (id) => new Conversation(id);
@@ -36,7 +46,10 @@ export class Conversation {
     this.older = signal(false);
     this.waiting = signal(/** @type {Waiting[]} */ ([]));
     this.runs = signal(/** @type {Map<string, LiveRun>} */ (new Map()));
-    this.pauses = signal(/** @type {any[]} */ ([]));
+    /** What waits for people. */
+    this.pauses = signal(/** @type {import("./decide.js").Pause[]} */ ([]));
+    /** What has waited for people since the conversation was opened, and is decided or over. */
+    this.decided = signal(/** @type {import("./decide.js").Pause[]} */ ([]));
     this.files = signal(/** @type {any[]} */ ([]));
     this.receipts = signal(/** @type {Map<string, Receipt>} */ (new Map()));
     this.title = signal(/** @type {string | null} */ (null));
@@ -68,7 +81,7 @@ export class Conversation {
     const [history, runs, pauses, files] = await Promise.all([
       get(path("conversations", this.id, "history"), { limit: PAGE }, stop),
       get("/v1/runs", { ...where, limit: RUNS }, stop),
-      this._openPauses(stop),
+      this._readWaits(stop),
       may("artifacts:read") ? get("/v1/artifacts", { ...where, limit: 100 }, stop) : { items: [] },
     ]);
     const known = new Map();
@@ -78,7 +91,7 @@ export class Conversation {
     for (const [run_id, live] of this.runs.value) if (!live.over && !known.has(run_id)) known.set(run_id, live);
     batch(() => {
       this.runs.value = known;
-      this.pauses.value = pauses;
+      this._waits(pauses);
       this.files.value = files.items;
       this._before = history.next_cursor ?? "";
       this.older.value = history.has_more;
@@ -129,10 +142,26 @@ export class Conversation {
     await this._catchUp(live, stop);
   }
 
-  /** @param {AbortSignal} stop */
-  async _openPauses(stop) {
+  /**
+   * What waits for people, and what has become of what waited here.
+   * @param {AbortSignal} stop @returns {Promise<import("./decide.js").Pause[]>}
+   */
+  async _readWaits(stop) {
     if (!may("pauses:read")) return [];
-    return (await get("/v1/pauses", { conversation_id: this.id, status: ["open", "needs_review"], limit: 50 }, stop)).items;
+    const open = (await get("/v1/pauses", { conversation_id: this.id, status: [...WAITING], limit: 50 }, stop)).items;
+    const there = new Set(open.map((/** @type {import("./decide.js").Pause} */ pause) => pause.id));
+    const left = this.pauses.value.filter((pause) => !there.has(pause.id));
+    const found = await Promise.all(left.map((pause) => unlessGone(get(path("pauses", pause.id), {}, stop))));
+    return [...open, ...found.filter(Boolean)];
+  }
+
+  /** @param {import("./decide.js").Pause[]} pauses */
+  _waits(pauses) {
+    const over = pauses.filter((pause) => !WAITING.has(pause.status)), known = new Set(pauses.map((pause) => pause.id));
+    batch(() => {
+      this.pauses.value = pauses.filter((pause) => WAITING.has(pause.status));
+      this.decided.value = [...this.decided.value.filter((pause) => !known.has(pause.id)), ...over].slice(-MOST_DECIDED);
+    });
   }
 
   /** @param {import("./api.js").StreamEvent} event */
@@ -186,7 +215,7 @@ export class Conversation {
 
   /** Read again what is waited for. */
   async readPauses() {
-    this.pauses.value = await this._openPauses(this._abort.signal);
+    this._waits(await this._readWaits(this._abort.signal));
   }
 
   /** Read something again soon, together with what else has changed. @param {string} what */
@@ -219,7 +248,7 @@ export class Conversation {
     const stop = this._abort.signal, [kind, id] = what.split(" ");
     if (kind === "all") await this._present(stop);
     else if (kind === "history") await this._newer(stop);
-    else if (kind === "pauses") this.pauses.value = await this._openPauses(stop);
+    else if (kind === "pauses") this._waits(await this._readWaits(stop));
     else if (kind === "steering") await this._readSteering(id);
     else if (kind === "files") {
       if (may("artifacts:read")) this.files.value = (await get("/v1/artifacts", { conversation_id: this.id, limit: 100 }, stop)).items.slice(0, MAX_FILES);

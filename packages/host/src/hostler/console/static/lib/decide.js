@@ -70,6 +70,9 @@ export function refusalOf(error) {
   return error.status === 404 ? t("decision.refused.gone") : "";
 }
 
+/** Whether others have decided otherwise before. @param {unknown} error */
+export const isDecided = (error) => error instanceof Problem && error.details.reason === "already_decided";
+
 /** Whether what is shown is not what the host has: it has to be read again. @param {unknown} error */
 export const isOld = (error) => error instanceof Problem && [403, 404, 409, 410].includes(error.status);
 

@@ -7,8 +7,9 @@ import { t } from "./i18n.js";
 /**
  * @typedef {{artifact_id: string, name: string | null, mime_type: string | null, size_bytes: number}} Artifact
  * @typedef {{key: string, name: string, size: number, type: string, sent: number, artifact: Artifact | null,
- *   error: unknown, preview: string, file: File | null}} Upload
- * `sent`: bytes so far. `preview`: a URL of an image.
+ *   error: unknown, preview: string, file: File | null, request: string}} Upload
+ * @typedef {{name: string, size_bytes: number}} Begun a file that the host did not have yet
+ * `sent`: bytes so far. `preview`: a URL of an image. `request`: the same for all that is one attempt to store it.
  */
 
 const TRIES = 6;
@@ -18,12 +19,11 @@ export const MOST_FILES = 32;
 export const MOST_BYTES = 1024 ** 3;
 
 /**
- * Send the bytes of a file; return the JSON of the answer. Throws Problem or Unreachable.
+ * Send the bytes of a file; return the JSON of the answer. Throws Problem or Unreachable. With the same `key` it is stored once.
  * @param {string} to @param {File} file @param {(bytes: number) => void} progress @param {AbortSignal} stop
- * @param {{method?: string, type?: string}} [as]
+ * @param {{method?: string, type?: string, key?: string}} [as]
  */
-export async function sendFile(to, file, progress, stop, { method = "POST", type = file.type } = {}) {
-  const key = newId();
+export async function sendFile(to, file, progress, stop, { method = "POST", type = file.type, key = newId() } = {}) {
   for (let tries = 1, wait = FIRST_WAIT_MS; ; tries++, wait *= 2) {
     try {
       return await sendOnce(method, to, file, type, key, progress, stop);
@@ -81,18 +81,18 @@ export function uploads({ query = () => ({}), put, changed = () => {}, most = MO
   function next() {
     for (const one of list.value) {
       if (under_way.size >= AT_ONCE) return;
-      if (one.file && !one.artifact && !one.error && !under_way.has(one.key)) send(one.key, one.file, one.name);
+      if (one.file && !one.artifact && !one.error && !under_way.has(one.key)) send(one, one.file);
     }
   }
 
-  /** @param {string} key @param {File} file @param {string} name */
-  async function send(key, file, name) {
+  /** @param {Upload} upload @param {File} file */
+  async function send({ key, name, request }, file) {
     const stop = new AbortController();
     under_way.set(key, stop);
     try {
       const address = put ? put(name) : withQuery("/v1/artifacts", { name: name.slice(0, 512), ...query() });
       // what is put somewhere is of the type that its name there says to the host
-      const as = put ? { method: "PUT", type: "" } : {};
+      const as = put ? { method: "PUT", type: "" } : { key: request };
       const artifact = await sendFile(address, file, (sent) => set(key, { sent }), stop.signal, as);
       set(key, { artifact, sent: file.size, file: null });
     } catch (error) {
@@ -107,14 +107,25 @@ export function uploads({ query = () => ({}), put, changed = () => {}, most = MO
   /** @param {Iterable<File>} files @param {string} [name] instead of its own @returns {number} how many were left out, since there are too many */
   function add(files, name) {
     const wanted = [...files], room = most - list.value.length;
-    const added = wanted.slice(0, room).map((file) => ({
-      key: newId(), name: name ?? file.name, size: file.size, type: file.type, sent: 0, artifact: null, file,
-      error: file.size > mostBytes ? new Problem(413, { detail: t("files.too_large", { most: size(mostBytes) }) }) : null,
-      preview: /^image\/(png|jpeg|gif|webp|avif)$/.test(file.type) ? URL.createObjectURL(file) : "",
-    }));
+    const added = wanted.slice(0, room).map((file) => uploadOf(file, name));
     list.value = [...list.value, ...added];
+    changed();
     next();
     return wanted.length - added.length;
+  }
+
+  /** @param {File} file @param {string} [name] @returns {Upload} */
+  const uploadOf = (file, name = file.name) => ({
+    key: newId(), request: newId(), name, size: file.size, type: file.type, sent: 0, artifact: null, file,
+    error: file.size > mostBytes ? new Problem(413, { detail: t("files.too_large", { most: size(mostBytes) }) }) : null,
+    preview: /^image\/(png|jpeg|gif|webp|avif)$/.test(file.type) ? URL.createObjectURL(file) : "",
+  });
+
+  /** Put a file where one was cut off. @param {string} key @param {File} file */
+  function replace(key, file) {
+    list.value = list.value.map((one) => (one.key === key ? uploadOf(file) : one));
+    changed();
+    next();
   }
 
   /** @param {string} key */
@@ -127,19 +138,28 @@ export function uploads({ query = () => ({}), put, changed = () => {}, most = MO
   }
 
   return {
-    list, add, drop, most,
-    /** Send a file again that failed. @param {string} key */
-    retry: (key) => (set(key, { error: null, sent: 0 }), next()),
-    /** Put files into the list that the host has. @param {Artifact[]} artifacts */
-    restore: (artifacts) => {
-      list.value = artifacts.map((artifact) => ({
-        key: artifact.artifact_id, name: artifact.name ?? "", size: artifact.size_bytes, type: artifact.mime_type ?? "",
-        sent: artifact.size_bytes, artifact, error: null, preview: "", file: null,
-      }));
+    list, add, drop, replace, most,
+    /** Send a file again that failed: as the same request where no answer came, since the host may have it. @param {string} key */
+    retry: (key) => {
+      const { error, request } = list.value.find((one) => one.key === key) ?? {};
+      set(key, { error: null, sent: 0, request: error instanceof Unreachable ? request : newId() });
+      next();
+    },
+    /** Put files into the list that the host has, and those that were on their way. @param {(Artifact | Begun)[]} files */
+    restore: (files) => {
+      list.value = files.map((one) => {
+        const artifact = "artifact_id" in one ? one : null, key = artifact?.artifact_id ?? newId();
+        return {
+          key, request: key, name: one.name ?? "", size: one.size_bytes, type: artifact?.mime_type ?? "",
+          sent: artifact ? one.size_bytes : 0, artifact, error: artifact ? null : new Error(t("files.cut_off")), preview: "", file: null,
+        };
+      });
     },
     clear: () => list.value.forEach((one) => drop(one.key)),
     /** What the host has of the list. */
     stored: () => list.value.flatMap((one) => (one.artifact ? [one.artifact] : [])),
+    /** All of the list, for `restore`. @returns {(Artifact | Begun)[]} */
+    kept: () => list.value.map((one) => one.artifact ?? { name: one.name, size_bytes: one.size }),
     /** Whether something of it is still on its way. */
     busy: () => list.value.some((one) => !one.artifact && !one.error),
   };
