@@ -18,7 +18,7 @@ from support.chat_page import (
     there,
     write,
 )
-from support.chat_tabs import COMPOSED, DECIDED, OPEN, Tabs, at_tabs, reload
+from support.chat_tabs import COMPOSED, DECIDED, OPEN, at_tabs, reload
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import click, texts
 from support.editors import said, steps
@@ -42,89 +42,85 @@ LAST = "[...document.querySelectorAll('.call-card.is-decided')].at(-1)?.innerTex
 say = texts("en")
 
 
-async def test_what_waits_is_asked_once_and_decided_once(tmp_path: Path) -> None:
+async def test_an_approval_outlives_reloads_and_kills(tmp_path: Path) -> None:
     async with at_tabs(tmp_path, "en") as tabs:
-        await begin(tabs.page, "both")
-        for scenario in (
-            an_approval_outlives_reloads_and_kills,
-            who_was_second_sees_what_was_decided,
-            a_half_filled_form_outlives_reloads_and_kills,
-        ):
-            await scenario(tabs)
-            assert tabs.page.complaints == [], scenario
-
-
-async def an_approval_outlives_reloads_and_kills(tabs: Tabs) -> None:
-    page = tabs.page
-    await write(page, steps(calling("shop.book", kind="double"), ["tell"]))
-    await page.until(f"{OPEN} === 1 && {shown('shop.book')}")
-    await click(page, say("decision.comment"), ".call-card")
-    await page.until(there(".call-card .stacked textarea"))
-    await page.type_into(".call-card .stacked textarea", "as agr")
-    await page.type_into(".composer textarea", "half a thou")
-    for lose in (reload(page), tabs.killed()):
-        await lose
-        await page.until(f"{OPEN} === 1 && {NOTE} === 'as agr' && !{shown('Not connected')}")
-        assert await page.evaluate(COMPOSED) == "half a thou"
-    # what is pressed while nothing answers is said, and can be pressed again
-    tabs.kill()
-    await page.until(shown("Not connected"))
-    await press(page, ".call-card .approve:not(:disabled)")
-    await page.until(f"{OPEN} === 1 && {shown(say('state.unreachable'))}")
-    await tabs.host.start()
-    await page.until(f"!{shown('Not connected')}")
-    async with tabs.another() as second:
-        await second.until(f"{OPEN} === 1 && {shown('shop.book')}")
+        page = tabs.page
+        await begin(page, "both")
+        await write(page, steps(calling("shop.book", kind="double"), ["tell"]))
+        await page.until(f"{OPEN} === 1 && {shown('shop.book')}")
+        await click(page, say("decision.comment"), ".call-card")
+        await page.until(there(".call-card .stacked textarea"))
+        await page.type_into(".call-card .stacked textarea", "as agr")
+        await page.type_into(".composer textarea", "half a thou")
+        for lose in (reload(page), tabs.killed()):
+            await lose
+            await page.until(f"{OPEN} === 1 && {NOTE} === 'as agr' && !{shown('Not connected')}")
+            assert await page.evaluate(COMPOSED) == "half a thou"
+        # what is pressed while nothing answers is said, and can be pressed again
+        tabs.kill()
+        await page.until(shown("Not connected"))
         await press(page, ".call-card .approve:not(:disabled)")
-        for tab in (page, second):
-            await tab.until(f"{OPEN} === 0 && {DECIDED} === 1 && {LAST}.includes('admin')")
-            await tab.until(f"{LAST}.includes('Approved') && {LAST}.includes('as agr')")
-            await tab.until(f"{TEXTS}.length === 1")
-    history = await same_as_the_history(tabs.host, page, await conversation_of(page))
-    assert len(history) == 2
-    (booked,) = await last_said(tabs.host, page)
-    assert booked["result"]["booking"] == "B1"
+        await page.until(f"{OPEN} === 1 && {shown(say('state.unreachable'))}")
+        await tabs.host.start()
+        await page.until(f"!{shown('Not connected')}")
+        async with tabs.another() as second:
+            await second.until(f"{OPEN} === 1 && {shown('shop.book')}")
+            await press(page, ".call-card .approve:not(:disabled)")
+            for tab in (page, second):
+                await tab.until(f"{OPEN} === 0 && {DECIDED} === 1 && {LAST}.includes('admin')")
+                await tab.until(f"{LAST}.includes('Approved') && {LAST}.includes('as agr')")
+                await tab.until(f"{TEXTS}.length === 1")
+        history = await same_as_the_history(tabs.host, page, await conversation_of(page))
+        assert len(history) == 2
+        (booked,) = await last_said(tabs.host, page)
+        assert booked["result"]["booking"] == "B1"
+        assert page.complaints == []
 
 
-async def who_was_second_sees_what_was_decided(tabs: Tabs) -> None:
-    page = tabs.page
-    await page.type_into(".composer textarea", "")
-    await write(page, steps(calling("shop.book", kind="single"), said("And so on.")))
-    async with tabs.person("rita") as rita:
-        for tab in (page, rita):
-            await tab.until(f"{OPEN} === 1 && {shown('single')}")
-            await tab.until(there(".call-card.is-open .approve:not(:disabled)"))
-        tabs.network.hang()
-        await press(page, ".call-card.is-open .approve")
-        await click(rita, say("decision.deny_with"), ".call-card.is-open")
-        await rita.type_into(".call-card.is-open .stacked textarea", "Too dear.")
-        await click(rita, say("decision.deny"), ".call-card.is-open")
-        await rita.until(f"{OPEN} === 0 && {LAST}.includes('rita')")
-        tabs.network.join()
-        await page.until(f"{OPEN} === 0 && {LAST}.includes('rita was faster')")
-        for tab in (page, rita):
-            await tab.until(f"['Denied', 'rita', 'Too dear.'].every((one) => {LAST}.includes(one))")
-            await tab.until(f"{TEXTS}.at(-1) === 'And so on.'")
-            assert not await tab.evaluate(there(".call-card .wrong"))
-        assert rita.complaints == []
+async def test_who_was_second_sees_what_was_decided(tmp_path: Path) -> None:
+    async with at_tabs(tmp_path, "en") as tabs:
+        page = tabs.page
+        await begin(page, "both")
+        await write(page, steps(calling("shop.book", kind="single"), said("And so on.")))
+        async with tabs.person("rita") as rita:
+            for tab in (page, rita):
+                await tab.until(f"{OPEN} === 1 && {shown('single')}")
+                await tab.until(there(".call-card.is-open .approve:not(:disabled)"))
+            tabs.network.hang()
+            await press(page, ".call-card.is-open .approve")
+            await click(rita, say("decision.deny_with"), ".call-card.is-open")
+            await rita.type_into(".call-card.is-open .stacked textarea", "Too dear.")
+            await click(rita, say("decision.deny"), ".call-card.is-open")
+            await rita.until(f"{OPEN} === 0 && {LAST}.includes('rita')")
+            tabs.network.join()
+            await page.until(f"{OPEN} === 0 && {LAST}.includes('rita was faster')")
+            for tab in (page, rita):
+                await tab.until(f"['Denied', 'rita', 'Too dear.'].every((one) => {LAST}.includes(one))")
+                await tab.until(f"{TEXTS}.at(-1) === 'And so on.'")
+                assert not await tab.evaluate(there(".call-card .wrong"))
+            assert rita.complaints == []
+        assert page.complaints == []
 
 
-async def a_half_filled_form_outlives_reloads_and_kills(tabs: Tabs) -> None:
-    page = tabs.page
-    await write(page, steps(FORM, ["tell"]))
-    await choose_size(page, 2)
-    await page.type_into(".call-card.is-open input[type=text]", "for A")
-    for lose in (reload(page), tabs.killed()):
-        await lose
-        await page.until(f"{OPEN} === 1 && {FILLED}.join() === 'm,for A' && !{shown('Not connected')}")
-    async with tabs.person("ada") as ada:
-        await choose_size(ada, 1)
-        await press(ada, ".call-card.is-open .primary:not(:disabled)")
-        for tab in (ada, page):
-            await tab.until(f"{OPEN} === 0 && ['Answered', 'ada'].every((one) => {LAST}.includes(one))")
-            await tab.until(f"{TEXTS}.at(-1).includes('\"size\"')")
-    (given,) = await last_said(tabs.host, page)
-    assert given["values"]["size"] == "s"
+async def test_a_half_filled_form_outlives_reloads_and_kills(tmp_path: Path) -> None:
+    async with at_tabs(tmp_path, "en") as tabs:
+        page = tabs.page
+        await begin(page, "both")
+        await write(page, steps(FORM, ["tell"]))
+        await choose_size(page, 2)
+        await page.type_into(".call-card.is-open input[type=text]", "for A")
+        for lose in (reload(page), tabs.killed()):
+            await lose
+            await page.until(f"{OPEN} === 1 && {FILLED}.join() === 'm,for A' && !{shown('Not connected')}")
+        async with tabs.person("ada") as ada:
+            await choose_size(ada, 1)
+            await press(ada, ".call-card.is-open .primary:not(:disabled)")
+            for tab in (ada, page):
+                await tab.until(f"{OPEN} === 0 && ['Answered', 'ada'].every((one) => {LAST}.includes(one))")
+                await tab.until(f"{TEXTS}.at(-1).includes('\"size\"')")
+        (given,) = await last_said(tabs.host, page)
+        assert given["values"]["size"] == "s"
+        assert page.complaints == []
 
 
 async def choose_size(page: Page, index: int) -> None:
