@@ -13,6 +13,7 @@ from hostler.storage.port import Tx
 from hostler.storage.stores import transcripts
 from hostler_protocol.content import Message
 from support.axe import serious_mistakes
+from support.chat_rows import ANSWER, FILLED, FROM_MIDDLE, IN_VIEW, LOG, ROWS, SHOWN
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import sign_in
 from support.examples import SOAK
@@ -26,26 +27,6 @@ MOST_MS = 50 if SOAK else 150
 """Processor time of one task. Beside other tests caches are cold, and each task takes longer."""
 MOST_ROWS = 90
 """In a view of 900 pixels: those in it, and at most thirty on either side of it."""
-ANSWER = (
-    "Answer **{n}** with `code` and a [link](https://example.com/{n}), which goes on for a while, so that it "
-    "is as long as many an answer is; and some more of it.\n\n- one\n- two\n\n```python\nprint({n})\n```\n"
-)
-LOG = "document.querySelector('.chat-log')"
-ROWS = "[...document.querySelectorAll('.chat-rows > li:not(.gap)')]"
-IN_VIEW = (
-    f"{ROWS}.filter((one) => one.getBoundingClientRect().top >= {LOG}.getBoundingClientRect().top"
-    f" && one.getBoundingClientRect().bottom <= {LOG}.getBoundingClientRect().bottom)"
-)
-FILLED = (
-    f"(() => {{ const log = {LOG}.getBoundingClientRect(); const at = (y) => document.elementsFromPoint("
-    "log.left + log.width / 2, y).some((one) => one.matches('.gap'));"
-    f" return {IN_VIEW}.length > 0 && !at(log.top + 2) && !at(log.bottom - 2)"
-    f" && {ROWS}.every((one) => !one.matches('.by-agent') || one.querySelector('.markdown > *') !== null);"
-    " })()"
-)
-"""Nothing of the view is a gap, and what is there is rendered."""
-SHOWN = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
-"""Holds once a picture was made: before it heights are taken, and the view is put where it was."""
 
 
 @pytest.fixture
@@ -120,9 +101,7 @@ async def test_a_link_leads_to_a_message_and_what_has_the_focus_stays(served: Se
     wanted = history["items"][40]["transcript_id"]
     await page.open(f"{served.url}/chat/long?at={wanted}")
     box = "document.querySelector('.marked').getBoundingClientRect()"
-    log = f"{LOG}.getBoundingClientRect()"
-    middle = f"Math.abs({box}.top + {box}.bottom - {log}.top - {log}.bottom) / 2"
-    await page.until(f"document.querySelector('.marked') !== null && {FILLED} && {middle} < 5")
+    await page.until(f"document.querySelector('.marked') !== null && {FILLED} && {FROM_MIDDLE} < 5")
     number = await page.evaluate(f"{ROWS}.indexOf(document.querySelector('.marked'))")
     assert 0 < number < await page.evaluate(f"{ROWS}.length - 1")
     # what is said meanwhile moves nothing, and is followed by whoever looks at the end
@@ -139,7 +118,7 @@ async def test_a_link_leads_to_a_message_and_what_has_the_focus_stays(served: Se
     await page.until(f"{strips} === 2 && {FILLED} && {IN_VIEW}.includes({last})")
     # whoever has something in hand keeps it, however far they look
     await page.open(f"{served.url}/chat/long?at={wanted}")
-    await page.until(f"document.querySelector('.marked') !== null && {FILLED} && {middle} < 5")
+    await page.until(f"document.querySelector('.marked') !== null && {FILLED} && {FROM_MIDDLE} < 5")
     await page.evaluate("(document.querySelector('.marked button').focus(), true)")
     for top in (0, 10**7):
         await page.evaluate(f"({LOG}.scrollTop = {top}, true)")

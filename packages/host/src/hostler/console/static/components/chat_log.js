@@ -6,7 +6,7 @@ import { rowsOf } from "../lib/chat_rows.js";
 import { t } from "../lib/i18n.js";
 import { keep } from "../lib/kept.js";
 import { outbox } from "../lib/outbox.js";
-import { address, go, setQuery } from "../lib/router.js";
+import { address, arrivals, go, setQuery } from "../lib/router.js";
 import { RowWindow } from "../lib/row_window.js";
 import { may } from "../lib/session.js";
 import { textOfContent } from "./content.js";
@@ -20,13 +20,14 @@ import { RunStrip } from "./run_strip.js";
 const Decision = lazy(() => import("./decision.js").then((module) => module.Decision));
 const MOST_PAGES = 40;
 
-/** @param {{conversation: import("../lib/conversation.js").Conversation, shownRun: string | null, at: string | null}} props */
-export function ChatLog({ conversation, shownRun, at }) {
+/** @param {{conversation: import("../lib/conversation.js").Conversation, shownRun: string | null, at: string | null, cursor: string | null}} props `at`: a message that was looked for, at `cursor` */
+export function ChatLog({ conversation, shownRun, at, cursor }) {
   const frame = useRef(/** @type {HTMLElement | null} */ (null)), list = useRef(/** @type {HTMLElement | null} */ (null));
-  const [below, setBelow] = useState(false), [found, setFound] = useState(/** @type {string | null} */ (null));
+  const [below, setBelow] = useState(false), [found, setFound] = useState(/** @type {{at: string} | null} */ (null));
   const [, render] = useState({}), view = useMemo(() => new RowWindow(() => render({})), [conversation]);
   const pauses = conversation.pauses.value, receipts = conversation.receipts.value;
-  const rows = useRows(conversation), of = conversation.older.value ? -1 : rows.length;
+  const newer = conversation.newer.value, rows = useRows(conversation), of = conversation.older.value || newer ? -1 : rows.length;
+  view.complete = !newer;
   const pieces = view.pieces(rows, (row) => row.kind === "growing" || Boolean(row.sent || (row.live && (!row.live.over || pauses.some((pause) => pause.run_id === row.run_id)))));
   useLayoutEffect(() => {
     view.pinned = !at;
@@ -34,14 +35,25 @@ export function ChatLog({ conversation, shownRun, at }) {
   }, [view]);
   useLayoutEffect(() => view.rendered());
   const mine = outbox.value.filter((one) => one.conversation_id === conversation.id && one.state === "sending").length;
+  const toEnd = async () => {
+    if (at) setQuery({ at: null, cursor: null });
+    if (conversation.newer.value) await attempt(() => conversation.latest());
+    view.toEnd();
+    setBelow(false);
+  };
   useLayoutEffect(() => {
-    if (mine) view.toEnd();
+    if (mine) toEnd();
   }, [mine]);
   useEffect(() => {
-    if (at && conversation.state.value === "ready") find(conversation, at).then(() => setFound(at));
-  }, [at, conversation.state.value]);
+    if (!at) return setFound(null);
+    if (conversation.state.value !== "ready") return;
+    let left = false;
+    view.pinned = false;
+    find(conversation, at, cursor).then(() => left || setFound({ at }));
+    return () => void (left = true);
+  }, [at, arrivals.value, conversation.state.value]);
   useEffect(() => {
-    const row = found && rows.find((one) => one.transcript_id === found);
+    const row = found && rows.find((one) => one.transcript_id === found.at);
     if (row) view.show(row.key);
   }, [found]);
 
@@ -57,7 +69,8 @@ export function ChatLog({ conversation, shownRun, at }) {
           return html`<${Message} key=${key} row=${row} place=${place + 1} of=${of} receipt=${row.event_id ? receipts.get(row.event_id) : undefined} mark=${row.transcript_id === at} fork=${fork} />`;
         })}
       </ol>
-      ${below && html`<button type="button" class="to-end" onClick=${() => (view.toEnd(), setBelow(false))}>↓ ${t("chat.to_end")}</button>`}
+      ${newer && html`<button type="button" class="later" onClick=${() => attempt(() => conversation.later())}>${t("chat.later")}</button>`}
+      ${(below || newer) && html`<button type="button" class="to-end" onClick=${toEnd}>↓ ${t("chat.to_end")}</button>`}
     </div>
   `;
 }
@@ -65,10 +78,10 @@ export function ChatLog({ conversation, shownRun, at }) {
 /** The rows, the same ones until something of them changes. @param {import("../lib/conversation.js").Conversation} conversation */
 function useRows(conversation) {
   const items = conversation.items.value, waiting = conversation.waiting.value, runs = conversation.runs.value, files = conversation.files.value;
-  const older = conversation.older.value, leaving = outbox.value;
+  const older = conversation.older.value, newer = conversation.newer.value, leaving = outbox.value;
   return useMemo(
-    () => rowsOf({ items, waiting, runs: runs.values(), files, sent: leaving.filter((one) => one.conversation_id === conversation.id), older }),
-    [items, waiting, runs, files, leaving, older],
+    () => rowsOf({ items, waiting, runs: runs.values(), files, sent: leaving.filter((one) => one.conversation_id === conversation.id), older, newer }),
+    [items, waiting, runs, files, leaving, older, newer],
   );
 }
 
@@ -92,8 +105,12 @@ async function begin(conversation, row) {
   go(address("chat", made.conversation_id));
 }
 
-/** Load earlier messages until one is there. @param {import("../lib/conversation.js").Conversation} conversation @param {string} id */
-async function find(conversation, id) {
+/**
+ * Load the messages around one; where nobody knows its cursor, earlier ones until it is there.
+ * @param {import("../lib/conversation.js").Conversation} conversation @param {string} id @param {string | null} cursor
+ */
+async function find(conversation, id, cursor) {
+  if (cursor) return void (await attempt(() => conversation.around(id, cursor)));
   for (let page = 0; page < MOST_PAGES && conversation.older.value; page++) {
     if (conversation.items.value.some((item) => item.transcript_id === id)) break;
     await conversation.more();

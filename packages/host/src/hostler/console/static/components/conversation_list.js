@@ -72,7 +72,7 @@ function Found({ words, opened }) {
     <ul class="conversation-links" aria-label=${t("chat.found")}>
       ${found.items.map((/** @type {any} */ item) => html`
         <li key=${item.transcript_id}>
-          <a href=${`${address("chat", item.conversation_id)}?at=${item.transcript_id}`} onClick=${opened}>
+          <a href=${`${address("chat", item.conversation_id)}?at=${item.transcript_id}&cursor=${item.cursor}`} onClick=${opened}>
             <span dir="auto" class="excerpt">${excerpt(item.content, words)}</span>
             <span class="dim"><span>${t(item.role === "user" ? "chat.you" : "chat.agent")}</span><${Ago} at=${item.created_at} /></span>
           </a>

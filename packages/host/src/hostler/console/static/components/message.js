@@ -31,6 +31,7 @@ export function Message({ row, place, of, receipt, mark, fork }) {
         ${growing ? null : row.sent ? html`<${Leaving} sent=${row.sent} />` : html`<${Receipt} row=${row} receipt=${receipt} />`}
         ${!growing && html`<span class="tools">
           <time class="dim" dateTime=${new Date(row.at * 1000).toISOString()} title=${moment(row.at)}>${clock(row.at)}</time>
+          ${row.alone && row.run_id && html`<a class="quiet-link dim" href=${address("runs", row.run_id)}>${t("chat.to_run")}</a>`}
           ${text && html`<${CopyButton} text=${text} label=${t("chat.copy")} />`}
           ${fork && row.transcript_id && html`<button type="button" class="quiet" aria-label=${t(own ? "chat.edit" : "chat.fork")} title=${t(own ? "chat.edit" : "chat.fork")}
             onClick=${() => fork(row)}><${Icon} name=${own ? "edit" : "fork"} /></button>`}

@@ -6,8 +6,9 @@ import { filesOfContent, textOfContent } from "../components/content.js";
  * @typedef {import("./live_run.js").LiveRun} LiveRun
  * @typedef {{key: string, kind: "person" | "agent" | "note" | "growing" | "run", at: number, message?: any, refs?: any[],
  *   about: number, event_id?: string | null, transcript_id?: string, cursor?: string, run_id?: string | null, waits?: "run" | "pull",
- *   sent?: import("./outbox.js").Sent, growing?: import("./live_run.js").Growing, live?: LiveRun, files?: any[]}} Row
+ *   sent?: import("./outbox.js").Sent, growing?: import("./live_run.js").Growing, live?: LiveRun, files?: any[], alone?: boolean}} Row
  * `about`: how high it is, in pixels, as long as it was not shown. `waits`: no run has taken it up. `sent`: on its way.
+ * `alone`: the run that said it is not among the rows.
  */
 
 const RUN_PIXELS = 30;
@@ -30,22 +31,23 @@ const said = (item, key, kind) => ({
 });
 
 /**
- * @param {{items: Item[], waiting: any[], runs: Iterable<LiveRun>, sent: import("./outbox.js").Sent[], files: any[], older: boolean}} all
+ * @param {{items: Item[], waiting: any[], runs: Iterable<LiveRun>, sent: import("./outbox.js").Sent[], files: any[], older: boolean, newer: boolean}} all
+ * `older`, `newer`: whether there are items before and after these; runs at work, and what waits for one, are after those.
  * @returns {Row[]}
  */
-export function rowsOf({ items, waiting, runs, sent, files, older }) {
+export function rowsOf({ items, waiting, runs, sent, files, older, newer }) {
   /** @type {Row[]} */
   const rows = [];
   const counts = new Map(), last = new Map(), known = new Set(), stored = new Map(), shownFiles = new Set();
   for (const item of items) {
     if (item.role === "assistant") {
-      const count = counts.get(item.run_id) ?? 0;
-      counts.set(item.run_id, count + 1);
+      const count = counts.get(item.run_id) ?? 0, counted = item.run_id && !item.paged; // pages that come before shift no number
+      if (counted) counts.set(item.run_id, count + 1);
       stored.set(item.run_id, [...(stored.get(item.run_id) ?? []), sayingOf(item.content_json)]);
-      rows.push(said(item, item.run_id ? `a ${item.run_id} ${count}` : `m ${item.transcript_id}`, "agent"));
+      rows.push(said(item, counted ? `a ${item.run_id} ${count}` : `m ${item.transcript_id}`, "agent"));
       last.set(item.run_id, rows.length - 1);
     } else if (item.role === "user") {
-      rows.push(said(item, item.event_id && !known.has(item.event_id) ? `e ${item.event_id}` : `m ${item.transcript_id}`, "person"));
+      rows.push(said(item, item.event_id && !item.paged && !known.has(item.event_id) ? `e ${item.event_id}` : `m ${item.transcript_id}`, "person"));
       if (item.event_id) {
         known.add(item.event_id);
         last.set(`e ${item.event_id}`, rows.length - 1);
@@ -54,7 +56,7 @@ export function rowsOf({ items, waiting, runs, sent, files, older }) {
     for (const file of filesOfContent(item.content_json?.content, item.artifact_refs)) shownFiles.add(file.artifact_id);
   }
   /** @type {Row[]} */
-  const waits = waiting.filter((one) => !known.has(one.event_id)).map((one) => ({
+  const waits = (newer ? [] : waiting).filter((one) => !known.has(one.event_id)).map((one) => ({
     key: `e ${one.event_id}`, kind: "person", about: about(one.content_json), at: one.created_at, message: one.content_json, refs: one.artifact_refs, event_id: one.event_id,
     run_id: one.run_id, waits: one.waits_for,
   }));
@@ -72,6 +74,7 @@ export function rowsOf({ items, waiting, runs, sent, files, older }) {
     const block = rowsOfRun(live, counts, stored, files.filter((file) => file.run_id === live.run.run_id && !shownFiles.has(file.artifact_id)));
     const begun = pending.findIndex((row) => row.event_id === live.run.event_id);
     if (!live.over) {
+      if (newer) continue;
       if (begun >= 0 && live.run.status !== "queued") end.push(...pending.splice(begun, 1));
       end.push(...block);
       continue;
@@ -79,12 +82,14 @@ export function rowsOf({ items, waiting, runs, sent, files, older }) {
     let place = last.get(live.run.run_id) ?? last.get(`e ${live.run.event_id}`);
     if (place === undefined) {
       place = rows.findLastIndex((row) => row.at <= live.run.created_at);
-      if (place < 0 && (older || rows.length)) continue;
+      if ((place < 0 && (older || rows.length)) || (newer && place === rows.length - 1)) continue;
     }
     after.set(place, [...(after.get(place) ?? []), ...block]);
   }
   const whole = rows.flatMap((row, place) => [row, ...(after.get(place) ?? [])]);
-  return [...(after.get(-1) ?? []), ...whole, ...end, ...pending];
+  const all = [...(after.get(-1) ?? []), ...whole, ...end, ...pending], shown = new Set(all.map((row) => row.live?.run.run_id));
+  for (const row of rows) row.alone = row.kind === "agent" && Boolean(row.run_id) && !shown.has(row.run_id ?? "");
+  return all;
 }
 
 /** What a message says, as it is stored: without what the host replaces. @param {any} message */

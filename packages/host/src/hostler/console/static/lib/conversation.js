@@ -11,9 +11,10 @@ import { TERMINAL } from "../components/status.js";
 
 /**
  * @typedef {Record<string, any> & {transcript_id: string, event_id: string | null, run_id: string | null, role: string,
- *   cursor: string, created_at: number, content_json: any, artifact_refs: any[]}} Item
+ *   cursor: string, created_at: number, content_json: any, artifact_refs: any[], paged?: boolean}} Item
  * @typedef {Record<string, any> & {event_id: string, run_id: string | null, waits_for: "run" | "pull"}} Waiting
  * @typedef {{state: "queued" | "read" | "requeued" | "dropped", run_id: string, step?: number, next_run_id?: string | null}} Receipt
+ * `paged`: of a page that was loaded beside those at the end.
  */
 
 const PAGE = 50;
@@ -33,6 +34,9 @@ const unlessGone = (reading) =>
     return null;
   });
 
+/** @param {Item[]} items @returns {Item[]} */
+const paged = (items) => items.map((item) => ({ ...item, paged: true }));
+
 /** @param {string} id */
 export const openConversation = (id) => new Conversation(id);
 
@@ -44,6 +48,8 @@ export class Conversation {
     /** Oldest first. */
     this.items = signal(/** @type {Item[]} */ ([]));
     this.older = signal(false);
+    /** Whether there are messages after the last one: those around another one were loaded. */
+    this.newer = signal(false);
     this.waiting = signal(/** @type {Waiting[]} */ ([]));
     this.runs = signal(/** @type {Map<string, LiveRun>} */ (new Map()));
     /** What waits for people. */
@@ -93,9 +99,7 @@ export class Conversation {
       this.runs.value = known;
       this._waits(pauses);
       this.files.value = files.items;
-      this._before = history.next_cursor ?? "";
-      this.older.value = history.has_more;
-      this.items.value = history.items.reverse();
+      if (!this.newer.value) this._end(history);
       this._took(history);
       this.state.value = "ready";
     });
@@ -109,11 +113,22 @@ export class Conversation {
     return live;
   }
 
-  /** @param {any} history the newest page */
+  /** Take the newest page, and keep what was loaded before it. @param {any} history */
+  _end(history) {
+    const items = history.items.toReversed(), known = this.items.value;
+    const place = this.newer.value ? -1 : known.findIndex((item) => item.transcript_id === items[0]?.transcript_id);
+    this.newer.value = false;
+    this.items.value = [...known.slice(0, Math.max(0, place)), ...items];
+    if (place > 0) return;
+    this._before = history.next_cursor ?? "";
+    this.older.value = history.has_more;
+  }
+
+  /** @param {any} history a page that reaches the end */
   _took(history) {
     this.waiting.value = history.waiting ?? [];
     if (history.title !== undefined) this.title.value = history.title;
-    shownNow(new Set([...this.items.value, ...this.waiting.value].flatMap((one) => one.event_id ?? [])));
+    shownNow(new Set([...history.items, ...this.items.value, ...this.waiting.value].flatMap((one) => one.event_id ?? [])));
     hasHost();
   }
 
@@ -261,35 +276,84 @@ export class Conversation {
     }
   }
 
-  /** Read the messages after the last known one. @param {AbortSignal} stop */
+  /** Read the messages after the last known one, as far as they were loaded to the end. @param {AbortSignal} stop */
   async _newer(stop) {
     for (let more = true; more; ) {
-      const known = this.items.value, after = known.at(-1)?.cursor;
-      const page = await get(path("conversations", this.id, "history"), after ? { after, limit: 100 } : { limit: PAGE }, stop);
-      if (this.items.value !== known) continue; // all was read anew meanwhile, or older ones came
-      const items = after ? page.items : page.items.reverse();
+      const known = this.items.value, after = this.newer.value ? "" : known.at(-1)?.cursor;
+      const page = await this._page(after ? { after, limit: 100 } : {}, stop);
+      if (this.items.value !== known) continue; // all was read anew meanwhile, or others came
       more = Boolean(after) && page.has_more;
       batch(() => {
-        if (!after) {
-          this._before = page.next_cursor ?? "";
-          this.older.value = page.has_more;
-        }
-        if (items.length) this.items.value = [...known, ...items];
+        if (after) this._append(page.items);
+        else if (!this.newer.value) this._end(page);
         if (!more) this._took(page);
       });
     }
   }
 
+  /** @param {Record<string, any>} query @param {AbortSignal} [stop] */
+  _page(query, stop = this._abort.signal) {
+    return get(path("conversations", this.id, "history"), { limit: PAGE, ...query }, stop);
+  }
+
+  /** @param {Item[]} items */
+  _append(items) {
+    if (items.length) this.items.value = [...this.items.value, ...items];
+  }
+
   /** Load the page before the oldest message. */
   async more() {
+    const known = this.items.value;
     if (!this.older.value || !this._before) return;
-    const page = await get(path("conversations", this.id, "history"), { before: this._before, limit: PAGE }, this._abort.signal);
+    const page = await this._page({ before: this._before });
+    if (this.items.value[0] !== known[0]) return; // others were loaded meanwhile
     batch(() => {
-      const known = new Set(this.items.value.map((item) => item.transcript_id));
-      this.items.value = [...page.items.reverse().filter((/** @type {Item} */ item) => !known.has(item.transcript_id)), ...this.items.value];
+      this.items.value = [...paged(page.items.reverse()), ...this.items.value];
       this._before = page.next_cursor ?? "";
       this.older.value = page.has_more;
     });
+  }
+
+  /** Load the page after the last message. */
+  async later() {
+    const known = this.items.value, after = known.at(-1)?.cursor;
+    if (!this.newer.value || !after) return;
+    const page = await this._page({ after });
+    if (this.items.value.at(-1) !== known.at(-1)) return; // others were loaded meanwhile
+    batch(() => {
+      this._append(paged(page.items));
+      this.newer.value = page.has_more;
+    });
+    if (!page.has_more) this._again("history"); // more may have been said while this page came
+  }
+
+  /** Load the newest messages in place of those around another one. */
+  async latest() {
+    if (!this.newer.value) return;
+    const page = await this._page({});
+    batch(() => {
+      this._end(page);
+      this._took(page);
+    });
+    this._again("history");
+  }
+
+  /**
+   * Load the messages around one in place of those that are there, unless it is among them.
+   * @param {string} id @param {string} cursor of the message
+   */
+  async around(id, cursor) {
+    if (this.items.value.some((item) => item.transcript_id === id)) return;
+    const later = await this._page({ after: cursor });
+    const before = later.items.length ? { before: later.items[0].cursor } : {}; // without a later one it is the newest
+    const page = await this._page(before);
+    batch(() => {
+      this.items.value = paged([...page.items.toReversed(), ...later.items]);
+      this._before = page.next_cursor ?? "";
+      this.older.value = page.has_more;
+      this.newer.value = later.has_more;
+    });
+    if (!later.has_more) this._again("history");
   }
 
   /** What became of the messages that a run absorbed. @param {string} run_id */

@@ -8,6 +8,9 @@ const read = () => ({ path: location.pathname, query: new URLSearchParams(locati
 /** Where the browser is. */
 export const here = signal(read());
 
+/** How often the reader came to an address, also to the one that is open. */
+export const arrivals = signal(0);
+
 /** @param {string} to @param {{replace?: boolean}} [options] */
 export function go(to, { replace = false } = {}) {
   const { path } = here.value;
@@ -18,6 +21,7 @@ export function go(to, { replace = false } = {}) {
     leave();
     history.pushState({ from: path }, "", to);
     arrive();
+    arrivals.value += 1;
     scrollTo(0, 0);
   }
   if (!replace || location.pathname !== path) focusNext();
@@ -33,6 +37,7 @@ function moved() {
     if (!place) scrollTo(0, 0);
     focusNext(place?.link);
   }
+  arrivals.value += 1;
   here.value = to;
 }
 

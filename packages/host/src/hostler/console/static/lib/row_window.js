@@ -37,6 +37,8 @@ export class RowWindow {
     this._stays = () => false;
     /** Whether the view stays at the end of the list. */
     this.pinned = true;
+    /** Whether nothing follows the last row: only then the view is pinned where one scrolls to it. */
+    this.complete = true;
     /** The row that stays where it is in the view. `offset` null: in the middle of it. @type {{key: string, offset: number | null} | null} */
     this._held = null;
     /** @type {HTMLElement | null} */
@@ -111,7 +113,8 @@ export class RowWindow {
     const top = frame.scrollTop, own = Math.abs(top - this._own) < SAME_PIXELS;
     const near = frame.scrollHeight - top - frame.clientHeight < NEAR_PIXELS;
     if (!own) {
-      if (near) this.pinned = true;
+      this._takeHeights(); // the browser scrolls by itself, too, where rows above came in between two pictures
+      if (near && this.complete) this.pinned = true;
       else if (top < this._last) this.pinned = false; // content that grows leaves the end by itself
       this._hold();
     }
@@ -186,8 +189,15 @@ export class RowWindow {
     this._last = this._own = frame.scrollTop;
   }
 
-  /** After layout and before the picture: take the heights of what is there, and let the view stay where it is. */
+  /** After layout and before the picture: let the view stay where it is. */
   _measure() {
+    this._takeHeights();
+    this._keep();
+    this._look();
+  }
+
+  /** Take the heights of what is there. */
+  _takeHeights() {
     const list = this._list;
     if (!list) return;
     let other = false;
@@ -200,8 +210,6 @@ export class RowWindow {
       other = true;
     }
     if (other) this._add();
-    this._keep();
-    this._look();
   }
 
   /** The elements of the rows that are rendered. @returns {Map<string, Element>} */

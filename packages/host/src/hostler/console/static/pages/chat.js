@@ -126,7 +126,7 @@ function Open({ id, agents, toggle, run }) {
     <section class="chat-main">
       <${ChatHead} conversation=${conversation} toggle=${toggle} />
       ${conversation.state.value === "loading" && html`<${Loading} />`}
-      <${ChatLog} conversation=${conversation} shownRun=${run} at=${here.value.query.get("at")} />
+      <${ChatLog} conversation=${conversation} shownRun=${run} at=${here.value.query.get("at")} cursor=${here.value.query.get("cursor")} />
       <p class="hidden" role="status">${said(active.length, conversation.pauses.value.length)}</p>
       ${may("events:write")
         ? html`<${Composer} place=${id} conversation_id=${id} agents=${agents === undefined ? [] : agents} agent=${agent} choose=${choose} works=${active.length > 0} stop=${stop}
