@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from acp import RequestError
+
 from support.databases import TEST_SECONDS
 from support.dialects.ag_ui import ag_ui_client
 from support.dialects.ai_sdk import AI, CLIENT
@@ -167,11 +169,16 @@ async def acp(watch: Watch) -> Shown:
 
     The protocol says nothing of the end of a run that another client began: what is said last tells it.
     """
-    person = Person()
-    for number in range(MOST_EDITORS):
-        person, left = Person(), watch.room() if number < MOST_EDITORS - 1 else 10**9
-        async with editor_at(watch, person):
-            await _watched(person, watch, left)
+    opened = 0
+    while True:
+        person, left = Person(), watch.room() if opened < MOST_EDITORS - 1 else 10**9
+        try:
+            async with editor_at(watch, person):
+                opened += 1
+                await _watched(person, watch, left)
+        except RequestError:  # there was no host to load it from
+            await watch.lost()
+            continue
         if left == 10**9:
             break
     return session_transcript(person)
