@@ -173,6 +173,12 @@ async def by_langgraph_without_id(client: httpx.AsyncClient, old: Waiting) -> ht
     return await _resumed(client, {"decisions": [{"type": "approve"}]})
 
 
+async def by_langgraph_of_the_call(client: httpx.AsyncClient, old: Waiting) -> httpx.Response:
+    state = (await client.get(f"/langgraph/threads/{CONVERSATION}/state")).json()
+    (call,) = [call for one in state["values"]["messages"] for call in one.get("tool_calls", [])]
+    return await _resumed(client, {call["id"]: {"decisions": [{"type": "approve"}]}})
+
+
 async def _resumed(client: httpx.AsyncClient, resume: dict[str, Any]) -> httpx.Response:
     body = {"assistant_id": "player", "command": {"resume": resume}}
     return await client.post(f"/langgraph/threads/{CONVERSATION}/runs/wait", json=body)
@@ -209,6 +215,7 @@ REPEATS: list[Callable[[httpx.AsyncClient, Waiting], Any]] = [
     blindly,
     by_langgraph,
     by_langgraph_without_id,
+    by_langgraph_of_the_call,
     by_responses,
     by_ai_sdk,
     by_ai_sdk_with_digest,

@@ -54,8 +54,8 @@ def request_id(run_id: str, request: InteractionRequested) -> str:
 
 
 def unseen_id(run_id: str, request: InteractionRequested) -> str:
-    """Return the id of a request for an answer that names none: it is about the arguments, and about the tool
-    that was first asked for.
+    """Return the id of a request for an answer that names none, or the call alone: it is about the arguments,
+    and about the tool that was first asked for.
     """
     shown = args_hash(request.arguments)[:DIGEST_CHARS]
     return f"{call_id_of(Answer(run_id), request.call_id)}.{shown}"

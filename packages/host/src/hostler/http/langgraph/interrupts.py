@@ -115,7 +115,7 @@ def _of_calls(run_id: str, resume: Any, waiting: Mapping[str, Asked]) -> dict[st
     if not isinstance(resume, dict) or not resume:
         return None
     by_call = {
-        call_id_of(Answer(run_id), one.key): request_id(run_id, one.request)
+        call_id_of(Answer(run_id), one.key): unseen_id(run_id, one.request)
         for one in waiting.values()
         if one.key is not None
     }
