@@ -67,14 +67,19 @@ def _votes(life: Life) -> list[str]:
 def _permitted(life: Life) -> list[str]:
     """What reached the tools is what was approved, and only that."""
     asked: dict[tuple[str, str], tuple[str, str, str]] = {}
+    anew = defaultdict[str, set[str]](set)
+    """Definitions of tools that had changed when people were asked, by run: the digest covers them."""
     later = defaultdict(set)
     """Whether a later version of the tool was approved, by call of a run: both, if it began again."""
     most: Counter[tuple[str, str]] = Counter()
-    for run, call, tool, decision, args, key, resolution, version in life.rows(
+    for run, call, tool, decision, args, key, resolution, version, definition in life.rows(
         "SELECT run_id, call_id, json_extract(asked, '$.tool_name'), decision, args_hash, effect_key,"
-        " resolution, json_extract(asked, '$.pin.schema_digest')"
+        " resolution, json_extract(asked, '$.pin.schema_digest'),"
+        " CASE WHEN json_extract(asked, '$.changed') THEN json_extract(asked, '$.definition') END"
         " FROM pause_calls WHERE kind = 'approval' ORDER BY created_at"
     ):
+        if definition is not None:
+            anew[run].add(definition)
         known = asked[run, call] = (call, decision, args)
         most[run, call] += resolution + 1 if decision == "approved" else 0
         if key is not None:  # of a run that began again: the call was asked once more, in another pause
@@ -93,8 +98,9 @@ def _permitted(life: Life) -> list[str]:
     for effect in life.outside.effects:
         if (effect.run, effect.call) in ahead - asked.keys():
             continue  # nobody was asked: `_ahead`
-        run, args = effect.run, sha256_of({"text": effect.text})
-        names = (effect.key, effect.call, f"actor.{effect.tool} {args}")
+        run, args = effect.run, {"text": effect.text}
+        digests = [sha256_of(args), *(sha256_of([args, definition]) for definition in sorted(anew[run]))]
+        names = [effect.key, effect.call, *(f"actor.{effect.tool} {digest}" for digest in digests)]
         match = next((asked[run, name] for name in names if (run, name) in asked), None)
         which = f"{effect.tool} was called for call {effect.call} of run {run}"
         if match is None:
@@ -104,7 +110,7 @@ def _permitted(life: Life) -> list[str]:
         call, decision, approved = match
         if decision != "approved":
             found.append(f"{which}, which is {decision}")
-        if args != approved:
+        if approved not in digests:
             found.append(f"{which} with {effect.text!r}, other arguments were approved")
         if ((run, effect.call) in changed) not in later[run, call, decision]:
             found.append(f"{which} in another version than was approved")
