@@ -91,15 +91,20 @@ async def test_every_chat_that_asked_says_who_decided(tmp_path: Path, step: str)
             await here.died()
             await here.host.start()
             at = asked(here.chat)
-            await here.chat.holds(lambda: settled(here.chat, at))
+            await here.chat.holds(lambda: at in here.chat.edits)
             await ops.holds(lambda: asked(ops) in ops.edits)
+            sent = await here.settled(6)
+            # while the message of one chat is changed, the answer may be on its way to the other one
+            doubted = [one["text"] for one in sent if one["status"] == "in_doubt"]
+            assert all(text.startswith("done") for text in doubted), sent
+            assert {one["status"] for one in sent} <= {"sent", "in_doubt"}
             for where in (here.chat, ops):
                 said = where.said[asked(where) - 1]
                 assert said["said"].endswith("\n\nApproved by Zoe.")
                 assert said["buttons"] == []
-            assert {one["status"] for one in await here.settled(5)} == {"sent"}
             assert len(acts.read_text().splitlines()) == 1
-            assert (len(here.chat.by_bot()), len(ops.by_bot("desk"))) == (2, 1)
+            assert len(here.chat.by_bot()) in ({1, 2} if doubted else {2})
+            assert len(ops.by_bot("desk")) == 1
 
 
 @pytest.mark.parametrize(
