@@ -15,7 +15,6 @@ import pytest
 
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import ActRequest
-from hostler.domain.pause_values import TOOL_CHANGED
 from hostler.host.config import ConfigFile
 from hostler.host.data_directory import own_database
 from hostler.http.dialects.answers import call_id_of
@@ -235,8 +234,9 @@ def check_asked_again(old: Waiting, new: Waiting) -> None:
     assert new.call["args"] == old.call["args"]
     assert new.call["args_hash"] != old.call["args_hash"]
     assert new.call["decision"] == "undecided"
-    assert str(new.call["description"]).startswith(f"{TOOL_CHANGED} Sends a card")
+    assert str(new.call["description"]).startswith("Sends a card")
     assert old.call["description"] == "Sends a card."
+    assert (old.call["tool_changed"], new.call["tool_changed"]) == (False, True)
 
 
 @pytest.mark.parametrize("decided", ["before the change", "after it"])

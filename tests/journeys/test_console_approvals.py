@@ -18,7 +18,7 @@ from hostler.storage.stores import agents
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import FITS, nothing_from_elsewhere, shown, there
+from support.console import FITS, nothing_from_elsewhere, shown, texts, there
 from support.console_words import candidates, in_languages
 from support.http_host import WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run, rule
@@ -323,7 +323,8 @@ async def test_who_may_not_decide_is_told_why_and_works_by_keyboard_in_both_lang
     served: Served, page: Page
 ) -> None:
     await opens(served, "theirs", call(rule=rule("user:finn", "requester", separation=True)))
-    await opens(served, "mine", call(rule=rule("*"), arguments={"path": HIDDEN, "text": "W" * 2000}))
+    arguments = {"path": HIDDEN, "text": "W" * 2000}
+    await opens(served, "mine", call(rule=rule("*"), arguments=arguments, changed=True))
     reader = await served.key(WORKSPACE, "pauses:read", "runs:read", subject="rita")
     await look(served, page, "/approvals", reader)
     await page.until(shown("Your key may look, but decides nothing"))
@@ -346,6 +347,8 @@ async def test_who_may_not_decide_is_told_why_and_works_by_keyboard_in_both_lang
             assert await serious_mistakes(page) == [], path
             assert await page.evaluate(FITS), path
             await nothing_from_elsewhere(page, served.url)
+        told = json.dumps(texts(language)("decision.tool_changed"))
+        assert await page.evaluate(f"document.querySelector('.call-card .warning').innerText === {told}")
     await page.open(f"{served.url}/approvals")
     await page.until(there(".pause-row"))
     for wanted in ("A approval k1", "BUTTON 批准"):

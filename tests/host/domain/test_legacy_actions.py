@@ -159,7 +159,7 @@ def test_exactly_one_form_is_given(fields: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("approval", [{"tool_actions": [{"call_id": "yes", "decision": "approved"}]}, {}])
 def test_an_approval_of_a_changed_tool_names_what_it_was_shown(approval: dict[str, Any]) -> None:
-    changed = pause(call("yes", args_hash="digest of arguments and tool"))
+    changed = pause(call("yes", args_hash="digest of arguments and tool", tool_changed=True))
     given = approval or {"resume": [{"interruptId": "yes", "payload": True}]}
     with pytest.raises(StaleViewError, match="the tool of 'yes' has changed"):
         actions_of(older(**given), changed)

@@ -14,6 +14,7 @@ from hostler.cli.output import note
 from hostler.cli.tables import Columns, moment
 from hostler.cli.terminal import out
 from hostler.cli.terminal_text import visible
+from hostler.domain.pause_values import TOOL_CHANGED
 
 WAITING = ("open", "needs_review")
 DECISION_STYLES = {
@@ -80,7 +81,8 @@ def show_call(call: dict[str, Any], *, number: int | None = None) -> None:
         ),
         soft_wrap=True,
     )
-    for text in (call.get("title"), call.get("description") or call.get("fallback_text")):
+    changed = TOOL_CHANGED if call.get("tool_changed") else None
+    for text in (call.get("title"), changed, call.get("description") or call.get("fallback_text")):
         if text and text != call.get("tool"):
             out().print(visible(text, lines=True), markup=False, soft_wrap=True)
     if call.get("tool") is not None or call["kind"] == "budget":

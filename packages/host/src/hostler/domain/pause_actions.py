@@ -23,7 +23,7 @@ class Similar(Strict):
 
 
 class Action(Strict):
-    """One decision. `args_hash` is the digest of the arguments that were shown; `approve` and `deny` may
+    """One decision. `args_hash` is the digest of what was shown; `approve` and `deny` may
     omit it only with a key that has the right `pauses:decide_blind`.
     """
 

@@ -275,7 +275,7 @@ def _edited(call: PausedCall, action: Action, check: Check | None) -> dict[str, 
         )
     if shown is not None and shown != call.args_hash:
         raise StaleViewError(
-            f"call {call.call_id!r}: the arguments are no longer those with this digest: look at them again",
+            f"call {call.call_id!r}: arguments or tool are no longer those with this digest: look again",
             call_id=call.call_id,
             args_hash=call.args_hash,
         )
@@ -297,7 +297,7 @@ def _deny(snapshot: PauseSnapshot, call: PausedCall, action: Action, caller: Cal
         raise _unfit(call, "edited_args and similar belong to an approval")
     if action.args_hash is not None and action.args_hash != call.args_hash:
         raise StaleViewError(
-            f"call {call.call_id!r}: the arguments are no longer those with this digest: look at them again",
+            f"call {call.call_id!r}: arguments or tool are no longer those with this digest: look again",
             call_id=call.call_id,
             args_hash=call.args_hash,
         )

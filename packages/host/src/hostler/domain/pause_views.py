@@ -12,7 +12,7 @@ import msgspec
 from hostler.domain.approvers import ANSWERED, refusal_of_kind
 from hostler.domain.epoch import seconds
 from hostler.domain.events import Caller
-from hostler.domain.pause_values import CastVote, Pause, PausedCall, args_hash
+from hostler.domain.pause_values import CastVote, Pause, PausedCall
 from hostler.domain.pauses import is_settled
 from hostler_protocol._base import Strict
 from hostler_protocol.pausing import Executor, QuestionKind
@@ -74,11 +74,8 @@ class CallView(Strict):
     values: dict[str, Any] | None = None
     action: str | None = None
     review: str | None = None
-
-    @property
-    def tool_changed(self) -> bool:
-        """Whether the tool is another one than when the call was first asked: the digest covers it then."""
-        return self.args_hash != args_hash(self.args)
+    tool_changed: bool = False
+    """Whether the tool is another one than when the call was first asked: the digest covers it then."""
 
 
 class PauseView(Strict):
@@ -163,7 +160,7 @@ def _call(  # noqa: PLR0917
         ],
         proposed_args=asked.arguments if call.edited_by is not None else None,
         edited_by=call.edited_by,
-        description=asked.explained,
+        description=asked.description,
         executor=asked.executor,
         question_kind=asked.question_kind,
         fallback_text=asked.fallback_text,
@@ -177,6 +174,7 @@ def _call(  # noqa: PLR0917
         values=given.values,
         action=given.action,
         review=call.review,
+        tool_changed=asked.changed,
     )
     return _outcome_of(view) if caller.answers_only and call.kind not in ANSWERED else view
 

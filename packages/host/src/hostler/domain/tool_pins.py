@@ -19,7 +19,7 @@ PinState = Literal["approved", "changed", "new"]
 
 
 class ToolPin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool's identity when the grant was built. Two equal pins are the same tool.
+    """A tool's identity when the grant was built. Of two equal pins only what people read may differ.
 
     `schema_digest` covers the JSON Schema of the parameters; for tools of servers, which the operator does
     not control, also the description.

@@ -159,7 +159,7 @@ def read_elicited(given: Any) -> Elicited:
 def decision_of(named: NamedCall, given: Elicited, call: CallView) -> Action | Refused | Doubt | None:
     """Return the decision that a form was filled in with; None if it was closed without one.
 
-    StaleViewError if other arguments were shown; UnprocessableError if it decides nothing.
+    StaleViewError if other arguments, or another tool, were shown; UnprocessableError if it decides nothing.
     """
     if given.action == "cancel":
         return None

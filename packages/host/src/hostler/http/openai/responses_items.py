@@ -40,7 +40,7 @@ class ToolName(NamedTuple):
 
 
 class ApprovalId(NamedTuple):
-    """What the id of an approval request says: the call, and the digest of the arguments that it shows."""
+    """What the id of an approval request says: the call, and the digest of what it shows."""
 
     run_id: str
     call_id: str

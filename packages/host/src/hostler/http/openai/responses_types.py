@@ -86,7 +86,7 @@ class McpCall(msgspec.Struct, tag="mcp_call", tag_field="type"):
 
 
 class McpApprovalRequest(msgspec.Struct, tag="mcp_approval_request", tag_field="type"):
-    """A call that waits for approval. Its id has the digest of the arguments that it shows."""
+    """A call that waits for approval. Its id has the digest of what it shows."""
 
     id: str
     server_label: str

@@ -80,7 +80,7 @@ async def get_pause(request: ApiRequest) -> PauseView:
 async def act_on_pause(request: ApiRequest, body: ActRequest) -> Json[ActionAnswer]:
     """Decide calls of a pause: all that are named, or none.
 
-    `approve` and `deny` are for approvals and name the digest of the arguments that were shown (`args_hash`,
+    `approve` and `deny` are for approvals and name the digest of what was shown (`args_hash`,
     which only a key with the right `pauses:decide_blind` may leave out);
     `result` and `error` are a client's outcome of its tool; `answer` fills in a question. A repeated request
     changes nothing and gets the same response. The run continues once every call is decided. Refusals have a
@@ -106,7 +106,7 @@ async def act_on_conversation(request: ApiRequest, body: OlderActions) -> Json[A
     `tool_actions`: approvals (`decision`) and results of client tools (`result`). `resume`: answers to
     interrupts as AG-UI sends them. `messages`: tool messages as the OpenAI interface has them. Calls are
     named by `call_id` or by the model's own id. Only a key with the right `pauses:decide_blind` may leave out
-    the digest of the arguments that were shown (`args_hash`, AG-UI: `payload.argsHash`): the decision is then
+    the digest of what was shown (`args_hash`, AG-UI: `payload.argsHash`): the decision is then
     about the current arguments.
     """
     pauses = request.state.host.pauses

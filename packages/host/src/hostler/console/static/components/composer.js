@@ -33,7 +33,8 @@ function filesOf(place, conversation_id) {
  */
 export function Composer({ place, conversation_id, agents, agent, choose, send, works, stop, picked = null, children }) {
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  const [text, setText] = useState("");
+  const [text, setText] = useState(""), latest = useRef("");
+  latest.current = text;
   const conversation = useRef(conversation_id);
   conversation.current = conversation_id;
   const files = useMemo(() => filesOf(place, () => conversation.current), [place]);

@@ -109,6 +109,7 @@ function CallCard({ pause, call, views, changed }) {
         ${open && call.expires_at !== null && html`<${Until} at=${call.expires_at} />`}
       </header>
       ${call.tool && html`<p class="dim tool-line"><code><${Exact} text=${call.tool} /></code>${call.executor === "runner" && html` · ${t("decision.by_runner")}`}</p>`}
+      ${call.tool_changed && html`<p class="warning">${t("decision.tool_changed")}</p>`}
       ${call.description && html`<p class="described" dir="auto" tabindex="0"><${Exact} text=${call.description} /></p>`}
       ${question && call.fallback_text && !call.fields.length && !call.actions.length && html`<p dir="auto"><${Exact} text=${call.fallback_text} /></p>`}
       ${stale && html`<${Stale} seen=${views.of(call)} pause=${pause} call=${call} acknowledge=${acknowledge} />`}

@@ -66,6 +66,8 @@ export class Conversation {
     this._timer = 0;
     this._reading = false;
     this._before = "";
+    /** How often one went elsewhere: what comes of a former jump is dropped. */
+    this._jumps = 0;
     this._live = liveStream({
       place: { conversation_id: id },
       snapshot: (stop) => this._present(stop),
@@ -330,7 +332,8 @@ export class Conversation {
   /** Load the newest messages in place of those around another one. */
   async latest() {
     if (!this.newer.value) return;
-    const page = await this._page({});
+    const jump = ++this._jumps, page = await this._page({});
+    if (jump !== this._jumps) return; // one has gone elsewhere meanwhile
     batch(() => {
       this._end(page);
       this._took(page);
@@ -343,10 +346,12 @@ export class Conversation {
    * @param {string} id @param {string} cursor of the message
    */
   async around(id, cursor) {
+    const jump = ++this._jumps;
     if (this.items.value.some((item) => item.transcript_id === id)) return;
     const later = await this._page({ after: cursor });
     const before = later.items.length ? { before: later.items[0].cursor } : {}; // without a later one it is the newest
     const page = await this._page(before);
+    if (jump !== this._jumps) return; // one has gone elsewhere meanwhile
     batch(() => {
       this.items.value = paged([...page.items.toReversed(), ...later.items]);
       this._before = page.next_cursor ?? "";

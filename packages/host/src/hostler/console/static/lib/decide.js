@@ -13,7 +13,7 @@ import { may, session } from "./session.js";
  *   edited_by: string | null, description: string | null, executor: string, question_kind: string | null,
  *   fallback_text: string | null, tool_call_id: string | null, decided_by: string | null, decided_by_name: string | null,
  *   decided_at: number | null, comment: string | null, result: any, is_error: boolean,
- *   values: Record<string, any> | null, action: string | null, review: string | null}} Call
+ *   values: Record<string, any> | null, action: string | null, review: string | null, tool_changed: boolean}} Call
  * @typedef {{id: string, run_id: string, segment: number, revision: number, status: string, form: string, agent: string,
  *   conversation_id: string | null, requester: string | null, created_at: number, expires_at: number | null,
  *   calls: Call[], settled_at: number | null}} Pause
