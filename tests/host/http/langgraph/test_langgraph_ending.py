@@ -10,10 +10,25 @@ import httpx
 import pytest
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, PermissionDeniedError
 
+from hostler.host.config import ConfigFile
 from hostler.http.langgraph.ending import ROLLED_BACK
-from support.dialects.langgraph import AGENT, collect, interrupts_of, langgraph, plain, said, texts_of
+from support.databases import TEST_SECONDS
+from support.dialects.langgraph import (
+    AGENT,
+    collect,
+    interrupts_of,
+    langgraph,
+    last_values,
+    plain,
+    said,
+    texts_of,
+)
+from support.dialects.players import PLAYER, player
 from support.every_row import everything
 from support.http_host import WORKSPACE, Served
+from support.trust import trusted
+
+LISTENER = PLAYER.with_name("listener")
 
 
 async def begin(client: Any, thread_id: str, *steps: list[Any]) -> dict[str, Any]:
@@ -75,18 +90,65 @@ async def test_the_state_keeps_what_a_run_says_while_a_later_one_is_cancelled(
 ) -> None:
     async with langgraph(served.url) as client:
         thread_id = (await client.threads.create())["thread_id"]
-        steps = said(["say", "one"], ["wait", str(tmp_path / "go")], ["say", "two"])
-        first = await client.runs.create(thread_id, AGENT, input=steps)
+        first = await begin(client, thread_id, ["wait", str(tmp_path / "go")], ["say", "two"])
         later = await client.runs.create(thread_id, AGENT, input=plain("no"), multitask_strategy="enqueue")
         await client.runs.cancel(thread_id, later["run_id"], wait=True)
         (tmp_path / "go").touch()
         await client.runs.join(thread_id, first["run_id"])
         state = await client.threads.get_state(thread_id)
-        assert texts_of(state["values"]) == ["one", "two"]
+        assert texts_of(state["values"]) == ["first", "two"]
         history = await client.threads.get_history(thread_id, limit=1)
         assert history[0]["values"] == state["values"]
+        streamed = await collect(client.runs.join_stream(thread_id, first["run_id"], stream_mode="values"))
+        own = last_values(streamed)["messages"]
+        assert [one for one in state["values"]["messages"] if one["content"] != "no"] == own
         whole = await client.runs.wait(thread_id, AGENT, input=plain("on"))
-        assert texts_of(whole) == ["one", "two", "you said: on"]
+        assert texts_of(whole) == ["first", "two", "you said: on"]
+        assert whole["messages"][:-2] == state["values"]["messages"]
+
+
+async def test_the_state_keeps_the_runs_that_waited_with_one_that_was_cancelled(
+    served: Served, tmp_path: Path
+) -> None:
+    async with langgraph(served.url) as client:
+        thread_id = (await client.threads.create())["thread_id"]
+        await begin(client, thread_id, ["wait", str(tmp_path / "go")], ["say", "two"])
+        second, third = [
+            await client.runs.create(thread_id, AGENT, input=plain(text), multitask_strategy="enqueue")
+            for text in ("second", "third")
+        ]
+        await client.runs.cancel(thread_id, third["run_id"], wait=True)
+        (tmp_path / "go").touch()
+        await client.runs.join(thread_id, second["run_id"])
+        state = await client.threads.get_state(thread_id)
+        contents = [one["content"] for one in state["values"]["messages"]]
+        assert contents[1:] == ["first", "third", "two", "second", "you said: second"]
+        whole = await client.runs.wait(thread_id, AGENT, input=plain("on"))
+        assert whole["messages"][:-2] == state["values"]["messages"]
+
+
+async def test_the_state_keeps_what_steers_a_run_while_a_later_one_is_cancelled(
+    served: Served, tmp_path: Path
+) -> None:
+    await served.host.apply(ConfigFile(plugins=[trusted(LISTENER)]), actor="test")
+    runner = {"runner": "plugin:test/listener/default", "resource_policy": {}}
+    await player(served, AGENT, **runner)
+    async with langgraph(served.url) as client:
+        thread_id = (await client.threads.create())["thread_id"]
+        first = await client.runs.create(thread_id, AGENT, input=plain(f"wait {tmp_path / 'go'}"))
+        async with asyncio.timeout(TEST_SECONDS):
+            while (await client.runs.get(thread_id, first["run_id"]))["status"] == "pending":
+                await asyncio.sleep(0.02)
+        await client.runs.create(thread_id, AGENT, input=plain("hurry"), multitask_strategy="enqueue")
+        await player(served, AGENT, concurrency={"on_busy": "queue"}, **runner)
+        later = await client.runs.create(thread_id, AGENT, input=plain("no"), multitask_strategy="enqueue")
+        await client.runs.cancel(thread_id, later["run_id"], wait=True)
+        (tmp_path / "go").touch()
+        await client.runs.join(thread_id, first["run_id"])
+        state = await client.threads.get_state(thread_id)
+        contents = [one["content"] for one in state["values"]["messages"]]
+        assert [one for one in contents if one in ("no", "hurry")] == ["no", "hurry"]
+        assert "hurry" in texts_of(state["values"])[-1]
 
 
 @pytest.mark.shows("langgraph", "disconnect")
