@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from hostler.http.dialects.requests import request_id
+from hostler_protocol.results import InteractionRequested
 from support.databases import TEST_SECONDS
 from support.dialects.ag_ui import AgUiClient, ag_ui_client, texts_of, tool, user
 from support.dialects.players import player, playing, script
@@ -67,6 +69,22 @@ async def test_results_of_several_tools_at_once(served: Served) -> None:
         # what was said is said again without effect, and tells the thread again
         again = await client.command(run={})
         assert texts_of(again["messages"]) == texts_of(done["messages"]) or "failed" in again
+
+
+async def test_a_resume_gives_the_result_of_a_tool_whatever_it_says(served: Served) -> None:
+    text = script(["tool", "weather", {"city": "x"}, "w"], ["say", "Bye."])
+    body = {"threadId": "t1", "runId": "r1", "messages": [user(text)], "tools": [WEATHER]}
+    assert '"RUN_FINISHED"' in (await served.client.post("/ag-ui/player", json=body)).text
+    (pause,) = (await served.client.get("/v1/pauses")).json()["items"]
+    (call,) = pause["calls"]
+    shown = InteractionRequested(
+        kind="client_tool", call_id=call["call_id"], title="", args_hash=call["args_hash"]
+    )
+    result = {"happened": True, "sky": "晴"}
+    entry = {"interruptId": request_id(pause["run_id"], shown), "status": "resolved", "payload": result}
+    done = await served.client.post("/ag-ui/player", json={**body, "runId": "r2", "resume": [entry]})
+    assert "Bye." in done.text
+    assert "晴" in done.text
 
 
 @pytest.mark.shows("ag-ui", "approval")

@@ -135,7 +135,8 @@ def is_about_doubt(call: CallView, payload: Any) -> bool:
     """Whether an answer says what became of a call that is in doubt, or that was when it was first sent."""
     if call.review == "in_doubt":
         return True
-    return call.kind != "question" and isinstance(payload, dict) and isinstance(payload.get("happened"), bool)
+    says = isinstance(payload, dict) and isinstance(payload.get("happened"), bool)
+    return says and call.kind not in ("question", "client_tool")  # a result of these may say anything
 
 
 async def resolve_doubt(request: ApiRequest, pause: PauseView, call: CallView, payload: Any) -> None:
