@@ -36,6 +36,10 @@ Object.defineProperty(document, 'hidden', {get: () => away});
 window.look = (here) => { away = !here; document.dispatchEvent(new Event('visibilitychange')); };
 """
 """A tab that is hidden lets its stream go after ten seconds: here after ten milliseconds."""
+SUMS = (
+    "Object.fromEntries([...document.querySelectorAll('.sums > div')]"
+    ".map((one) => [...one.children].map((part) => part.innerText)))"
+)
 OPEN = "streams.filter((one) => !one.signal.aborted && one.url.startsWith('/v1/stream'))"
 
 
@@ -120,3 +124,25 @@ async def test_a_run_that_begins_while_the_list_is_read_is_in_it(served: Served,
     await served.say("say 1", conversation_id="later")
     await page.until(there(".head button.chip"))
     assert not await page.evaluate(shown("later"))
+
+
+async def test_a_filtered_list_and_its_totals_are_as_runs_are_now(served: Served, page: Page) -> None:
+    older = (await served.say("hold", wait=None, conversation_id="older"))["run"]["run_id"]
+    newer = (await served.say("hold", wait=None, conversation_id="newer"))["run"]["run_id"]
+    await served.client.post(f"/v1/runs/{newer}/cancel", json={})
+    await sign_in(served, page, "/runs?status=cancelled")
+    await page.until(f"{shown('newer')} && !{shown('older')}")
+    async with page.another() as all_runs:
+        await all_runs.open(f"{served.url}/runs")
+        await all_runs.until(f"{SUMS}['Not over'] === '1' && {SUMS}.Runs === '2'")
+        failing = (await served.say("fail", conversation_id="failing"))["run_id"]
+        assert failing
+        await all_runs.until(f"{SUMS}.Runs === '3' && {SUMS}.Failed.startsWith('1 ')")
+        # an older run belongs to the one list only now, and is open no more in the other one
+        await served.client.post(f"/v1/runs/{older}/cancel", json={})
+        await page.until(f"{there('.head button.chip')} || {shown('older')}")  # a stream may have begun anew
+        await page.evaluate("(document.querySelector('.head button.chip')?.click(), true)")
+        await page.until(f"{shown('newer')} && {shown('older')} && !{shown('failing')}")
+        await all_runs.until(f"{SUMS}['Not over'] === undefined && {SUMS}.Runs === '3'")
+        assert all_runs.complaints == []
+    assert page.complaints == []

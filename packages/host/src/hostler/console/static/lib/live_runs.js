@@ -53,23 +53,26 @@ export function liveRuns(filters, place = null) {
     const by = new Map(found.flatMap((one) => (one.status === "fulfilled" ? [[one.value.run_id, { ...one.value, output: null }]] : [])));
     pages.value.update(by);
     const known = new Set(fresh.value.map((run) => run.run_id));
-    const added = [...by.values()].filter((run) => !known.has(run.run_id) && !pages.value.has(run.run_id) && wanted(run));
+    const others = [...by.values()].filter((run) => !known.has(run.run_id));
+    const unseen = others.filter((run) => !pages.value.has(run.run_id) && matches(run));
+    const added = unseen.filter((run) => run.created_at >= pages.value.newest);
+    if (others.length > added.length) pages.value.changed();
     // what a run says and which tools it used is found by the host alone
     const asks = added.length > 0 && Boolean(filters.text || filters.tool || known.size + added.length > MAX_FRESH);
-    stale.value ||= asks;
-    const all = [...fresh.value.map((run) => by.get(run.run_id) ?? run), ...(asks ? [] : added)];
+    // with filters of what changes, an older run may belong to the list only now
+    stale.value ||= asks || (unseen.length > added.length && Boolean(filters.status?.length || filters.min_cost));
+    const all = [...fresh.value.map((run) => by.get(run.run_id) ?? run).filter(matches), ...(asks ? [] : added)];
     fresh.value = all.sort((a, b) => b.created_at - a.created_at || (a.run_id < b.run_id ? 1 : -1));
   }
 
-  /** Whether a run belongs above the list, as far as can be said here. @param {Run} run */
-  function wanted(run) {
+  /** Whether a run belongs to the list, as far as can be said here. @param {Run} run */
+  function matches(run) {
     if (filters.status?.length && !filters.status.includes(run.status)) return false;
     if (filters.agent && run.agent !== filters.agent) return false;
     if (filters.since && run.created_at < Number(filters.since)) return false;
     if (filters.until && run.created_at > Number(filters.until)) return false;
     if (filters.min_cost && (run.cost ?? 0) < Number(filters.min_cost)) return false;
-    if (filters.conversation_id && run.conversation_id !== filters.conversation_id) return false;
-    return run.created_at >= pages.value.newest;
+    return !filters.conversation_id || run.conversation_id === filters.conversation_id;
   }
 
   const look = (/** @type {string} */ id) => {

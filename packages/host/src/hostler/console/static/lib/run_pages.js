@@ -11,6 +11,9 @@ export const PAGE = 100;
 const PART = 5000;
 const MAX_PAGES = 30;
 const MAX_ASKED = 2;
+const TOTALS_MS = 1000;
+/** @type {Totals} */
+const NO_TOTALS = { runs: 0, failed: 0, open: 0, tokens: 0, cost: null, seconds: 0, timed: 0, over: false };
 
 /** Whether a list has all runs of one walk through an index, so that any place of it can be read at once. @param {Filters} filters */
 export const isOneWalk = (filters) =>
@@ -41,7 +44,10 @@ export class RunPages {
     this.length = signal(0);
     /** Counts what came, for who draws it. */
     this.drawn = signal(0);
-    this.totals = signal(/** @type {Totals} */ ({ runs: 0, failed: 0, open: 0, tokens: 0, cost: null, seconds: 0, timed: 0, over: false }));
+    this.totals = signal(NO_TOTALS);
+    /** Whether runs have changed since the totals were read. */
+    this._changed = false;
+    this._summing = 0;
     this.failure = signal(/** @type {unknown} */ (null));
   }
 
@@ -137,14 +143,7 @@ export class RunPages {
     do {
       /** @type {any} */
       const part = await get("/v1/runs/totals", { ...this._filters, until: this._until, cursor }, this._abort);
-      const before = this.totals.value, of = (/** @type {string} */ name) => part.by_status[name] ?? 0;
-      this.totals.value = {
-        runs: before.runs + part.runs, failed: before.failed + of("failed") + of("timeout"),
-        open: before.open + of("queued") + of("claimed") + of("running") + of("paused"),
-        tokens: before.tokens + (part.input_tokens ?? 0) + (part.output_tokens ?? 0),
-        cost: part.cost === null ? before.cost : (before.cost ?? 0) + part.cost,
-        seconds: before.seconds + part.seconds, timed: before.timed + part.timed, over: !part.has_more,
-      };
+      this.totals.value = withPart(this.totals.value, part);
       cursor = part.next_cursor;
       if (this._any) {
         if (cursor !== null) this._parts.push(cursor);
@@ -152,6 +151,31 @@ export class RunPages {
         this._ask();
       }
     } while (cursor !== null && !this._abort.aborted);
+    if (this._changed) this.changed();
+  }
+
+  /** Read the totals again in a moment, a longer one where there are many parts: runs of the list have changed. */
+  changed() {
+    this._changed = true;
+    if (this._summing || !this.totals.value.over) return;
+    this._summing = window.setTimeout(() => {
+      this._sumAgain().catch((error) => this._abort.aborted || (this.failure.value = error)).finally(() => {
+        this._summing = 0;
+        if (this._changed && !this._abort.aborted) this.changed();
+      });
+    }, TOTALS_MS * this._parts.length);
+  }
+
+  async _sumAgain() {
+    this._changed = false;
+    let totals = NO_TOTALS, cursor = null;
+    do {
+      /** @type {any} */
+      const part = await get("/v1/runs/totals", { ...this._filters, until: this._until ?? String(this.newest), cursor }, this._abort);
+      totals = withPart(totals, part);
+      cursor = part.next_cursor;
+    } while (cursor !== null);
+    this.totals.value = totals;
   }
 
   /** Show runs as they are now, where they are known. @param {Map<string, Run>} fresh */
@@ -173,3 +197,27 @@ export class RunPages {
     return (this._pages.get(0) ?? []).filter((run) => run.created_at > moment).length;
   }
 }
+
+/** @param {Totals} before @param {any} part as the host gives it @returns {Totals} */
+function withPart(before, part) {
+  const of = (/** @type {string} */ name) => part.by_status[name] ?? 0;
+  return {
+    runs: before.runs + part.runs, failed: before.failed + of("failed") + of("timeout"),
+    open: before.open + of("queued") + of("claimed") + of("running") + of("paused"),
+    tokens: before.tokens + (part.input_tokens ?? 0) + (part.output_tokens ?? 0),
+    cost: part.cost === null ? before.cost : (before.cost ?? 0) + part.cost,
+    seconds: before.seconds + part.seconds, timed: before.timed + part.timed, over: !part.has_more,
+  };
+}
+
+/** With the totals of runs that began since. @param {Totals} totals @param {Run[]} fresh @returns {Totals} */
+export const withRuns = (totals, fresh) => fresh.reduce((before, run) => ({ ...withPart(before, totalsOf(run)), over: totals.over }), totals);
+
+/** @param {Run} run */
+const totalsOf = ({ status, usage, cost, started_at, finished_at }) => {
+  const timed = typeof started_at === "number" && typeof finished_at === "number";
+  return {
+    runs: 1, by_status: { [status]: 1 }, input_tokens: usage?.input_tokens, output_tokens: usage?.output_tokens, cost: cost ?? null,
+    timed: timed ? 1 : 0, seconds: timed ? finished_at - started_at : 0,
+  };
+};

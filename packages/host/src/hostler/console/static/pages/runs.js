@@ -7,6 +7,7 @@ import { shownStatus } from "../lib/live_pauses.js";
 import { liveRuns } from "../lib/live_runs.js";
 import { addAbove, keptList, usePlace } from "../lib/places.js";
 import { address, here, setQuery } from "../lib/router.js";
+import { withRuns } from "../lib/run_pages.js";
 import { may } from "../lib/session.js";
 import { FirstStart } from "../components/first_start.js";
 import { LongList } from "../components/long_list.js";
@@ -41,7 +42,7 @@ export function Page() {
     ${pages.failure.value && html`<${Failure} error=${pages.failure.value} retry=${again} />`}
     ${state === "ready" && count === 0 && (isFiltered(query) ? html`<${NoMatch} />` : html`<${NoRuns} />`)}
     ${count > 0 && html`
-      <${Totals} totals=${pages.totals.value} fresh=${fresh.length} />
+      <${Totals} totals=${withRuns(pages.totals.value, fresh)} />
       <${LongList}
         key=${key} count=${count} height=${ROW_PIXELS} label=${t("page.runs")}
         seen=${(/** @type {number} */ first, /** @type {number} */ last) => pages.want(Math.max(0, first - fresh.length), last - fresh.length)}
@@ -56,10 +57,10 @@ export function Page() {
 /** @param {URLSearchParams} query */
 const isFiltered = (query) => [...query.keys()].some((name) => name !== "again");
 
-/** @param {{totals: import("../lib/run_pages.js").Totals, fresh: number}} props */
-function Totals({ totals, fresh }) {
+/** @param {{totals: import("../lib/run_pages.js").Totals}} props */
+function Totals({ totals }) {
   const facts = /** @type {[string, string][]} */ ([
-    ["runs.total", number(totals.runs + fresh)], ["runs.failures", `${number(totals.failed)}${totals.runs ? ` (${number(Math.round((1000 * totals.failed) / totals.runs) / 10)} %)` : ""}`],
+    ["runs.total", number(totals.runs)], ["runs.failures", `${number(totals.failed)}${totals.runs ? ` (${number(Math.round((1000 * totals.failed) / totals.runs) / 10)} %)` : ""}`],
     ["run.tokens", short(totals.tokens)],
   ]);
   if (totals.open) facts.splice(2, 0, ["runs.open", number(totals.open)]);
