@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from hostler.domain.pauses import ROWS_KEPT_SECONDS
+from hostler.domain.retention import RetentionPolicy
 from hostler.domain.webhooks import Webhook
-from hostler.storage.port import Query
+from hostler.storage.port import Query, Tx
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.migrate import Migrator, migrations_for
@@ -20,11 +21,12 @@ from hostler.storage.sql.postgres import _Migrations as PostgresMigrations
 from hostler.storage.sql.postgres import connect as connect_postgres
 from hostler.storage.sql.sqlite import _Migrations as SqliteMigrations
 from hostler.storage.sql.sqlite import connect as connect_sqlite
-from hostler.storage.stores import notices, pause_retention, run_endings, runs, settings
+from hostler.storage.stores import notices, pause_retention, retention, run_endings, runs, settings
+from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.notices import DueWebhook, WebhookDelivery
 from hostler_protocol.content import Usage
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
-from support.databases import read, write
+from support.databases import read, run, write
 from support.postgres import PostgresServer
 from support.run_rows import H1, new
 
@@ -37,6 +39,23 @@ AGED = Query(
     "UPDATE notices SET created_at = created_at - %(by)s",
     names=("by",),
     values=lambda given: [given["by"]],
+)
+WAITS = Query(
+    "t.waits",
+    "UPDATE deliveries SET next_at = ? WHERE webhook = ?",
+    "UPDATE deliveries SET next_at = %(since)s WHERE webhook = %(webhook)s",
+    names=("since", "webhook"),
+    values=lambda given: [given["since"], given["webhook"]],
+)
+INBOX = Query(
+    "t.inbox",
+    *[
+        "INSERT INTO notices (workspace_id, notice_id, event, pause_id, run_id, body, created_at) "
+        f"VALUES ('w2', {of}, 'pause.opened', 'p', 'r', '{{}}', {at})"
+        for of, at in (("?", "?"), ("%(notice_id)s", "%(at)s"))
+    ],
+    names=("notice_id", "at"),
+    values=lambda given: [given["notice_id"], given["at"]],
 )
 DELIVERED = Query(
     "t.delivered", *["UPDATE deliveries SET status = 'delivered', created_at = 0 WHERE webhook = 'hook'"] * 2
@@ -179,8 +198,78 @@ def test_old_notices_go_once_they_are_delivered(database: SqlDatabase) -> None:
     write(database, lambda tx: tx.run(AGED, by=ROWS_KEPT_SECONDS * 1000 + 60_000))
     assert write(database, lambda tx: notices.drop_old(tx, WS)) == 0
     write(database, lambda tx: tx.run(DELIVERED))
-    assert write(database, lambda tx: notices.drop_old(tx, WS)) == 1
+    assert write(database, lambda tx: notices.drop_old(tx, WS)) == 2, "the delivery, and its notice"
     assert bodies(database) == []
+
+
+def test_a_collection_takes_the_old_notices_of_every_workspace_in_steps(
+    database: SqlDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other workspaces have an inbox, and no webhooks."""
+    monkeypatch.setattr(notices, "STEP_ROWS", 2)
+    hook(database, "run.completed")
+    for number in range(7):
+        begin(database, f"r{number}")
+        end(database, f"r{number}", "completed")
+        write(database, lambda tx, of=f"n{number}": tx.run(INBOX, notice_id=of, at=tx.now))  # type: ignore[misc]
+    begin(database, "of w2", "w2")
+    write(database, lambda tx: tx.run(AGED, by=ROWS_KEPT_SECONDS * 1000 + 60_000))
+    write(database, lambda tx: tx.run(INBOX, notice_id="new", at=tx.now))
+    write(database, lambda tx: tx.run(DELIVERED))
+    assert write(database, lambda tx: notices.drop_old(tx, WS)) == 4
+    assert (len(deliveries(database)), len(bodies(database))) == (5, 5 + 7 + 1)
+    collect(database, tmp_path)
+    assert deliveries(database) == []
+    assert [one.notice_id for one in read(database, lambda tx: notices.page(tx, "w2"))] == ["new"]
+    assert len(bodies(database)) == 1
+
+
+def test_a_delivery_whose_turn_does_not_come_is_given_up(
+    database: SqlDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "STEP_ROWS", 1)
+    hook(database, "run.completed", name="soon")
+    for name in ("late", "tried"):
+        hook(database, "run.completed", name=name)
+        hook(database, "run.completed", name=name, workspace="w2")
+    for workspace in (WS, "w2"):
+        begin(database, f"of {workspace}", workspace)
+        end(database, f"of {workspace}", "completed")
+
+    def wait(tx: Tx) -> None:
+        bound = tx.now - notices.OVERDUE_DAYS * 86_400_000
+        for webhook, since in (("late", bound - 1), ("tried", bound - 1), ("soon", bound + 3_600_000)):
+            tx.run(WAITS, webhook=webhook, since=since)
+
+    write(database, wait)
+    tries = [
+        write(database, lambda tx, ws=ws: notices.claim(tx, DueWebhook(ws, "tried"), 3_600_000))  # type: ignore[misc]
+        for ws in (WS, "w2")
+    ]
+    assert write(database, notices.give_up_overdue) == 1
+    collect(database, tmp_path)
+    found = {one.webhook: one for one in deliveries(database)}
+    assert {name: one.status for name, one in found.items()} == {
+        "late": "dead",
+        "tried": "pending",
+        "soon": "pending",
+    }
+    assert [one.status for one in deliveries(database, "w2") if one.webhook == "late"] == ["dead"]
+    late = found["late"]
+    assert late.error == "its turn did not come for 3 days: the receiver is too slow, or no host ran"
+    assert late.settled_at is not None
+    for claimed in tries:
+        assert claimed is not None
+        assert write(database, lambda tx, claimed=claimed: notices.mark_delivered(tx, claimed, 200))  # type: ignore[misc]
+    write(database, lambda tx: notices.send_again(tx, WS, late.delivery_id))
+    assert write(database, notices.give_up_overdue) == 0, "it is old, and its turn has just begun"
+
+
+def collect(database: SqlDatabase, tmp_path: Path) -> None:
+    """Collect as a host does every hour."""
+    folder = BlobFolder(tmp_path / "blobs")
+    run(retention.collect(database, folder, lambda _: RetentionPolicy()))
+    folder.close()
 
 
 def test_each_receiver_with_something_due_is_found(database: SqlDatabase) -> None:

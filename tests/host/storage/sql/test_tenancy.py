@@ -37,6 +37,7 @@ INSTALLATION_WIDE = {
     "members.invitations": "the same, by the address that the provider has verified",
     "notices.due": "the webhook sender serves the receivers of every workspace",
     "notices.next_due": "the webhook sender's alarm clock",
+    "notices.overdue": "a collection gives up what waits for the webhook sender for too long",
     "schedules.due": "the worker fires the schedules of every workspace",
     "schedules.next_due": "its alarm clock",
     "push_receivers.due": "the push sender serves the receivers of every workspace",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 
@@ -55,9 +54,8 @@ LEASE_SECONDS = 3 * TRY_SECONDS
 MAX_LANES = 16
 """Receivers served at once by this host."""
 POLL_SECONDS = 1.0
-"""Interval of the search for notices: two look-ups in an index of pending deliveries."""
+"""Interval of the search for notices: a walk over the webhooks in an index of pending deliveries."""
 MIN_PAUSE_SECONDS = 0.05
-SWEEP_SECONDS = 3_600.0
 
 
 class UndeliverableError(Exception):
@@ -108,7 +106,6 @@ class WebhookSender:
 
     async def work(self, succeeded: Callable[[], None] = lambda: None) -> None:
         """Deliver due notices. A worker of the host."""
-        swept_at = 0.0
         while True:
             if self._failures:
                 failures, self._failures = self._failures, []
@@ -116,9 +113,6 @@ class WebhookSender:
             wait = POLL_SECONDS
             try:
                 wait = await self._start_lanes()
-                if time.monotonic() - swept_at > SWEEP_SECONDS or not swept_at:
-                    await self._db.write(lambda tx: notices.drop_old(tx, self._workspace))
-                    swept_at = time.monotonic()
                 succeeded()
             except StorageError as error:
                 log.warning("notices cannot be read: %s", error)

@@ -40,7 +40,10 @@ class DeliveriesQuery(PageQuery):
 
 
 class DeliveryRecord(Strict):
-    """The delivery of a notice to a webhook. `http_status` and `error` are of the last try."""
+    """The delivery of a notice to a webhook. `http_status` and `error` are of the last try.
+
+    Where its turn did not come for three days, `error` says that.
+    """
 
     id: str
     notice_id: str

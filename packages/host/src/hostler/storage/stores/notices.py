@@ -27,6 +27,7 @@ from hostler.domain.webhooks import (
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import pause_calls, settings
+from hostler.storage.stores.erasure import STEP_ROWS
 from hostler.storage.stores.filters import NEWEST
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -38,7 +39,10 @@ WEBHOOK = "webhook"
 """The kind of setting under which a webhook is stored."""
 MAX_ERROR_CHARS = 500
 MAX_DUE = 100
+OVERDUE_DAYS = 3
+"""How long a delivery waits for its turn: a receiver may be told of more than it takes, for ever."""
 
+_DAY_MS = 86_400_000
 _q = load(__file__)
 _objects = msgspec.json.Decoder(dict[str, Any])
 
@@ -269,11 +273,32 @@ def drop_of_run(tx: Tx, workspace_id: str, run_id: str) -> int:
     return tx.run(_q.drop_notices_of_run, workspace_id=workspace_id, run_id=run_id)
 
 
+def give_up_overdue(tx: Tx) -> int:
+    """Give up the next deliveries whose turn did not come for OVERDUE_DAYS, of all workspaces.
+
+    Return their number.
+    """
+    times = {"before": tx.now - OVERDUE_DAYS * _DAY_MS, "now": tx.now}
+    rows = tx.all(_q.overdue, **times, limit=STEP_ROWS)
+    error = f"its turn did not come for {OVERDUE_DAYS} days: the receiver is too slow, or no host ran"
+    for row in rows:
+        tx.run(_q.give_up, **row, **times, error=error)
+    return len(rows)
+
+
 def drop_old(tx: Tx, workspace_id: str) -> int:
-    """Remove notices older than pauses are kept, with their deliveries; return the number of notices."""
-    before = tx.now - ROWS_KEPT_SECONDS * 1000
-    tx.run(_q.drop_deliveries, workspace_id=workspace_id, before=before)
-    return tx.run(_q.drop_notices, workspace_id=workspace_id, before=before)
+    """Delete the next notices older than pauses are kept, and deliveries that are over.
+
+    Return the number of rows, of which a step has a bound.
+    """
+    names, before = {"workspace_id": workspace_id}, tx.now - ROWS_KEPT_SECONDS * 1000
+    over = tx.all(_q.old_deliveries, **names, before=before, limit=STEP_ROWS)
+    for row in over:
+        tx.run(_q.drop_delivery, **names, delivery_id=row["delivery_id"])
+    told = tx.all(_q.old_notices, **names, before=before, limit=STEP_ROWS)
+    for row in told:
+        tx.run(_q.drop_notice, **names, notice_id=row["notice_id"])
+    return len(over) + len(told)
 
 
 def _settle(

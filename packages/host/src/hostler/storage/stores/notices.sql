@@ -88,10 +88,29 @@ DELETE FROM deliveries WHERE workspace_id = :workspace_id AND notice_id IN (
 -- name: drop_notices_of_run
 DELETE FROM notices WHERE workspace_id = :workspace_id AND run_id = :run_id
 
--- name: drop_deliveries
-DELETE FROM deliveries WHERE workspace_id = :workspace_id AND status <> 'pending' AND created_at < :before
+-- name: overdue
+-- Deliveries whose turn did not come for too long.
+SELECT workspace_id, delivery_id FROM deliveries
+WHERE status = 'pending' AND next_at < :before AND lease_until <= :now ORDER BY next_at LIMIT :limit
 
--- name: drop_notices
-DELETE FROM notices WHERE workspace_id = :workspace_id AND created_at < :before
+-- name: give_up
+UPDATE deliveries SET status = 'dead', error = :error, lease_token = NULL, lease_until = 0, settled_at = :now
+WHERE workspace_id = :workspace_id AND delivery_id = :delivery_id AND status = 'pending'
+  AND next_at < :before AND lease_until <= :now
+
+-- name: old_deliveries
+SELECT delivery_id FROM deliveries
+WHERE workspace_id = :workspace_id AND status <> 'pending' AND created_at < :before ORDER BY created_at LIMIT :limit
+
+-- name: drop_delivery
+DELETE FROM deliveries WHERE workspace_id = :workspace_id AND delivery_id = :delivery_id AND status <> 'pending'
+
+-- name: old_notices
+SELECT notice_id FROM notices
+WHERE workspace_id = :workspace_id AND created_at < :before
   AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.workspace_id = notices.workspace_id
                   AND deliveries.notice_id = notices.notice_id)
+ORDER BY created_at LIMIT :limit
+
+-- name: drop_notice
+DELETE FROM notices WHERE workspace_id = :workspace_id AND notice_id = :notice_id

@@ -23,6 +23,7 @@ from hostler.storage.stores import (
     budget_accounts,
     budgets,
     hook_deliveries,
+    notices,
     outbox,
     pause_retention,
     push_receivers,
@@ -63,6 +64,7 @@ async def collect(
 ) -> Collected:
     """Collect each workspace by its policy, then the blobs without references."""
     counts: dict[str, int] = {}
+    await until_nothing(database, notices.give_up_overdue)
     for ws in await workspaces(database):
         for kind, count in (await collect_workspace(database, ws, policy_of(ws))).items():
             counts[kind] = counts.get(kind, 0) + count
@@ -79,6 +81,7 @@ async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy
     await until_nothing(database, lambda tx: budget_accounts.sweep(tx, ws))  # counters, not reported
     await until_nothing(database, lambda tx: push_receivers.drop_old(tx, ws))  # nor are these
     await until_nothing(database, lambda tx: hook_deliveries.drop_old(tx, ws))
+    await until_nothing(database, lambda tx: notices.drop_old(tx, ws))
     await until_nothing(database, lambda tx: action_outcomes.give_up_overdue(tx, ws))
     # what was said is in the outbox, too
     kept = outbox.ROWS_KEPT_MS if policy.transcripts is None else int(policy.transcripts * DAY_MS)
