@@ -20,10 +20,10 @@ from support.http_host import serving
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 Look = tuple[int, str]
 LOOKS: dict[str, Sequence[Look]] = {
-    "en": ((360, "dark"), (1440, "light"), (2560, "dark")),
-    "zh": ((360, "light"), (1440, "dark"), (2560, "light")),
+    "en": ((2560, "light"), (360, "dark")),
+    "zh": ((360, "dark"), (1440, "light")),
 }
-"""Of each language: widths and themes."""
+"""Of each language: widths and themes. In the last one the page is looked at by axe, which takes the time."""
 SETTLED = "!document.getAnimations().some((one) => one instanceof CSSTransition)"
 
 
@@ -32,7 +32,7 @@ async def test_each_page_of_a_new_host_can_be_used_by_all(tmp_path: Path, langua
     async with serving(tmp_path / "data", agent=False) as served, browsing() as page:
         await speak(page, language)
         await sign_in(served, page, "/settings")
-        wrong, walked = await mistakes_of_each(page, served.url, LOOKS[language][:1])
+        wrong, walked = await mistakes_of_each(page, served.url, LOOKS[language])
         assert page.complaints == []
     assert wrong == {}
     assert {urlsplit(address).path.split("/")[1] for address in walked} == PAGES - {""}
@@ -50,32 +50,32 @@ async def test_each_page_can_be_used_by_all(tmp_path: Path, language: str) -> No
     assert wrong == {}
     assert set(pages) <= set(walked)
     assert {urlsplit(address).path.split("/")[1] for address in walked} == PAGES - {""}
-    assert {f"{texts(language)(key)} · Hostler" for key in ("page.settings", "page.audit")} <= set(
-        walked.values()
-    )
+    titles = {title.rpartition(") ")[2] for title in walked.values()}  # (3) of approvals that wait
+    assert {f"{texts(language)(key)} · Hostler" for key in ("page.settings", "page.audit")} <= titles
 
 
 async def mistakes_of_each(
     page: Page, url: str, looks: Sequence[Look]
-) -> tuple[dict[tuple[str, int], list[object]], dict[str, str]]:
+) -> tuple[dict[tuple[str, int], object], dict[str, str]]:
     """Walk over all pages. Return what is wrong, by address and width, and each address with its title."""
-    wrong: dict[tuple[str, int], list[object]] = {}
+    wrong: dict[tuple[str, int], object] = {}
     walked: dict[str, str] = {}
     async for address in walk(page, url):
         walked[address] = await page.evaluate("document.title")
         for width, theme in looks:
-            if mistakes := await looked_at(page, width, theme):
-                wrong[address, width] = mistakes
+            await wear(page, width, theme)
+            if not await page.evaluate(FITS):
+                wrong[address, width] = "scrolls sideways"
+        if mistakes := await serious_mistakes(page):
+            wrong[address, width] = mistakes
         await nothing_from_elsewhere(page, url)
     return wrong, walked
 
 
-async def looked_at(page: Page, width: int, theme: str) -> list[object]:
-    """What is wrong with a page at a width: serious mistakes, and whether it scrolls sideways."""
+async def wear(page: Page, width: int, theme: str) -> None:
+    """Give a page a width and a theme, and wait until it looks so."""
     await page.resize(width, 900)
     await page.wish(theme)
     await page.until(f"matchMedia('(width: {width}px) and (prefers-color-scheme: {theme})').matches")
     await page.until(f"new Promise(requestAnimationFrame).then(() => {SETTLED})")
     await shown(page)
-    sideways = [] if await page.evaluate(FITS) else ["scrolls sideways"]
-    return [*sideways, *await serious_mistakes(page)]
