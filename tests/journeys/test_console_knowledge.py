@@ -162,7 +162,7 @@ async def changes(served: Served, page: Page) -> None:
     await page.evaluate("(document.querySelector('form input[name=passage_chars]').value = '', true)")
     await page.type_into("form input[name=passage_chars]", "300")
     await click(page, "Store")
-    changing = json.dumps(f"form[aria-label='{candidates('Change')[0]}']")
+    changing = json.dumps(", ".join(f"form[aria-label='{label}']" for label in candidates("Change")))
     await page.until(f"document.querySelector({changing}) === null")
     assert (await served.client.get("/v1/knowledge/house")).json()["passage_chars"] == 300
     await click(page, "Delete: town.txt")
