@@ -9,11 +9,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from a2a.utils.errors import InvalidParamsError, UnsupportedOperationError
 
 from hostler.host.config import ConfigFile
 from support.dialects.a2a import a2a_client, got, message, told
 from support.dialects.deciding import A2A, BOTH, CLIENTS
+from support.dialects.langgraph import langgraph, plain, texts_of
 from support.dialects.players import PLAYER, POLICY, player, playing, script
 from support.http_host import Served
 from support.trust import trusted
@@ -93,6 +96,61 @@ async def test_a_call_in_doubt_beside_an_approval(mortal: Served, tmp_path: Path
     done = await CLIENTS[name](mortal, tmp_path).decide("mortal", DOUBT_AND_ORDER, BOTH)
     assert done.requests == 2
     assert sorted(done.texts) == SAID
+
+
+STALE = "0" * 16
+YES: dict[str, Any] = {"approved": True}
+HAPPENED: dict[str, Any] = {"happened": True, "result": "so be it"}
+
+
+async def both_asked(mortal: Served, folder: Path) -> None:
+    """Wait until a call is in doubt and an approval beside it is asked."""
+    await A2A(mortal, folder).all_asked((BOTH,))
+
+
+async def in_doubt(mortal: Served) -> int:
+    """How many calls are in doubt."""
+    pauses = (await mortal.client.get("/v1/pauses")).json()["items"]
+    return sum(call["review"] == "in_doubt" for pause in pauses for call in pause["calls"])
+
+
+@pytest.mark.parametrize("wrong", ["stale", "empty"])
+async def test_a_doubt_is_resolved_only_with_all_else_that_a_message_decides(
+    mortal: Served, tmp_path: Path, wrong: str
+) -> None:
+    async with a2a_client(mortal.url, agent="mortal") as client:
+        asked = await told(client, message(DOUBT_AND_ORDER))
+        await both_asked(mortal, tmp_path)
+        asked.take_task(await got(client, asked.task_id))
+        ids = {one["kind"]: one["id"] for one in asked.requests}
+        doubt = {"id": ids["in_doubt"], **HAPPENED}
+        stale = {"id": ids["approval"].rpartition(".")[0] + f".{STALE}", **YES}
+        given = stale if wrong == "stale" else {"id": ids["approval"]}
+        with pytest.raises((InvalidParamsError, UnsupportedOperationError)):
+            await told(client, message(doubt, given, task_id=asked.task_id))
+        assert await in_doubt(mortal) == 1
+        right = message(doubt, {"id": ids["approval"], **YES}, task_id=asked.task_id)
+        assert sorted((await told(client, right)).texts) == SAID
+
+
+@pytest.mark.parametrize("wrong", ["stale", "empty"])
+async def test_a_doubt_is_resolved_only_with_all_else_that_a_resume_decides(
+    mortal: Served, tmp_path: Path, wrong: str
+) -> None:
+    async with langgraph(mortal.url) as client:
+        await client.runs.wait("t", "mortal", input=plain(DOUBT_AND_ORDER))
+        await both_asked(mortal, tmp_path)
+        state = await client.threads.get_state("t")
+        ids = {one["value"]["hostler"]["kind"]: one["id"] for one in state["tasks"][0]["interrupts"]}
+        stale: dict[str, Any] = {ids["approval"].rpartition(".")[0] + f".{STALE}": YES}
+        given = stale if wrong == "stale" else {ids["approval"]: {}}
+        doubt = {ids["in_doubt"]: HAPPENED}
+        with pytest.raises(httpx.HTTPStatusError):
+            await client.runs.wait("t", "mortal", command={"resume": {**doubt, **given}})
+        assert await in_doubt(mortal) == 1
+        right = {**doubt, ids["approval"]: YES}
+        values = await client.runs.wait("t", "mortal", command={"resume": right})
+        assert sorted(texts_of(values)) == SAID
 
 
 @pytest.mark.parametrize("first", ["approval", "in_doubt"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hostler.domain.pause_actions import Action, UnprocessableError
+from hostler.domain.pause_actions import Action, ResolveRequest, UnprocessableError
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.http.a2a.extensions import ANSWERS
 from hostler.http.a2a.messages import wrong
@@ -16,10 +16,10 @@ from hostler.http.a2a.wire import GivenMessage
 from hostler.http.auth import has_right
 from hostler.http.dialects.answers import (
     MAX_PAUSES_OF_RUN,
-    ToAction,
+    WAITING,
     answer_after,
     decide,
-    find_calls,
+    find_calls_of_pause,
     waiting_calls,
 )
 from hostler.http.dialects.fold import Answer
@@ -29,6 +29,7 @@ from hostler.http.dialects.requests import (
     check_shown,
     is_about_doubt,
     read_request_id,
+    resolution_of,
     resolve_doubt,
 )
 from hostler.http.request import ApiRequest
@@ -93,13 +94,18 @@ class Taken(NamedTuple):
     waits: bool = False
 
 
-async def _decide(request: ApiRequest, run_id: str, decisions: Sequence[tuple[str, ToAction]]) -> Taken:
-    await decide(request, run_id, decisions)
-    return Taken(*await answer_after(request, run_id, [call_id for call_id, _ in decisions]))
+async def _decide(request: ApiRequest, run_id: str, actions: Sequence[Action]) -> Taken:
+    answer, done = await decide(request, run_id, [(action.call_id, action) for action in actions])
+    return Taken(answer, waits=done.status in WAITING)
 
 
 async def answer_requests(request: ApiRequest, run_id: str, given: Sequence[Given]) -> Taken:
-    """Decide what data parts answer, all or nothing; return the answer that goes on after it.
+    """Decide what data parts answer; return the answer that goes on after it.
+
+    Nothing is done unless all of them are about what is to be decided now, and say what its kind asks. Then
+    the doubts are resolved one by one, and after them the other calls are decided, all or none. If one of
+    these is refused (the caller may not decide a call, values do not fit its schema, it was decided
+    otherwise), the doubts before it stay resolved: the same message again changes nothing in them.
 
     Raises as `decide`; InvalidArgumentError for an id of another task, or one that is given twice.
     """
@@ -111,29 +117,23 @@ async def answer_requests(request: ApiRequest, run_id: str, given: Sequence[Give
         if name.call_id in named:
             raise wrong("message.parts", f"one answer to the request {one.id[:200]!r}")
         named[name.call_id] = (one, name)
-    found = await find_calls(request, run_id, named)
-    settled: set[str] = set()
-    for pause, call in found:
+    pause, calls = await find_calls_of_pause(request, run_id, named)
+    actions: list[Action] = []
+    doubts: list[tuple[CallView, ResolveRequest]] = []
+    for call in calls:
         one, name = named[call.call_id]
         payload = msgspec.to_builtins(one)
         if is_about_doubt(call, payload):
             check_shown(one.id, name, call)
-            await resolve_doubt(request, pause, call, payload)
-            settled.add(call.call_id)
-    decisions: list[tuple[str, ToAction]] = [
-        (call_id, _to_action(*pair)) for call_id, pair in named.items() if call_id not in settled
-    ]
-    if not decisions:
+            doubts.append((call, resolution_of(call, payload)))
+        else:
+            check_shown(one.id, name, call, one.edited_args)
+            actions.append(_action_of(one, call))
+    for call, said in doubts:
+        await resolve_doubt(request, pause, call, said)
+    if not actions:
         return Taken(*await answer_after(request, run_id, list(named)))
-    return await _decide(request, run_id, decisions)
-
-
-def _to_action(given: Given, named: NamedCall) -> Callable[[CallView], Action]:
-    def make(call: CallView) -> Action:
-        check_shown(given.id, named, call, given.edited_args)
-        return _action_of(given, call)
-
-    return make
+    return await _decide(request, run_id, actions)
 
 
 def _action_of(given: Given, call: CallView) -> Action:
@@ -188,7 +188,7 @@ async def answer_in_text(request: ApiRequest, run_id: str, message: GivenMessage
                 args_hash=call.args_hash,
                 comment=comment or None,
             )
-            return await _decide(request, run_id, [(call.call_id, lambda _: action)])
+            return await _decide(request, run_id, [action])
     return await _answer_question(request, run_id, page.items, text)
 
 
@@ -227,7 +227,7 @@ async def _answer_question(
     decided = Action(
         call_id=call.call_id, type="answer", args_hash=call.args_hash, values=values or {}, action=action
     )
-    return await _decide(request, run_id, [(call.call_id, lambda _: decided)])
+    return await _decide(request, run_id, [decided])
 
 
 def _read_text(call: CallView, text: str) -> tuple[dict[str, Any] | None, str | None]:

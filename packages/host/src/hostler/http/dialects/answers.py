@@ -182,21 +182,34 @@ async def find_calls(request: ApiRequest, run_id: str, call_ids: Iterable[str]) 
     return found
 
 
+async def find_calls_of_pause(
+    request: ApiRequest, run_id: str, call_ids: Iterable[str]
+) -> tuple[PauseView, list[CallView]]:
+    """Return a pause of a run, and its calls as `find_calls`. InvalidArgumentError for those of several."""
+    found = await find_calls(request, run_id, call_ids)
+    pauses = {pause.id: pause for pause, _ in found}
+    if len(pauses) != 1:
+        raise InvalidArgumentError(
+            "decide calls of one pause of the run at a time" if pauses else "no call is decided here"
+        )
+    return next(iter(pauses.values())), [call for _, call in found]
+
+
 async def decide(
     request: ApiRequest,
     run_id: str,
-    decisions: Sequence[tuple[str, ToAction]],
+    decisions: Sequence[tuple[str, Action | ToAction]],
     *,
     model: str | None = None,
     conversation: str | None = None,
 ) -> tuple[Answer, ActionAnswer]:
     """Decide calls of one pause of a run, all or none; return the answer that goes on after them.
 
-    `decisions`: the host's id of each call, and what makes the action of its view (which has the digest of
-    the arguments). A decision that was taken before changes nothing, and gives the same answer. `model`
-    and `conversation`: what the request names. Raises as `POST /v1/pauses/{id}/actions`; InvalidArgumentError
-    if the calls are of several pauses; ConflictError if the run is of another agent, NotFoundError if it is
-    of another conversation.
+    `decisions`: the host's id of each call, and its action, or what makes the action of its view (which has
+    the digest of the arguments). A decision that was taken before changes nothing, and gives the same answer.
+    `model` and `conversation`: what the request names. Raises as `POST /v1/pauses/{id}/actions`;
+    InvalidArgumentError if the calls are of several pauses; ConflictError if the run is of another agent,
+    NotFoundError if it is of another conversation.
     """
     cancels_when_gone(request)
     run = await find_run(request, run_id)
@@ -206,18 +219,15 @@ async def decide(
         raise ConflictError(
             f"these calls are of the model {run.agent_name!r}: send what came of them to it", param="model"
         )
-    found = await find_calls(request, run_id, [call_id for call_id, _ in decisions])
-    pauses = {pause.id: pause for pause, _ in found}
-    if len(pauses) != 1:
-        raise InvalidArgumentError(
-            "decide calls of one pause of the run at a time" if pauses else "no call is decided here"
-        )
-    pause = next(iter(pauses.values()))
-    actions = [make(call) for (_, call), (_, make) in zip(found, decisions, strict=True)]
+    pause, calls = await find_calls_of_pause(request, run_id, [call_id for call_id, _ in decisions])
+    actions = [
+        given if isinstance(given, Action) else given(call)
+        for call, (_, given) in zip(calls, decisions, strict=True)
+    ]
     done = await request.state.host.pauses.act(
         request.caller, pause.id, ActRequest(revision=pause.revision, actions=actions), idempotency_key=None
     )
-    after = await _asked_until(request, run_id, over_with(pause, {call.call_id for _, call in found}))
+    after = await _asked_until(request, run_id, over_with(pause, {call.call_id for call in calls}))
     return Answer(run_id, after), done
 
 

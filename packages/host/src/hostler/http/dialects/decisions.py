@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 
 from hostler.domain.legacy_actions import ResumeAction, ToolMessage, action_of_message, action_of_resume
-from hostler.domain.pause_actions import Action, UnprocessableError
+from hostler.domain.pause_actions import Action, ResolveRequest, UnprocessableError
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.record import Record
 from hostler.domain.run_events import Asked
 from hostler.http.dialects.answers import (
-    ToAction,
     answer_after,
     decide,
     find_calls,
+    find_calls_of_pause,
     read_call_id,
     waiting_calls,
 )
@@ -28,6 +28,7 @@ from hostler.http.dialects.requests import (
     is_about_doubt,
     read_request_id,
     requests_of,
+    resolution_of,
     resolve_doubt,
 )
 from hostler.http.request import ApiRequest
@@ -74,7 +75,13 @@ async def take_decisions(
     entries: Sequence[ResumeAction],
     results: Sequence[CallResult],
 ) -> Decided:
-    """Decide what a run of a thread waits for, all or nothing.
+    """Decide what a run of a thread waits for.
+
+    Nothing is done unless all of it is about what is to be decided now, and says what its kind asks. Then the
+    doubts are resolved one by one, and after them the other calls are decided, all or none, or the pause is
+    cancelled if a question is abandoned. If one of these is refused (the caller may not decide a call, values
+    do not fit its schema, it was decided otherwise), the doubts before it stay resolved: the same request
+    again changes nothing in them.
 
     Raises as `decide`, NotFoundError for what does not wait in this thread, and UnprocessableError if entries
     leave an interrupt out that the caller may decide.
@@ -93,7 +100,7 @@ async def take_decisions(
         if key not in by_key:
             raise NotFoundError(f"no call {message.tool_call_id!r} waits for its result")
         named.results[by_key[key]] = message
-    pause, found = await _calls_of(request, run_id, [*named.entries, *named.results])
+    pause, found = await find_calls_of_pause(request, run_id, [*named.entries, *named.results])
     _check_complete(pause, named)
     repeated = all(call.decision != "undecided" and call.review is None for call in found)
     answer = await _decide(request, pause, found, named)
@@ -108,16 +115,6 @@ async def get_run(request: ApiRequest, agent: str, thread_id: str, run_id: str) 
     if run is None or run.conversation_id != thread_id or run.agent_name != agent:
         raise NotFoundError(f"this thread of the agent {agent!r} has no run {run_id[:100]!r}")
     return run
-
-
-async def _calls_of(
-    request: ApiRequest, run_id: str, call_ids: Sequence[str]
-) -> tuple[PauseView, list[CallView]]:
-    found = await find_calls(request, run_id, call_ids)
-    pauses = {pause.id: pause for pause, _ in found}
-    if len(pauses) != 1:
-        raise InvalidArgumentError("answer what one pause of the run waits for, not several at a time")
-    return next(iter(pauses.values())), [call for _, call in found]
 
 
 def _check_complete(pause: PauseView, named: _Named) -> None:
@@ -139,12 +136,12 @@ def _check_complete(pause: PauseView, named: _Named) -> None:
 
 
 async def _decide(request: ApiRequest, pause: PauseView, calls: Sequence[CallView], named: _Named) -> Answer:
-    host = request.state.host
-    decisions: list[tuple[str, ToAction]] = []
+    others: list[CallView] = []
+    doubts: list[tuple[CallView, ResolveRequest]] = []
     abandoned = False
     for call in calls:
         if call.call_id in named.results:
-            decisions.append((call.call_id, _result_of(named.results[call.call_id])))
+            others.append(call)
             continue
         entry, one = named.entries[call.call_id]
         if entry.status == "cancelled" and call.decision in NOT_DECIDED:
@@ -152,26 +149,34 @@ async def _decide(request: ApiRequest, pause: PauseView, calls: Sequence[CallVie
         payload = entry.payload if entry.status == "resolved" else None
         if is_about_doubt(call, payload):
             check_shown(entry.interrupt_id, one, call)
-            await resolve_doubt(request, pause, call, payload)
+            doubts.append((call, resolution_of(call, payload)))
         elif entry.status == "cancelled" and call.kind == "question":
             abandoned = True
         else:
-            decisions.append((call.call_id, lambda view, entry=entry, one=one: action_for(entry, one, view)))  # type: ignore[misc]
+            others.append(call)
+    actions = [] if abandoned else [_action_of(call, named) for call in others]
+    for call, said in doubts:
+        await resolve_doubt(request, pause, call, said)
     if abandoned:
-        await host.pauses.cancel(request.caller, pause.id, reason="its question was abandoned by the client")
-    elif decisions:
-        return (await decide(request, pause.run_id, decisions))[0]
+        await request.state.host.pauses.cancel(
+            request.caller, pause.id, reason="its question was abandoned by the client"
+        )
+    elif actions:
+        return (await decide(request, pause.run_id, [(action.call_id, action) for action in actions]))[0]
     return (await answer_after(request, pause.run_id, [call.call_id for call in calls]))[0]
 
 
-def _result_of(message: CallResult) -> ToAction:
-    def make(call: CallView) -> Action:
-        if message.error is not None:
-            return Action(call_id=call.call_id, type="error", error=message.error or "it failed")
-        content = _content_of(message.content)
-        return action_of_message(ToolMessage(tool_call_id=call.call_id, content=content), call)
+def _action_of(call: CallView, named: _Named) -> Action:
+    if call.call_id in named.results:
+        return _result_of(named.results[call.call_id], call)
+    return action_for(*named.entries[call.call_id], call)
 
-    return make
+
+def _result_of(message: CallResult, call: CallView) -> Action:
+    if message.error is not None:
+        return Action(call_id=call.call_id, type="error", error=message.error or "it failed")
+    content = _content_of(message.content)
+    return action_of_message(ToolMessage(tool_call_id=call.call_id, content=content), call)
 
 
 def _content_of(content: Any) -> Any:

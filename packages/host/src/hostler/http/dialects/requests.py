@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from hostler.domain.forms import form_schema
-from hostler.domain.pause_actions import StaleViewError, UnprocessableError
+from hostler.domain.pause_actions import ResolveRequest, StaleViewError, UnprocessableError
 from hostler.domain.pause_values import args_hash
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.run_event_reader import RunEvents
@@ -139,8 +139,8 @@ def is_about_doubt(call: CallView, payload: Any) -> bool:
     return says and call.kind not in ("question", "client_tool")  # a result of these may say anything
 
 
-async def resolve_doubt(request: ApiRequest, pause: PauseView, call: CallView, payload: Any) -> None:
-    """Say what became of a call in doubt: `{"happened": true, "result": ...}` or `{"happened": false}`.
+def resolution_of(call: CallView, payload: Any) -> ResolveRequest:
+    """Return what became of a call in doubt: `{"happened": true, "result": ...}` or `{"happened": false}`.
 
     UnprocessableError if the payload does not say it.
     """
@@ -154,11 +154,15 @@ async def resolve_doubt(request: ApiRequest, pause: PauseView, call: CallView, p
             call_id=call.call_id,
         )
     comment = given.get("comment")
-    await request.state.host.pauses.resolve(
-        request.caller,
-        pause.id,
-        call.call_id,
-        "happened" if happened else "not_happened",
-        given.get("result") if happened else None,
+    return ResolveRequest(
+        outcome="happened" if happened else "not_happened",
+        result=given.get("result") if happened else None,
         comment=comment if isinstance(comment, str) else None,
+    )
+
+
+async def resolve_doubt(request: ApiRequest, pause: PauseView, call: CallView, said: ResolveRequest) -> None:
+    """Take what somebody says became of a call in doubt. The same again changes nothing."""
+    await request.state.host.pauses.resolve(
+        request.caller, pause.id, call.call_id, said.outcome, said.result, comment=said.comment
     )

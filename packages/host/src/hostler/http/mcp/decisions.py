@@ -7,8 +7,8 @@ from typing import Any
 
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView, PauseView
-from hostler.http.dialects.answers import ToAction, decide, find_calls
-from hostler.http.dialects.requests import NamedCall, resolve_doubt
+from hostler.http.dialects.answers import decide, find_calls
+from hostler.http.dialects.requests import NamedCall, resolution_of, resolve_doubt
 from hostler.http.mcp.elicitation import (
     Doubt,
     Elicited,
@@ -25,13 +25,17 @@ MAX_FORMS = 64
 
 
 async def take_forms(request: ApiRequest, given: Any, *, run_id: str | None = None) -> bool:
-    """Take the decisions of forms, all or none; return whether one of them was closed without a decision.
+    """Take the decisions of forms; return whether one of them was closed without a decision.
+
+    Nothing is done unless all of them are about what is to be decided now, and say what its kind asks. Then
+    the doubts are resolved one by one, and after them the other calls are decided, all or none. If one of
+    these is refused, the doubts before it stay resolved: the same forms again change nothing in them.
 
     `given`: the id of each form, and what came of it. `run_id`: the run that they have to be of. Raises as
     `decide`, and as `decision_of`.
     """
     own, forms = _read(given, run_id)
-    decisions: list[tuple[str, ToAction]] = []
+    decisions: list[tuple[str, Action]] = []
     refused: list[str] = []
     doubts: list[tuple[PauseView, CallView, Doubt]] = []
     closed = False
@@ -46,13 +50,14 @@ async def take_forms(request: ApiRequest, given: Any, *, run_id: str | None = No
             case Doubt() as doubt:
                 doubts.append((pause, call, doubt))
             case Action() as action:
-                decisions.append((call.call_id, lambda _, action=action: action))  # type: ignore[misc]
+                decisions.append((call.call_id, action))
     if refused:
         pauses = request.state.host.pauses
         await pauses.cancel(request.caller, refused[0], reason="its question was refused by the client")
         return closed
-    for pause, call, doubt in doubts:
-        await resolve_doubt(request, pause, call, doubt.payload)
+    resolutions = [(pause, call, resolution_of(call, doubt.payload)) for pause, call, doubt in doubts]
+    for resolution in resolutions:
+        await resolve_doubt(request, *resolution)
     if decisions:
         await decide(request, own, decisions)
     return closed

@@ -46,7 +46,7 @@ class Refused(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """What became of a call in doubt, as `resolve_doubt` takes it."""
+    """What became of a call in doubt, as `resolution_of` reads it."""
 
     payload: dict[str, Any]
 
