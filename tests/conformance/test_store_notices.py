@@ -16,18 +16,13 @@ from hostler.domain.webhooks import Webhook
 from hostler.storage.port import Query, Tx
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.migrate import Migrator, migrations_for
-from hostler.storage.sql.postgres import _Migrations as PostgresMigrations
-from hostler.storage.sql.postgres import connect as connect_postgres
-from hostler.storage.sql.sqlite import _Migrations as SqliteMigrations
-from hostler.storage.sql.sqlite import connect as connect_sqlite
 from hostler.storage.stores import notices, pause_retention, retention, run_endings, runs, settings
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.notices import DueWebhook, WebhookDelivery
 from hostler_protocol.content import Usage
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import read, run, write
-from support.postgres import PostgresServer
+from support.older_databases import ON_EACH_DATABASE, older_database
 from support.run_rows import H1, new
 
 pytestmark = pytest.mark.gate("both-databases")
@@ -300,21 +295,11 @@ def fail_once(database: SqlDatabase, receiver: DueWebhook) -> None:
     write(database, lambda tx: notices.mark_failed(tx, claimed, http_status=500, error="x", again_in=50))
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@ON_EACH_DATABASE
 def test_notices_of_an_older_version_stay(
     dialect: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    if dialect == "sqlite":
-        url = str(tmp_path / "old.db")
-        steps: Any = SqliteMigrations(connect_sqlite(Path(url)))
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        url = server.create()
-        steps = PostgresMigrations(connect_postgres(url))
-    Migrator(steps, [step for step in migrations_for(dialect) if step.number < 57]).migrate()
-    steps.begin()
-    steps.script(OLD_ROWS)
-    steps.commit()
+    url = older_database(dialect, tmp_path, request, before=57, rows=OLD_ROWS)
     database = open_database(url)
     try:
         inbox = read(database, lambda tx: notices.page(tx, WS))

@@ -28,11 +28,6 @@ from hostler.domain.scopes import StateArea
 from hostler.storage.port import Query, Tx
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.migrate import Migrator, migrations_for
-from hostler.storage.sql.postgres import _Migrations as PostgresMigrations
-from hostler.storage.sql.postgres import connect as connect_postgres
-from hostler.storage.sql.sqlite import _Migrations as SqliteMigrations
-from hostler.storage.sql.sqlite import connect as connect_sqlite
 from hostler.storage.stores import (
     artifacts,
     deletion,
@@ -48,7 +43,7 @@ from hostler.storage.stores.registered_files import RegisteredFile, Stamp
 from hostler.storage.stores.uploads import Part, ReceivedPart
 from hostler_protocol.errors import CallerError, PayloadTooLargeError
 from support.databases import read, write
-from support.postgres import PostgresServer
+from support.older_databases import ON_EACH_DATABASE, older_database
 
 pytestmark = pytest.mark.gate("quotas")
 
@@ -418,22 +413,11 @@ BINARY = {
 }
 
 
-@pytest.mark.parametrize("dialect", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+@ON_EACH_DATABASE
 def test_what_an_older_version_stored_is_counted(
     dialect: Any, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    if dialect == "sqlite":
-        url = str(tmp_path / "old.db")
-        steps: Any = SqliteMigrations(connect_sqlite(Path(url)))
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        url = server.create()
-        steps = PostgresMigrations(connect_postgres(url))
-    before = [step for step in migrations_for(dialect) if step.number < 22]
-    Migrator(steps, before).migrate()
-    steps.begin()
-    steps.script(OLD_ROWS + BINARY[dialect])
-    steps.commit()
+    url = older_database(dialect, tmp_path, request, before=22, rows=OLD_ROWS + BINARY[dialect])
     database = open_database(url)
     try:
         assert held(database) == Amounts(3, 10, 1, 5, len('ké"é"'.encode()) + len("gone") + 200)
