@@ -260,6 +260,10 @@ async def test_an_approval_is_for_the_tool_that_was_shown(
         for repeat in REPEATS:
             answer = await repeat(served.client, old)
             assert answer.status_code == 409, (repeat.__name__, answer.text)
+            if repeat in (by_langgraph_without_id, by_langgraph_of_the_call):
+                said = answer.json()
+                assert said["code"] == "stale_view"
+                assert f"by the id of the interrupt ({new.request_id})" in said["detail"], said
         assert (await waits(served.client, old.run_id, revision=2)).pause == new.pause
         assert (await by_pause(served.client, new)).status_code == 202
         assert (await ended(served.client, old.run_id))["status"] == "completed"

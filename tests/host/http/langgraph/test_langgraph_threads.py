@@ -20,7 +20,7 @@ from hostler.domain.caller_history import MAX_MESSAGES
 from hostler.http.langgraph.conditions import MAX_CONDITIONS
 from hostler.storage.port import Tx
 from hostler.storage.stores import pauses
-from support.dialects.langgraph import AGENT, collect, langgraph, plain, said, texts_of
+from support.dialects.langgraph import AGENT, collect, langgraph, last_values, plain, said, texts_of
 from support.every_row import everything
 from support.http_host import WORKSPACE, Served
 
@@ -160,6 +160,27 @@ async def test_pages_of_a_history(served: Served) -> None:
         await client.runs.wait("u", AGENT, input=plain("u"))
         with pytest.raises(NotFoundError):
             await client.threads.get_state("u", checkpoint=newest)
+
+
+async def test_a_message_has_the_same_id_in_every_window(served: Served) -> None:
+    """Also where the first messages of its run are before the newest hundred, which are all that is shown."""
+    async with langgraph(served.url) as client:
+        for run in range(3):
+            says = [["say", f"{run}.{number}"] for number in range((6, 97, 2)[run])]
+            stream = client.runs.stream("t", AGENT, input=said(*says), stream_mode=["values"])
+            told = last_values(await collect(stream))
+            if run == 0:
+                first = {one["content"]: one["id"] for one in told["messages"] if one["type"] == "ai"}
+        assert len(told["messages"]) == 103, "a hundred, the last question, and what it was answered"
+        assert "0.3" not in contents(told)
+        shown = [told, (await client.threads.get_state("t"))["values"]]
+        shown += [one["values"] for one in await client.threads.get_history("t", limit=10)]
+        shown += [one["values"] for one in await client.threads.search()]
+        assert len(shown) == 6
+        for values in shown:
+            for one in values["messages"]:
+                if one["content"].startswith("0."):
+                    assert one["id"] == first[one["content"]], "shown under another id"
 
 
 async def test_messages_are_added_to_a_thread(served: Served) -> None:

@@ -23,6 +23,10 @@ PRIMARY_KEY = "sqlite_autoindex_states_1 (workspace_id=? AND scope_key=? AND key
 PLANS = {
     "items of an event": (transcripts._q.of_event, "transcripts_by_event"),
     "items of a run": (transcripts._q.of_run, "transcripts_by_run"),
+    "items of a run before one": (
+        transcripts._q.said_before,
+        "transcripts_by_run (workspace_id=? AND run_id=? AND seq<?)",
+    ),
     "notices of a run": (notices._q.drop_notices_of_run, "notices_by_run"),
     "deliveries of its notices": (
         notices._q.drop_deliveries_of_run,

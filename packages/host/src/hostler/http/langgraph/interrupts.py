@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.legacy_actions import ResumeAction
-from hostler.domain.pause_actions import UnprocessableError
+from hostler.domain.pause_actions import StaleViewError, UnprocessableError
 from hostler.domain.run_events import Asked
 from hostler.http.dialects.answers import call_id_of
 from hostler.http.dialects.decisions import CallResult
@@ -66,7 +66,8 @@ def answers_of(run_id: str, resume: Any, waiting: Mapping[str, Asked]) -> Answer
     """Return the decisions that a value of `Command(resume)` takes, in a run. `waiting`: its open requests.
 
     A value is keyed by the ids of interrupts or of the tools' calls, or is the answer to the only one. Raises
-    ConflictError if nothing waits, UnprocessableError if the value does not say what it answers.
+    ConflictError if nothing waits, UnprocessableError if the value does not say what it answers,
+    StaleViewError if it does not name an interrupt whose tool has changed since it was first asked for.
     """
     keyed = _of_calls(run_id, resume, waiting)  # first: such an id may look like that of an interrupt
     if keyed is None:
@@ -81,7 +82,7 @@ def answers_of(run_id: str, resume: Any, waiting: Mapping[str, Asked]) -> Answer
                 reason="schema",
                 interrupts=names,
             )
-        keyed = {unseen_id(run_id, one.request): resume for one in waiting.values()}
+        keyed = {_unseen(run_id, one): resume for one in waiting.values()}
     entries: list[ResumeAction] = []
     results: list[CallResult] = []
     for name, value in keyed.items():
@@ -114,14 +115,29 @@ def _keyed(resume: Any) -> dict[str, Any] | None:
 def _of_calls(run_id: str, resume: Any, waiting: Mapping[str, Asked]) -> dict[str, Any] | None:
     if not isinstance(resume, dict) or not resume:
         return None
-    by_call = {
-        call_id_of(Answer(run_id), one.key): unseen_id(run_id, one.request)
-        for one in waiting.values()
-        if one.key is not None
-    }
+    by_call = {call_id_of(Answer(run_id), one.key): one for one in waiting.values() if one.key is not None}
     if not all(name in by_call for name in resume):
         return None
-    return {by_call[name]: value for name, value in resume.items()}
+    return {_unseen(run_id, by_call[name]): value for name, value in resume.items()}
+
+
+def _unseen(run_id: str, asked: Asked) -> str:
+    """Return the id of a request for a value that does not name it.
+
+    StaleViewError if the tool has changed since it was first asked for: such a value does not say which of
+    the two was shown.
+    """
+    request = asked.request
+    unseen, name = unseen_id(run_id, request), request_id(run_id, request)
+    if request.kind != "client_tool" and request.args_hash is not None and unseen != name:
+        raise StaleViewError(
+            f"the tool {request.tool_name!r} has changed since this was first asked: look at it again, and"
+            f" key the value of resume by the id of the interrupt ({name})",
+            call_id=request.call_id,
+            args_hash=request.args_hash,
+            interrupts=[name],
+        )
+    return unseen
 
 
 def _result(tool_call_id: str, value: Any) -> CallResult:

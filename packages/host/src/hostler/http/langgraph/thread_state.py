@@ -6,7 +6,6 @@ name in every later history. While a run works or waits, the newest state is nam
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,7 +92,7 @@ class ThreadState:
 async def load_messages(request: ApiRequest, run_id: str, facts: Facts) -> None:
     """Read the messages of a run's thread, up to the one that it answers, into `facts`."""
     workspace = request.workspace_id
-    facts.messages = await request.state.host.db.read(lambda tx: _up_to(tx, workspace, run_id, Counter()))
+    facts.messages = await request.state.host.db.read(lambda tx: _up_to(tx, workspace, run_id))
 
 
 async def load_state(request: ApiRequest, thread_id: str) -> ThreadState:
@@ -123,13 +122,12 @@ def _stored_state(tx: Tx, ws: str, thread_id: str, agent: str | None) -> ThreadS
         facts = Facts(thread_id, "", modes=(), messages=shown(tx, ws, page.items[::-1]))
     else:
         facts = Facts(thread_id, thread.run.agent_name, modes=())
-        counts: Counter[str] = Counter()
-        facts.messages = _up_to(tx, ws, thread.run.run_id, counts)
-        facts.later = _came_after(tx, ws, thread.run, counts)
+        facts.messages = _up_to(tx, ws, thread.run.run_id)
+        facts.later = _came_after(tx, ws, thread.run)
     return ThreadState(thread_id, thread, facts, last)
 
 
-def _up_to(tx: Tx, workspace: str, run_id: str, counts: Counter[str]) -> list[dict[str, Any]]:
+def _up_to(tx: Tx, workspace: str, run_id: str) -> list[dict[str, Any]]:
     run = runs.get(tx, workspace, run_id)
     event = None if run.event_id is None else events.find(tx, workspace, run.event_id)
     seq = None if run.event_id is None else transcripts.of_event(tx, workspace, run.event_id)
@@ -137,17 +135,17 @@ def _up_to(tx: Tx, workspace: str, run_id: str, counts: Counter[str]) -> list[di
         tx, workspace, conversation_id=run.conversation_id, before_seq=seq, limit=MAX_MESSAGES
     )
     earlier = [item for item in reversed(page.items) if item.run_id != run_id or item.role != "assistant"]
-    found = shown(tx, workspace, earlier, counts)
+    found = shown(tx, workspace, earlier)
     if event is not None and event.envelope is not None:
         found.append(wire.human(_human_id(event), said_in(event)))
     return found
 
 
-def _came_after(tx: Tx, workspace: str, run: Run, counts: Counter[str]) -> list[dict[str, Any]]:
+def _came_after(tx: Tx, workspace: str, run: Run) -> list[dict[str, Any]]:
     """Return what came into the thread since the message that its newest run answers, and is not that run's.
 
     A run that is cancelled while it waits for its turn leaves its message in the middle of another one, and
-    before those of runs that waited with it. `counts`: as of `placed`, from what came before.
+    before those of runs that waited with it.
     """
     seq = None if run.event_id is None else transcripts.of_event(tx, workspace, run.event_id)
     if seq is None:
@@ -156,7 +154,7 @@ def _came_after(tx: Tx, workspace: str, run: Run, counts: Counter[str]) -> list[
         tx, workspace, conversation_id=run.conversation_id, after_seq=seq, limit=MAX_MESSAGES
     )
     others = [item for item in reversed(page.items) if _run_of(tx, workspace, item) != run.run_id]
-    return shown(tx, workspace, others, counts)
+    return shown(tx, workspace, others)
 
 
 def _run_of(tx: Tx, workspace: str, item: StoredItem) -> str | None:
@@ -172,28 +170,25 @@ def is_added(item: StoredItem) -> bool:
     return item.event_id is None and item.run_id is None
 
 
-def shown(
-    tx: Tx, workspace: str, items: Sequence[StoredItem], counts: Counter[str] | None = None
-) -> list[dict[str, Any]]:
+def shown(tx: Tx, workspace: str, items: Sequence[StoredItem]) -> list[dict[str, Any]]:
     """Return messages of a transcript, in their order. Those of a run have the ids of its stream."""
-    return [message for _, message in placed(tx, workspace, items, counts)]
+    return [message for _, message in placed(tx, workspace, items)]
 
 
-def placed(
-    tx: Tx, workspace: str, items: Sequence[StoredItem], counts: Counter[str] | None = None
-) -> list[tuple[int, dict[str, Any]]]:
+def placed(tx: Tx, workspace: str, items: Sequence[StoredItem]) -> list[tuple[int, dict[str, Any]]]:
     """Return messages of a transcript as `shown`, each with its place there.
 
-    `counts`: how many messages of each run came before these, which are added.
+    Those of a run are numbered in the whole transcript, so that a message has the same id in every window.
     """
     found = []
-    if counts is None:
-        counts = Counter()
+    said: dict[str, int] = {}
     for item in items:
         name = item.transcript_id
         if item.role == "assistant" and item.run_id is not None:
-            counts[item.run_id] += 1
-            name = f"{answer_id('msg', Answer(item.run_id))}_{counts[item.run_id]}"
+            if item.run_id not in said:
+                said[item.run_id] = transcripts.said_before(tx, workspace, item.run_id, item.seq)
+            said[item.run_id] += 1
+            name = f"{answer_id('msg', Answer(item.run_id))}_{said[item.run_id]}"
         elif item.role == "user" and item.event_id is not None:
             event = events.find(tx, workspace, item.event_id)
             if event is not None and transcripts.of_event(tx, workspace, item.event_id) == item.seq:

@@ -333,6 +333,12 @@ def of_run(tx: Tx, ws: str, run_id: str, limit: int = MAX_PAGE_ITEMS) -> list[Me
     return [_messages.decode(row["content_json"]) for row in rows]
 
 
+def said_before(tx: Tx, ws: str, run_id: str, seq: int) -> int:
+    """Return how many messages of the assistant a run has before one of its own."""
+    row = tx.one(_q.said_before, ws=ws, run_id=run_id, seq=seq)
+    return 0 if row is None else int(row["messages"])
+
+
 def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
     """Delete items and their index entries; return their number. For retention and deletion."""
     removed = 0

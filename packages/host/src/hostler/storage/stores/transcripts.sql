@@ -91,3 +91,8 @@ FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq
 -- Messages of a run, in order.
 SELECT message_id, content_json FROM transcripts WHERE workspace_id = :ws AND run_id = :run_id
 ORDER BY seq LIMIT :limit
+
+-- name: said_before
+-- How many messages of the assistant a run has before one of its own.
+SELECT COUNT(*) AS messages FROM transcripts
+WHERE workspace_id = :ws AND run_id = :run_id AND role = 'assistant' AND seq < :seq
