@@ -11,11 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from support.dialects.ag_ui import ag_ui_client, some_cuts, texts_of, transcript, user
-from support.dialects.players import playing, script
+from support.dialects.ag_ui import ag_ui_client, client_in, some_cuts, texts_of, transcript, user
+from support.dialects.players import script
 from support.http_host import ADMIN_KEY, Served
 from support.loopback import NO_CERTIFICATES
-from support.node_clients import Node
 
 WORDS = ["你好 ", "👩‍👩‍👧 ", "café ", "the end"]
 STORY: list[list[Any]] = [["delta", word] for word in WORDS * 6] + [["say", "".join(WORDS * 6)]]
@@ -215,20 +214,31 @@ async def test_a_token_of_a_page_reaches_its_agent_and_thread_alone(served: Serv
             assert "secret" not in answer.text
 
 
-def test_the_page_shows_a_whole_program(tmp_path: Path) -> None:
-    """The first block of the page runs as it is; the others are imported by the client of these tests."""
-    from support.dialects.ag_ui import client_in
+async def test_the_programs_of_the_page(served: Served, tmp_path: Path) -> None:
+    """Those that the client of these tests does not import: a greeting, and an approval."""
+    folder = tmp_path / "client"
+    node = await asyncio.to_thread(client_in, folder)
+    (folder / "order.mjs").write_text(ORDERING)
+    environ = {"HOSTLER_URL": served.url, "HOSTLER_KEY": ADMIN_KEY, "AGENT": "player"}
+    said = []
+    for arguments in (["hello.mjs"], ["order.mjs", script(["tool", "player.order", {"thing": "茶"}, "o"])]):
+        process = await asyncio.create_subprocess_exec(
+            str(node.program), *arguments, cwd=folder, stdout=asyncio.subprocess.PIPE, env=environ
+        )
+        out, _ = await asyncio.wait_for(process.communicate(), 60)
+        said.append(out.decode())
+    assert said == ["you said: Hello", 'player.order: "ordered 1 茶"']
 
-    node = client_in(tmp_path / "client")
-    assert isinstance(node, Node)
 
-    async def say() -> None:
-        async with playing(tmp_path / "data") as served:
-            process = await asyncio.create_subprocess_exec(
-                str(node.program), "hello.mjs", cwd=tmp_path / "client", stdout=asyncio.subprocess.PIPE,
-                env={"HOSTLER_URL": served.url, "HOSTLER_KEY": ADMIN_KEY, "AGENT": "player"},
-            )  # fmt: skip
-            out, _ = await asyncio.wait_for(process.communicate(), 60)
-            assert out.decode() == "you said: Hello"
+ORDERING = """
+import { approve } from "./approve.mjs";
+import { careful } from "./careful.mjs";
 
-    asyncio.run(say())
+const { HOSTLER_URL, HOSTLER_KEY, AGENT } = process.env;
+const agent = careful(`${HOSTLER_URL}/ag-ui/${AGENT}`, { Authorization: `Bearer ${HOSTLER_KEY}` });
+agent.addMessage({ id: "m1", role: "user", content: process.argv[2] });
+await agent.runAgent();
+for (const interrupt of agent.pendingInterrupts) await approve(agent, interrupt);
+const answers = agent.messages.filter(({ role, content }) => role === "assistant" && content);
+process.stdout.write(answers.at(-1).content);
+"""

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
+import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +67,32 @@ async def test_the_page_s_program_says_hello(tmp_path: Path) -> None:
             timeout=100, check=False,
         )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "you said: Hello"), done.stderr
+
+
+async def test_what_the_page_has_librechat_send_works(tmp_path: Path) -> None:
+    """LibreChat needs a database of its own: its settings are used by OpenAI's client, as it does."""
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (endpoint,) = yaml.safe_load(block)["endpoints"]["custom"]
+    assert endpoint["apiKey"] == "${HOSTLER_KEY}"
+    ((name, value),) = endpoint["headers"].items()
+    assert value == "{{LIBRECHAT_BODY_CONVERSATIONID}}"
+    async with (
+        playing(tmp_path / "data") as served,
+        openai.AsyncOpenAI(
+            base_url=endpoint["baseURL"].replace("http://HOST:8420", served.url),
+            api_key=ADMIN_KEY,
+            default_headers={name: "a-conversation"},
+        ) as client,
+    ):
+        assert [model.id async for model in client.models.list()] == ["player"]
+        said: list[Any] = [{"role": "user", "content": "one"}]
+        first = await client.chat.completions.create(model="player", messages=said)
+        said += [first.choices[0].message, {"role": "user", "content": "two"}]
+        await client.chat.completions.create(model="player", messages=said)
+        page = (await served.client.get("/v1/conversations/a-conversation/history")).json()
+    assert [item["content"] for item in reversed(page["items"])] == [
+        "one", "you said: one", "two", "you said: two",
+    ]  # fmt: skip
 
 
 PHASES = [Phase.explicit, Phase.generate]
