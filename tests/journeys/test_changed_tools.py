@@ -189,8 +189,11 @@ async def by_responses(client: httpx.AsyncClient, old: Waiting) -> httpx.Respons
     return await client.post("/v1/responses", json={"model": "player", "input": [item]})
 
 
-async def by_ai_sdk(client: httpx.AsyncClient, old: Waiting, **descriptor: Any) -> httpx.Response:
-    name = call_id_of(Answer(old.run_id), old.call["call_id"])
+async def by_ai_sdk(
+    client: httpx.AsyncClient, old: Waiting, name: str | None = None, **descriptor: Any
+) -> httpx.Response:
+    """As clients that have the part of an earlier version, whose id of the approval names the call alone."""
+    name = name or call_id_of(Answer(old.run_id), old.call["call_id"])
     part = {
         "type": "tool-post.send",
         "toolCallId": name,
@@ -207,6 +210,10 @@ async def by_ai_sdk_with_digest(client: httpx.AsyncClient, old: Waiting) -> http
     return await by_ai_sdk(client, old, descriptor={"argsHash": old.call["args_hash"]})
 
 
+async def by_ai_sdk_with_its_id(client: httpx.AsyncClient, old: Waiting) -> httpx.Response:
+    return await by_ai_sdk(client, old, old.request_id)
+
+
 REPEATS: list[Callable[[httpx.AsyncClient, Waiting], Any]] = [
     by_pause,
     by_pause_at_the_newest_revision,
@@ -218,6 +225,7 @@ REPEATS: list[Callable[[httpx.AsyncClient, Waiting], Any]] = [
     by_responses,
     by_ai_sdk,
     by_ai_sdk_with_digest,
+    by_ai_sdk_with_its_id,
 ]
 
 

@@ -2,6 +2,7 @@
 // `id`, the `steps` and, to go on with a chat, its `messages`. Prints the messages, and what went wrong.
 // With `watch` it follows its last message to the end, over connections that break after `cuts` bytes, and prints what it
 // is shown on the way, a JSON value per line; where an answer is awaited it goes on at a line of standard input.
+// With `bare` it keeps of an approval nothing but what the AI SDK itself needs.
 import { createInterface } from 'node:readline';
 import {
   AbstractChat,
@@ -136,6 +137,11 @@ for (const step of plan.steps) {
     .then(async stream => {
       for await (const chunk of stream) seen.data.push(chunk);
     });
+  if (step.bare !== undefined)
+    chat.messages = chat.messages.map(message => ({
+      ...message,
+      parts: message.parts.map(({ approval, ...part }) => (approval ? { ...part, approval: { id: approval.id } } : part)),
+    }));
   if (step.approved !== undefined)
     for (const part of parts().filter(one => one.state === 'approval-requested' && one.toolName === (step.of ?? one.toolName)))
       await chat.addToolApprovalResponse({ id: part.approval.id, approved: step.approved, reason: step.reason });

@@ -67,8 +67,8 @@ async def test_a_call_whose_tool_changed_is_approved_again(tmp_path: Path) -> No
         before, part = tool_parts(again)
         assert (before["state"], before["approval"]["approved"]) == ("output-error", True)
         assert (part["toolName"], part["state"]) == ("player.order", "approval-requested")
-        done = await front.chat({"approved": True}, messages=again["messages"])
-        assert done["errors"] == []
+        done = await front.chat({"bare": True}, {"approved": True}, messages=again["messages"])
+        assert done["errors"] == []  # the id of the approval names what was shown
         part = tool_parts(done)[-1]
         assert (part["state"], part["output"]) == ("output-available", "ordered 1 lamp")
         assert len(await front.runs()) == 1
@@ -129,3 +129,76 @@ async def test_a_call_beside_an_approval_does_not_hold_it_back(front: Front, tmp
     ordered = [part for part in seen["messages"][-1]["parts"] if part.get("toolName") == "player.order"]
     assert [part["state"] for part in ordered] == ["output-available"]
     assert len(await front.runs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "decision"),
+    [
+        ([["ask", "Which size?"]], {"tool": "question", "output": {"values": {"size": "xl"}}}),
+        ([ORDER], {"approved": True, "reason": "so be it"}),
+        ([ORDER], {"approved": False, "reason": "too dear"}),
+        ([["say", "Hm."], ["quiet", "scan", {}, "a"]], {"tool": "scan", "output": "4711"}),
+    ],
+    ids=["question", "approved", "denied", "client tool"],
+)
+async def test_a_message_that_is_read_again_shows_what_was_decided(
+    front: Front, steps: list[Any], decision: dict[str, Any]
+) -> None:
+    seen = await front.chat({"send": script(*steps)}, decision, body={"tools": [SCAN]})
+    assert seen["errors"] == []
+    question, answer = seen["messages"]
+    again = await front.chat({"resume": True}, messages=[question, {**answer, "parts": []}], late=True)
+    assert again["errors"] == []
+    assert len(again["finished"]) == 1, "nothing is sent again"
+    assert _without_steps(again["messages"]) == _without_steps(seen["messages"])
+
+
+async def test_what_was_answered_is_for_who_may_see_it(front: Front) -> None:
+    decision = {"tool": "question", "output": {"values": {"size": "xl"}}}
+    seen = await front.chat({"send": script(["ask", "Which size?"], ["say", "Bye."])}, decision)
+    path = f"/ai-sdk/player/chat/stream?message_id={seen['messages'][1]['id']}"
+    for subject, shown in (("admin", '"output":null'), ("somebody", "this waits no more")):
+        key = await front.served.key("default", "runs:read", subject=subject)
+        async with front.served.as_key(key) as reader:
+            read = (await reader.get(path)).text
+        assert shown in read
+        assert '"values":{"size":"xl"}' not in read
+    assert '"values":{"size":"xl"}' in (await front.served.client.get(path)).text
+
+
+async def test_what_is_decided_shows_while_the_run_goes_on(front: Front, tmp_path: Path) -> None:
+    """Two approvals at once, one of which is decided elsewhere, are read again by another page."""
+    rule = {"approval": "required", "separation_of_duty": False}
+    policy = {**POLICY, "tool_approval": {"player.order": rule, "player.price": rule}}
+    await player(front.served, "strict", resource_policy=policy)
+    asked = await front.chat({"send": script(["together", [ORDER, price("lamp")]])}, agent="strict")
+    assert [part["state"] for part in tool_parts(asked)] == ["approval-requested"] * 2
+    (pause,) = (await front.served.client.get("/v1/pauses")).json()["items"]
+    shown = (await front.served.client.get(f"/v1/pauses/{pause['id']}")).json()
+    (call,) = [call for call in shown["calls"] if call["tool"] == "player.order"]
+    action = {"call_id": call["call_id"], "type": "deny", "args_hash": call["args_hash"], "comment": "no"}
+    body = {"revision": shown["revision"], "actions": [action]}
+    decided = await front.served.client.post(f"/v1/pauses/{pause['id']}/actions", json=body)
+    assert decided.status_code == 202, decided.text
+    again = await front.chat({"resume": True}, messages=asked["messages"][:1], agent="strict")
+    states = {
+        part["toolName"]: (part["state"], part["approval"].get("approved")) for part in tool_parts(again)
+    }
+    assert states == {
+        "player.order": ("approval-responded", False),
+        "player.price": ("approval-requested", None),
+    }
+    done = await front.chat({"approved": True}, messages=again["messages"], agent="strict")
+    assert done["errors"] == []
+    assert {part["toolName"]: part["state"] for part in tool_parts(done)} == {
+        "player.order": "output-error",
+        "player.price": "output-available",
+    }
+
+
+def _without_steps(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A reading of the whole message has fewer steps than its answers one after the other."""
+    return [
+        {**message, "parts": [part for part in message["parts"] if part["type"] != "step-start"]}
+        for message in messages
+    ]

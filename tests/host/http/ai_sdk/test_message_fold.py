@@ -76,7 +76,7 @@ def test_a_request_for_more_budget_is_a_call_that_is_approved() -> None:
     call, request = found[-3:-1]
     assert (call["toolName"], call["dynamic"], call["providerExecuted"]) == ("budget", True, True)
     assert call["input"] == {"limit": 2, "top_up": {"calls": 1}}
-    assert (request["toolCallId"], request["approvalId"]) == (call["toolCallId"], "call_r_b1")
+    assert (request["toolCallId"], request["approvalId"]) == (call["toolCallId"], "call_r_b1.hash1")
     assert request["approvalDescriptor"]["argsHash"] == "hash1"
     assert request["reason"] == (
         "May this run use more of its budget of calls?\nthe budget of 2 calls of this run is used up"
@@ -94,7 +94,9 @@ def test_a_budget_that_was_decided_about_has_an_output_and_one_that_waits_has_no
     second = chunks(*run, after=2, of=BEGUN)
     outputs = [one for one in second if one["type"] == "tool-output-available"]
     assert [(one["toolCallId"], one["output"]) for one in outputs] == [("call_r_b1", None)]
-    assert [one["approvalId"] for one in second if one["type"] == "tool-approval-request"] == ["call_r_b2"]
+    assert [one["approvalId"] for one in second if one["type"] == "tool-approval-request"] == [
+        "call_r_b2.hash2"
+    ]
     third = chunks(*run, after=5, of=BEGUN)
     named = [one["toolCallId"] for one in third if one["type"] == "tool-output-available"]
     assert named == ["o", "call_r_b1", "call_r_b2"]
@@ -115,7 +117,7 @@ def test_a_call_that_is_asked_again_in_a_later_answer_is_approved_there() -> Non
     ended, _, call, request, _ = found
     assert (ended["toolCallId"], call["toolCallId"], request["toolCallId"]) == ("o", "o", "o")
     assert (ended["errorText"], call["input"]) == ("this call goes on below", {"thing": "lamp"})
-    assert request["approvalId"] == "call_r_k"
+    assert request["approvalId"] == "call_r_k.h1"
     assert request["approvalDescriptor"]["expiresAt"] == 9.0
 
 

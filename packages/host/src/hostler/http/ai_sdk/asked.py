@@ -9,6 +9,7 @@ import msgspec
 from hostler.domain.run_events import Asked, ToolCalled
 from hostler.http.dialects.answers import call_id_of
 from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.requests import request_id
 from hostler_protocol.results import InteractionRequested
 
 APPROVALS = frozenset({"approval", "budget"})
@@ -38,6 +39,13 @@ def about(answer: Answer, request: InteractionRequested) -> dict[str, Any]:
         "argsHash": request.args_hash,
         "expiresAt": request.expires_at,
     }
+
+
+def approval_id_of(answer: Answer, request: InteractionRequested) -> str:
+    """Return the id of an approval, which names what was shown: some clients send nothing else back."""
+    if request.args_hash is None:
+        return call_id_of(answer, request.call_id)
+    return request_id(answer.run_id, request)
 
 
 def reason_of(request: InteractionRequested) -> str | None:

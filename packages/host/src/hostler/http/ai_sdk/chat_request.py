@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -13,6 +14,7 @@ from hostler.domain.pause_views import CallView
 from hostler.http.ai_sdk.asked import QUESTION_TOOL
 from hostler.http.ai_sdk.files import element_of
 from hostler.http.dialects.answers import read_call_id
+from hostler.http.dialects.requests import DIGEST_CHARS, NamedCall, check_shown
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import TextElement, text_of
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -22,6 +24,8 @@ from hostler_protocol.ids import digest
 MAX_MESSAGES = 10_000
 MAX_PARTS = 10_000
 """Parts of a message: an answer has one for each text, call and file."""
+WITH_DIGEST = re.compile(rf"\.[0-9a-f]{{{DIGEST_CHARS}}}$")
+"""The end of an id of an approval that names what was shown. Runners may give calls ids with dots."""
 RETURNED = ("output-available", "output-error")
 """States of a part whose tool has returned."""
 
@@ -128,9 +132,10 @@ def is_sent_again(chat: ChatRequest) -> bool:
 def _decision(part: dict[str, Any]) -> Decided | None:
     approval = part.get("approval")
     if isinstance(approval, dict) and isinstance(approval.get("approved"), bool):
-        name = approval.get("id")
-        found = _named(name)
-        return None if found is None else Decided(*found, _verdict(part, approval))
+        asked = _asked(approval.get("id"))
+        if asked is None:
+            return None
+        return Decided(asked.run_id, asked.call_id, _verdict(part, approval, asked))
     about = part.get("toolMetadata")
     about = about.get("hostler") if isinstance(about, dict) else None
     if not isinstance(about, dict) or part.get("state") not in RETURNED:
@@ -149,22 +154,38 @@ def _named(name: Any) -> tuple[str, str] | None:
         return None
 
 
-def _verdict(part: dict[str, Any], approval: dict[str, Any]) -> Callable[[CallView], Action]:
+def _asked(name: Any) -> NamedCall | None:
+    """Return what the id of an approval names; ids that clients have of earlier versions have no digest."""
+    has_digest = isinstance(name, str) and WITH_DIGEST.search(name)
+    head, _, shown = name.rpartition(".") if has_digest else (name, "", "")
+    found = _named(head)
+    return None if found is None else NamedCall(*found, shown)
+
+
+def _verdict(
+    part: dict[str, Any], approval: dict[str, Any], asked: NamedCall
+) -> Callable[[CallView], Action]:
     shown = approval.get("descriptor")
     shown = shown.get("argsHash") if isinstance(shown, dict) else None
     reason = approval.get("reason")
 
     def action(call: CallView) -> Action:
-        # without the digest the decision is about the input that the message shows
-        seen = args_hash(call.args) if part.get("input") == call.args else None
         return Action(
             call_id=call.call_id,
             type="approve" if approval["approved"] else "deny",
-            args_hash=shown if isinstance(shown, str) else seen,
+            args_hash=shown if isinstance(shown, str) else _seen(part, approval["id"], asked, call),
             comment=reason if isinstance(reason, str) else None,
         )
 
     return action
+
+
+def _seen(part: dict[str, Any], name: str, asked: NamedCall, call: CallView) -> str | None:
+    """Return the digest of what the message shows of a call, by the id of its approval, else by its input."""
+    if asked.shown:
+        check_shown(name, asked, call)
+        return call.args_hash
+    return args_hash(call.args) if part.get("input") == call.args else None
 
 
 def _outcome(part: dict[str, Any]) -> Callable[[CallView], Action]:

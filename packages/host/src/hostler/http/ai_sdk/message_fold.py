@@ -32,15 +32,18 @@ from hostler.domain.run_events import (
     ToolDropped,
     ToolReturned,
 )
-from hostler.http.ai_sdk.asked import APPROVALS, QUESTIONS, about, call_of, reason_of
+from hostler.http.ai_sdk.asked import APPROVALS, QUESTIONS, about, approval_id_of, call_of, reason_of
 from hostler.http.ai_sdk.dialect import DONE, chunk, encode
-from hostler.http.ai_sdk.parts import Part, drop, holds
+from hostler.http.ai_sdk.parts import Part, drop, goes_on_below, holds, output, text_of
+from hostler.http.ai_sdk.settled import Settled
 from hostler.http.dialects.files import ShownFile, shown_file
 from hostler.http.dialects.fold import Answer, Ending, Fold, Waiting
 from hostler.http.dialects.notices import where_to_decide
 from hostler.http.problems import Problem
 from hostler_protocol.content import Usage
 
+WAITS_NO_MORE = "this waits no more"
+"""The end of what was decided while it was read, or by people whose decisions the reader may not see."""
 _FINISH = {"stop", "length", "content-filter", "tool-calls", "error", "other"}
 
 
@@ -48,7 +51,8 @@ class MessageFacts(Record):
     """What a message says besides its results. `client_tools`: the names of the tools of the caller.
 
     `message_id` is that of the assistant message. `goes_on_from`: the answer with which the message began, if
-    it is another: the client has what comes between.
+    it is another: the client has what comes between. `settled`: the decisions of its requests, where the
+    whole message is read again.
     """
 
     answer: Answer
@@ -56,6 +60,7 @@ class MessageFacts(Record):
     conversation_id: str | None
     client_tools: frozenset[str] = frozenset()
     goes_on_from: Answer | None = None
+    settled: tuple[Settled, ...] = ()
 
     @property
     def first(self) -> int:
@@ -87,6 +92,10 @@ class MessageFold(Fold):
         """Keys of calls that the run makes without asking, and that have not returned."""
         self._budgets: dict[str, str] = {}
         """The host's id of a request for more budget -> the key of its call."""
+        self._unanswered: dict[str, str] = {}
+        """Keys of calls in `_of_client` that have no output -> the host's id of the request."""
+        self._of_client: set[str] = set()
+        """Keys of the calls of this answer that its client makes or answers."""
         self._files: set[str] = set()
 
     def begin(self) -> list[bytes]:
@@ -149,12 +158,12 @@ class MessageFold(Fold):
         """End the message for now: complete, failed, or waiting for its client."""
         chunks = [found for key in list(self._thoughts) for found in self._end_reasoning(key)]
         chunks += [found for key in list(self._texts) for found in self._end_text(key)]
-        chunks += self._end_budgets(ending)
+        chunks += self._end_asked(ending)
         if isinstance(ending, Waiting):  # clients send decisions once each call of the step has an output
-            chunks += [_goes_on_below(key) for key in sorted(self._under_way & self._parts.keys())]
-        if self._step is None and self._facts.goes_on_from and not isinstance(ending, Waiting):
+            chunks += [goes_on_below(key) for key in sorted(self._under_way & self._parts.keys())]
+        if not isinstance(ending, Waiting) and self._ends_decided():
+            chunks += [*([] if self._step is None else [chunk("finish-step")]), chunk("start-step")]
             self._step = []  # clients send a message again as long as its last step is what was decided
-            chunks.append(chunk("start-step"))
         if self._step is not None:
             chunks.append(chunk("finish-step"))
         metadata = {
@@ -282,10 +291,11 @@ class MessageFold(Fold):
             called = self._tools[key]
             chunks += self._call_part(called, self._input(called, dynamic=True, providerExecuted=True))
         self._under_way.discard(key)
+        self._unanswered.pop(key, None)
         self._full = True
         if error is not None:
-            return [*chunks, chunk("tool-output-error", toolCallId=key, errorText=_text_of(error))]
-        return [*chunks, _output(key, result)]
+            return [*chunks, chunk("tool-output-error", toolCallId=key, errorText=text_of(error))]
+        return [*chunks, output(key, result)]
 
     def _asked(self, event: Asked) -> list[bytes]:
         request, answer = event.request, self._facts.answer
@@ -303,7 +313,17 @@ class MessageFold(Fold):
         clients = request.kind in QUESTIONS or called.name in self._facts.client_tools
         fields = {} if clients else {"dynamic": True, "providerExecuted": False}
         said = self._input(called, **fields, toolMetadata={"hostler": own})
-        return self._said(called.key, said) if is_shown else self._call_part(called, said)
+        chunks = self._said(called.key, said) if is_shown else self._call_part(called, said)
+        self._of_client.add(called.key)
+        settled = self._settled(request.call_id)
+        if settled is None:
+            self._unanswered[called.key] = request.call_id
+            return chunks
+        self._full = True
+        return [*chunks, *self._said(called.key, settled.outcome(called.key))]
+
+    def _settled(self, call_id: str) -> Settled | None:
+        return next((one for one in self._facts.settled if one.call_id == call_id), None)
 
     def still_asked(
         self, asked: Sequence[Asked], others: Sequence[Asked], shown: Collection[str], usage: Usage | None
@@ -316,7 +336,7 @@ class MessageFold(Fold):
         """
         run_id = self._facts.answer.run_id
         keys = [call_of(self._facts.answer, one).key for one in asked]
-        chunks = [_goes_on_below(key) for key in keys if key in shown]
+        chunks = [goes_on_below(key) for key in keys if key in shown]
         chunks += [found for one in asked for found in self._asked(one)]
         for one in others:
             if one.request.kind != "client_tool":
@@ -336,21 +356,24 @@ class MessageFold(Fold):
         is_last = part is not None and holds(self._step or [], part)
         chunks: list[bytes] = []
         if shown is not None and not is_last:
-            chunks.append(_goes_on_below(called.key))
+            chunks.append(goes_on_below(called.key))
             self._full = True
         if shown is None or not is_last or (shown.arguments or {}) != called.arguments:
             if request.kind == "budget":
                 self._full = self._full or not self._has_only_budgets()
             chunks += self._call_part(called, self._input(called, dynamic=True, providerExecuted=True))
         self._keep(event)
+        approval_id = approval_id_of(self._facts.answer, request)
         said = chunk(
             "tool-approval-request",
-            approvalId=own["callId"],
+            approvalId=approval_id,
             toolCallId=called.key,
             reason=reason_of(request),
             approvalDescriptor=own,
         )
-        return [*chunks, *self._said(called.key, said)]
+        chunks += self._said(called.key, said)
+        settled = self._settled(request.call_id)
+        return chunks if settled is None else [*chunks, *self._said(called.key, settled.verdict(approval_id))]
 
     def _as_shown(self, asked: Asked) -> ToolCalled:
         """Return the call of a request under the name that it has in the message."""
@@ -372,10 +395,18 @@ class MessageFold(Fold):
         budgets = [self._parts[key] for key in self._budgets.values() if key in self._parts]
         return all(holds(budgets, part) for part in self._step or ())
 
-    def _end_budgets(self, ending: Ending) -> list[bytes]:
-        """End the calls that ask for more budget and wait no more: clients send again what has no output."""
+    def _end_asked(self, ending: Ending) -> list[bytes]:
+        """End calls that asked somebody and wait no more: clients send again what has no output."""
         waiting = {one.request.call_id for one in ending.asked} if isinstance(ending, Waiting) else set()
-        return [_output(key, None) for call_id, key in self._budgets.items() if call_id not in waiting]
+        over = [output(key, None) for call_id, key in self._budgets.items() if call_id not in waiting]
+        left = [key for key, call_id in self._unanswered.items() if call_id not in waiting]
+        return over + [chunk("tool-output-error", toolCallId=key, errorText=WAITS_NO_MORE) for key in left]
+
+    def _ends_decided(self) -> bool:
+        """Whether the message ends with what its client has decided: it would send that again."""
+        if self._step is None:
+            return self._facts.goes_on_from is not None
+        return any(holds(self._step, self._parts[key]) for key in self._of_client & self._parts.keys())
 
     def _note(self, text: str) -> list[bytes]:
         """Say something that is the host's, where the interface has no word for it."""
@@ -392,21 +423,3 @@ class MessageFold(Fold):
         if key in self._parts:
             self._parts[key].chunks.append(said)
         return [said]
-
-
-def _goes_on_below(key: str) -> bytes:
-    """End the part of a call that has another one from here on."""
-    return chunk("tool-output-error", toolCallId=key, errorText="this call goes on below")
-
-
-def _output(key: str, result: Any) -> bytes:
-    return encode({"type": "tool-output-available", "toolCallId": key, "output": result})
-
-
-def _text_of(error: Any) -> str:
-    """Return an error as a sentence."""
-    if isinstance(error, str):
-        return error
-    if isinstance(error, dict) and isinstance(message := error.get("message"), str):
-        return message
-    return msgspec.json.encode(error, enc_hook=str).decode()

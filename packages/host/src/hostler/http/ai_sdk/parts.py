@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from hostler.http.ai_sdk.dialect import chunk
+import msgspec
+
+from hostler.http.ai_sdk.dialect import chunk, encode
 
 
 @dataclass(slots=True)
@@ -47,3 +49,22 @@ def holds(step: list[Part], part: Part) -> bool:
 def drop(step: list[Part], part: Part) -> None:
     """Take this very part out of a step."""
     step[:] = [one for one in step if one is not part]
+
+
+def goes_on_below(key: str) -> bytes:
+    """End the part of a call that has another one from here on."""
+    return chunk("tool-output-error", toolCallId=key, errorText="this call goes on below")
+
+
+def output(key: str, result: Any) -> bytes:
+    """Return the chunk that says what a call returned."""
+    return encode({"type": "tool-output-available", "toolCallId": key, "output": result})
+
+
+def text_of(error: Any) -> str:
+    """Return an error as a sentence."""
+    if isinstance(error, str):
+        return error
+    if isinstance(error, dict) and isinstance(message := error.get("message"), str):
+        return message
+    return msgspec.json.encode(error, enc_hook=str).decode()

@@ -14,6 +14,7 @@ from hostler.http.ai_sdk.chat_request import ChatRequest, Decided, decisions_in,
 from hostler.http.ai_sdk.dialect import AI_SDK, DONE, STREAM_HEADERS, chunk
 from hostler.http.ai_sdk.earlier import earlier_messages
 from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
+from hostler.http.ai_sdk.settled import settled_requests
 from hostler.http.auth import require_right
 from hostler.http.dialects.answers import (
     answer_id,
@@ -134,7 +135,8 @@ async def _message(
     """Stream an answer as a message. `of`: the answer with which the message began, if it goes on."""
     run, client_tools = await _run_of(request, chat, answer.run_id)
     message_id = answer_id(PREFIX, of or answer)
-    facts = MessageFacts(answer, message_id, run.conversation_id, client_tools, of)
+    settled = await settled_requests(request, answer.run_id) if through else ()
+    facts = MessageFacts(answer, message_id, run.conversation_id, client_tools, of, settled)
     return await stream_answer(
         request,
         answer,

@@ -373,14 +373,15 @@ async def check_answer(request: ApiRequest, answer: Answer) -> Run:
     return run
 
 
-async def decided_calls(request: ApiRequest, run_id: str) -> frozenset[str]:
-    """Return the calls of a run that are decided (the host's ids), as far as the caller may see its
-    pauses.
-    """
+async def decided_views(request: ApiRequest, run_id: str) -> list[CallView]:
+    """Return the calls of a run that are decided, as far as the caller may see its pauses."""
     page = await request.state.host.pauses.page(request.caller, run_id=run_id, limit=MAX_PAUSES_OF_RUN)
-    return frozenset(
-        call.call_id for pause in page.items for call in pause.calls if call.decision != "undecided"
-    )
+    return [call for pause in page.items for call in pause.calls if call.decision != "undecided"]
+
+
+async def decided_calls(request: ApiRequest, run_id: str) -> frozenset[str]:
+    """Return the host's ids of the calls of a run that are decided."""
+    return frozenset(call.call_id for call in await decided_views(request, run_id))
 
 
 async def usage_of(request: ApiRequest, run_id: str) -> Usage | None:
