@@ -249,7 +249,7 @@ async def test_no_route_with_a_configuration_sends_a_referenced_secret_elsewhere
                     await settled(target)
             for schedule in (await member.get("/v1/schedules")).json()["items"]:
                 fired = await member.post(f"/v1/schedules/{schedule['name']}/run")
-                assert fired.json()["outcome"] == "started", fired.text
+                assert fired.json()["outcome"] in ("started", "queued"), fired.text
             await settled(target)
         assert all(answered[name] <= {400, 403} for name in OWN), answered
         assert all(answered[name] == {403} for name in ("apply_config", "add_entry", "put_entry")), answered
