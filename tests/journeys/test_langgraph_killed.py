@@ -1,4 +1,4 @@
-"""LangGraph's client over a host that is killed: in the middle of a stream, and while its run waits."""
+"""Clients of LangGraph and Agent Protocol over a host that is killed: amid a stream, and while it waits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from support.dialects.agent_protocol import Event, agent_protocol, read_events, user
 from support.dialects.langgraph import (
     AGENT,
     collect,
@@ -44,11 +46,36 @@ async def test_a_stream_and_a_pause_outlive_the_host(tmp_path: Path) -> None:
                         begun.set()
                 return parts
 
+            protocol: list[Event] = []
+            place: list[str] = []
+
+            async def read_protocol() -> None:
+                steps = user(["delta", "三, ", "m"], ["wait", str(gate)], ["say", "三, 四.", "m"])
+                body = {"messages": steps, "stream_mode": modes}
+                async with (
+                    agent_protocol(host.url, KEY) as plain,
+                    plain.http.stream("POST", "/runs/stream", json=body) as answer,
+                ):
+                    place.append(answer.headers["location"])
+                    async for event in read_events(answer):
+                        protocol.append(event)
+                        if event.name == "messages":
+                            told.set()
+
+            told = asyncio.Event()
             reading = asyncio.create_task(read())
-            await begun.wait()
+            other = asyncio.create_task(read_protocol())
+            await asyncio.gather(begun.wait(), told.wait())
             host.kill()
+            with pytest.raises(httpx.HTTPError):
+                await other
             gate.touch()
             await host.start()
+            async with agent_protocol(host.url, KEY) as plain:
+                last = {"last-event-id": protocol[-1].id or ""}
+                protocol += await plain.events("GET", place[0], headers=last)
+                assert await plain.events("GET", place[0]) == protocol, "no gap, and nothing twice"
+                assert protocol[-1].data["messages"][-1]["content"] == "三, 四."
             parts = await reading  # the client has followed `Location` by itself
             assert len({part.id for part in parts}) == len(parts)
             assert texts_of(last_values(parts)) == ["一, 二."]

@@ -82,7 +82,7 @@ IN_BODIES: dict[str, Bound] = {
         name: Bound("conversation", WORKSPACE)
         for name in ("threadId", "id", "conversation", "conversation.id")
     },
-    **{name: Bound("agent", WORKSPACE) for name in ("model", "assistant_id", "graph_id")},
+    **{name: Bound("agent", WORKSPACE) for name in ("model", "assistant_id", "agent_id", "graph_id")},
     "ids[]": Bound("conversation", WORKSPACE),
     **{
         f"{name}[]": Bound("item", WORKSPACE)
@@ -142,6 +142,7 @@ _OF_AI_SDK = (
 _OF_AG_UI = tuple(f"messages[].toolCalls[].{name}" for name in ("id", "function.name", "function.arguments"))
 _OF_LANGGRAPH = (
     *("before", "checkpoint", "checkpoint_id", "command.goto", "command.update", "interrupt_after"),
+    "messages[]",
     *(
         "end_time",
         "interrupt_before",

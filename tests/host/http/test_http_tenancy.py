@@ -355,6 +355,29 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "cancel_thread_run": (send("POST", "/langgraph/threads/same/runs/run_{run_id}/cancel"), 404),
     "delete_thread_run": (send("DELETE", "/langgraph/threads/same/runs/run_{run_id}"), 404),
     "create_run_batch": (send("POST", "/langgraph/runs/batch", json={}), 400),
+    "search_protocol_agents": (send("POST", "/langgraph/agents/search", json={}), OWN),
+    "get_protocol_agent": (get("/langgraph/agents/only-theirs"), 404),
+    "get_protocol_agent_schemas": (get("/langgraph/agents/only-theirs/schemas"), 404),
+    "search_protocol_runs": (send("POST", "/langgraph/runs/search", json={}), OWN),
+    **{
+        name: (get(f"/langgraph{path}"), 404)
+        for name, path in (
+            ("get_protocol_run", "/runs/run_{run_id}"),
+            ("wait_for_protocol_run", "/runs/run_{run_id}/wait"),
+            ("stream_protocol_run", "/runs/run_{run_id}/stream"),
+            ("wait_for_run_of_thread", "/threads/same/runs/run_{run_id}/wait"),
+        )
+    },
+    "cancel_protocol_run": (send("POST", "/langgraph/runs/run_{run_id}/cancel"), 404),
+    "delete_protocol_run": (send("DELETE", "/langgraph/runs/run_{run_id}"), 404),
+    **{
+        name: (send("PATCH", f"/langgraph/runs/resume{path}", json={"thread_id": "theirs", "input": 1}), 404)
+        for name, path in (
+            ("resume_protocol_run", ""),
+            ("wait_for_resumed_run", "/wait"),
+            ("stream_resumed_run", "/stream"),
+        )
+    },
     "put_store_item": (
         send("PUT", "/langgraph/store/items", json={"namespace": ["a"], "key": "k", "value": {}}),
         204,

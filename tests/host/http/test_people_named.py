@@ -38,6 +38,10 @@ ELSEWHERE = {
         ("drain_worker", "cordon_worker", "uncordon_worker", "remove_worker"),
         "tests/host/http/test_http_workers.py",
     ),
+    **dict.fromkeys(
+        ("resume_protocol_run", "wait_for_resumed_run", "stream_resumed_run"),
+        "tests/host/http/langgraph/test_agent_protocol.py",
+    ),
     "confirm_plugin": "tests/conformance/test_store_plugin_pins.py",
     "approve_tool": "tests/host/http/test_http_mcp.py",
     "try_tool": "tests/host/http/test_http_trials.py",
@@ -71,6 +75,7 @@ ELSEWHERE = {
             *("search_assistants", "count_assistants", "list_assistant_versions", "search_threads"),
             *("count_threads", "get_thread_history", "get_thread_state_of", "search_store_items"),
             *("list_store_namespaces", "search_crons", "count_crons"),
+            *("search_protocol_agents", "search_protocol_runs"),
         ),
         "reads",
     ),
@@ -187,6 +192,10 @@ async def interfaces(person: Ada) -> None:
     holding = {**asked, "input": "hold"}
     made = await person.write("create_thread_run", "graph-held", action=None, json=holding)
     await person.write("cancel_thread_run", "graph-held", made["run_id"], action="run.cancel_requested")
+    made = await person.write("create_stateless_run", action=None, json=holding)
+    await person.write("cancel_protocol_run", made["run_id"], action="run.cancel_requested")
+    await person.browser.get(f"/langgraph/runs/{made['run_id']}/wait")
+    await person.write("delete_protocol_run", made["run_id"], action="data.deleted")
     made = await person.write("create_thread_run", "graph-thread", action=None, json=asked)
     await person.browser.get(f"/langgraph/threads/graph-thread/runs/{made['run_id']}/join")
     await person.write("delete_thread_run", "graph-thread", made["run_id"], action="data.deleted")

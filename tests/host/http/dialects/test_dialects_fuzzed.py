@@ -96,7 +96,9 @@ async def furnish(served: Served) -> Known:
     }
     agents = ["player"]
     return {
-        **dict.fromkeys(("agent", "model", "model_id", "assistant", "assistant_id", "name"), agents),
+        **dict.fromkeys(
+            ("agent", "agent_id", "model", "model_id", "assistant", "assistant_id", "name"), agents
+        ),
         **dict.fromkeys(("chat", "thread", "thread_id", "threadId", "conversation_id"), places),
         **dict.fromkeys(("conversation", "contextId", "context_id"), places),
         **{key: [*runs, *answers["task"]] for key in ("task", "taskId", "task_id")},
@@ -130,6 +132,8 @@ def right_bodies(known: Known) -> dict[str, list[Any]]:
     decided = {"message": {**a2a["message"], "taskId": waiting["taskId"], "parts": parts}}
     graph = {"assistant_id": "player", "input": {"messages": [{"type": "human", "content": "hi"}]}}
     resumed = {"assistant_id": "player", "command": {"resume": {shown: {"approved": False}}}}
+    protocol = {"agent_id": "player", "thread_id": "new", "if_not_exists": "create", "messages": [said]}
+    answered = {"thread_id": "waits", "agent_id": "player", "input": {shown: {"approved": False}}}
     agui = {"threadId": "place", "runId": "r", "messages": [{"id": "m", **said}]}
     part = {"type": "dynamic-tool", "toolName": "player.order", "toolCallId": call, "input": {}}
     ask = {"role": "assistant", "parts": [{**part, "approval": {"id": call, "approved": True}}]}
@@ -167,9 +171,13 @@ def right_bodies(known: Known) -> dict[str, list[Any]]:
             for key in ("create_thread_run", "stream_thread_run", "wait_for_thread_run")
         },
         **{
-            key: [graph, resumed]
+            key: [graph, resumed, protocol]
             for key in ("create_stateless_run", "stream_stateless_run", "wait_for_stateless_run")
         },
+        **{key: [answered] for key in ("resume_protocol_run", "wait_for_resumed_run", "stream_resumed_run")},
+        "search_protocol_runs": [{"metadata": {"a": 1}, "status": "interrupted", "thread_id": "waits"}],
+        "search_protocol_agents": [{"name": "player", "metadata": {"a": 1}}],
+        "update_thread": [{"metadata": {"a": 1}, "messages": [said], "values": graph["input"]}],
         **{key: [cron] for key in ("create_cron", "create_thread_cron", "update_cron")},
         "put_store_item": [item],
         "delete_store_item": [item],

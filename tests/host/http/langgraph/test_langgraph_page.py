@@ -35,11 +35,17 @@ def run(code: str) -> str:
 
 async def test_the_blocks_of_the_page(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = dict(BLOCK.findall(PAGE.read_text("utf-8")))
-    assert set(blocks) == {"tour.py", "resume.py", "threads.py", "remember.py", "crons.py"}
+    assert set(blocks) == {"tour.py", "resume.py", "threads.py", "remember.py", "crons.py", "protocol.py"}
     monkeypatch.setenv("HOSTLER_URL", served.url)
     monkeypatch.setenv("HOSTLER_KEY", ADMIN_KEY)
     printed = await asyncio.to_thread(run, blocks["tour.py"])
     assert printed.splitlines() == ["['Hello']", *["['Hello', 'you said: Hello']"] * 2, "[]"]
+    printed = await asyncio.to_thread(run, blocks["protocol.py"])
+    assert printed == "success ['Hello', 'you said: Hello', 'And now?', 'you said: And now?']\n"
+    asking: dict[str, Any] = {}
+    await asyncio.to_thread(exec, compile(blocks["protocol.py"], str(PAGE), "exec"), asking)
+    ordered = await asyncio.to_thread(asking["ask"], AGENT, script(ORDER))
+    assert "ordered 1 茶" in ordered["messages"][-1]["content"]
     approving: dict[str, Any] = {}
     exec(compile(blocks["resume.py"], str(PAGE), "exec"), approving)
     async with langgraph(served.url) as client:

@@ -10,6 +10,7 @@ from hostler.http.ag_ui import routes as ag_ui
 from hostler.http.ai_sdk import routes as ai_sdk
 from hostler.http.langgraph import assistants as langgraph_assistants
 from hostler.http.langgraph import crons as langgraph_crons
+from hostler.http.langgraph import protocol_routes as langgraph_protocol
 from hostler.http.langgraph import run_routes as langgraph_runs
 from hostler.http.langgraph import state_routes as langgraph_states
 from hostler.http.langgraph import store as langgraph_store
@@ -113,6 +114,7 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     langgraph_search,
     langgraph_states,
     langgraph_runs,
+    langgraph_protocol,
     langgraph_store,
     langgraph_crons,
     a2a_json_rpc,

@@ -94,7 +94,7 @@ def slice_of(offset: int, limit: int) -> slice:
 async def search_assistants(request: ApiRequest, body: Found) -> Json[list[dict[str, Any]]]:
     """List the agents that can be run, as assistants."""
     part = slice_of(body.offset, body.limit)
-    found = await _found(request, body)
+    found = await find_assistants(request, body)
     more: Headers = [(b"x-pagination-total", b"%d" % len(found))]
     if len(found) > part.stop:
         more.append((b"x-pagination-next", b"%d" % part.stop))
@@ -104,7 +104,7 @@ async def search_assistants(request: ApiRequest, body: Found) -> Json[list[dict[
 @route("POST", "/assistants/count", "agents:read")
 async def count_assistants(request: ApiRequest, body: Found) -> Json[int]:
     """Count the agents that can be run."""
-    return Json(len(await _found(request, body)))
+    return Json(len(await find_assistants(request, body)))
 
 
 @route("GET", "/assistants/{assistant}", "agents:read")
@@ -134,17 +134,19 @@ async def get_assistant_graph(request: ApiRequest, query: GraphQuery) -> Json[di
 @route("GET", "/assistants/{assistant}/schemas", "agents:read")
 async def get_assistant_schemas(request: ApiRequest) -> Json[Schemas]:
     """Get what an agent takes and gives: messages."""
-    found = await _get(request)
+    return Json(schemas_of(await _get(request)))
+
+
+def schemas_of(assistant: dict[str, Any]) -> Schemas:
+    """Return what an assistant takes and gives."""
     params = {"type": "object", "properties": {}, "additionalProperties": True}
-    return Json(
-        Schemas(
-            graph_id=found["graph_id"],
-            input_schema=_INPUT_SCHEMA,
-            output_schema=MESSAGES_SCHEMA,
-            state_schema=MESSAGES_SCHEMA,
-            config_schema=params,
-            context_schema=params,
-        )
+    return Schemas(
+        graph_id=assistant["graph_id"],
+        input_schema=_INPUT_SCHEMA,
+        output_schema=MESSAGES_SCHEMA,
+        state_schema=MESSAGES_SCHEMA,
+        config_schema=params,
+        context_schema=params,
     )
 
 
@@ -188,7 +190,8 @@ async def get_langgraph_info(request: ApiRequest) -> Json[dict[str, Any]]:
     return Json({"version": VERSION, "flags": flags, "host": {"kind": "hostler"}})
 
 
-async def _found(request: ApiRequest, wanted: Found) -> list[dict[str, Any]]:
+async def find_assistants(request: ApiRequest, wanted: Found) -> list[dict[str, Any]]:
+    """Return the agents that are wanted and can be run, as assistants."""
     host, workspace = request.state.host, request.workspace_id
     metadata = check_conditions("metadata", wanted.metadata)
     created = await host.db.read(lambda tx: agents.created(tx, workspace))
@@ -205,7 +208,11 @@ async def _found(request: ApiRequest, wanted: Found) -> list[dict[str, Any]]:
 
 
 async def _get(request: ApiRequest) -> dict[str, Any]:
-    name = request.parameters["assistant"]
+    return await get_record(request, request.parameters["assistant"])
+
+
+async def get_record(request: ApiRequest, name: str) -> dict[str, Any]:
+    """Return an agent as an assistant. NotFoundError."""
     check_agent(request.caller, name)
 
     def read(tx: Tx) -> dict[str, Any] | None:

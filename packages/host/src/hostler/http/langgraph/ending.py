@@ -66,7 +66,7 @@ async def roll_back(request: ApiRequest, found: Iterable[Run]) -> None:
     for run in rolled:
         await cancel_run(request, run.run_id, ROLLED_BACK)
     for run in rolled:
-        await _ended(request, run)
+        await ended(request, run)
         await delete(request, run)
 
 
@@ -97,7 +97,7 @@ def _check_rights(request: ApiRequest) -> None:
     require_right(request.caller, "conversations:write")
 
 
-async def _ended(request: ApiRequest, run: Run) -> None:
+async def ended(request: ApiRequest, run: Run) -> None:
     """Wait for the end of a run that was cancelled. ConflictError if that takes longer than a minute."""
     host = request.state.host
     try:

@@ -11,7 +11,6 @@ from hostler.http.dialects.files import content_of, input_of
 from hostler.http.langgraph.dialect import refused
 from hostler.http.langgraph.fold import MODES
 from hostler.http.langgraph.messages import Said, read_messages, wrong
-from hostler.http.request import ApiRequest
 from hostler.storage.stores.events import StoredEvent
 from hostler_protocol._base import Lenient, Strict
 from hostler_protocol.content import Content
@@ -60,10 +59,16 @@ class Tool(Lenient):
 
 
 class RunCreate(Lenient):
-    """The body of a request that creates a run. `input.tools` are tools that the client carries out."""
+    """The body of a request that creates a run. `input.tools` are tools that the client carries out.
 
-    assistant_id: str
+    Without `assistant_id` it is one of Agent Protocol, which alone has `agent_id`, `thread_id`, `messages`.
+    """
+
+    assistant_id: str | None = None
+    agent_id: str | None = None
+    thread_id: str | None = None
     input: Any = None
+    messages: list[Any] | None = None
     command: Command | None = None
     metadata: dict[str, Any] | None = None
     config: Config | None = None
@@ -72,6 +77,7 @@ class RunCreate(Lenient):
     on_disconnect: Literal["cancel", "continue"] | None = None
     multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] | None = None
     if_not_exists: Literal["create", "reject"] | None = None
+    on_completion: Literal["delete", "keep"] | None = None
     checkpoint: Any = None
     checkpoint_id: Any = None
     interrupt_before: Any = None
@@ -140,7 +146,7 @@ def said_of(given: Any) -> list[Said]:
 
 
 def envelope_of(
-    request: ApiRequest, body: RunCreate, thread_id: str, new: Sequence[Said], modes: Sequence[str]
+    body: RunCreate, agent: str, thread_id: str, new: Sequence[Said], modes: Sequence[str]
 ) -> EventEnvelope:
     """Return the event that a run answers: the new messages of the user, as one input."""
     contents = [element for one in new for element in one.contents]
@@ -153,7 +159,7 @@ def envelope_of(
     return EventEnvelope(
         event_type="message.received",
         input=input_of(contents, _tools_of(body.input)),
-        agent=body.assistant_id,
+        agent=agent,
         conversation_id=thread_id,
         delivery=Delivery(surface="langgraph"),
         data=data,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from hostler.http.auth import require_right
 from hostler.http.dialects.answers import WhenGone, check_answer
 from hostler.http.event_stream import EventStream
@@ -14,6 +12,7 @@ from hostler.http.langgraph.dialect import refused
 from hostler.http.langgraph.ending import cancel, delete
 from hostler.http.langgraph.fold import RUN
 from hostler.http.langgraph.routes import STREAM, route
+from hostler.http.langgraph.run_records import record_of, records_of
 from hostler.http.langgraph.run_request import RunCreate
 from hostler.http.langgraph.running import (
     Begun,
@@ -22,12 +21,10 @@ from hostler.http.langgraph.running import (
     find_answer,
     headers_of,
     joined,
-    record_of,
-    records_of,
     streamed,
     waited,
 )
-from hostler.http.langgraph.threads import MAX_ACTIVE_RUNS, new_thread_id, runs_of, thread_of
+from hostler.http.langgraph.threads import MAX_ACTIVE_RUNS, runs_of, thread_of
 from hostler.http.langgraph.waited import Waited
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Json, RawBody
@@ -58,6 +55,11 @@ class JoinQuery(Lenient):
     stream_mode: list[str] = []
     cancel_on_disconnect: bool = False
 
+    @property
+    def on_disconnect(self) -> WhenGone:
+        """What becomes of the run if the client disconnects."""
+        return "cancel" if self.cancel_on_disconnect else "continue"
+
 
 class CancelQuery(Lenient):
     """`wait`: answer once the run has ended. `action`: `interrupt`, or `rollback`, which deletes the run."""
@@ -75,13 +77,13 @@ async def create_thread_run(request: ApiRequest, body: RunCreate) -> Json[dict[s
 @route("POST", "/threads/{thread}/runs/stream", "events:write", narrow=True, answer=STREAM)
 async def stream_thread_run(request: ApiRequest, body: RunCreate) -> EventStream | RawBody:
     """Begin a run of a thread, or let one go on by `command.resume`, and stream it."""
-    return await streamed(request, await _begun(request, body), on_disconnect=body.on_disconnect)
+    return await streamed(request, await _begun(request, body))
 
 
 @route("POST", "/threads/{thread}/runs/wait", "events:write", narrow=True, answer=dict[str, Any])
 async def wait_for_thread_run(request: ApiRequest, body: RunCreate) -> Waited:
     """Begin a run of a thread, and return the state of the thread at its end."""
-    return await waited(request, await _begun(request, body), on_disconnect=body.on_disconnect)
+    return await waited(request, await _begun(request, body))
 
 
 @route("POST", "/runs", "events:write")
@@ -93,13 +95,13 @@ async def create_stateless_run(request: ApiRequest, body: RunCreate) -> Json[dic
 @route("POST", "/runs/stream", "events:write", answer=STREAM)
 async def stream_stateless_run(request: ApiRequest, body: RunCreate) -> EventStream | RawBody:
     """Begin a run in a thread of its own, and stream it."""
-    return await streamed(request, await _begun(request, body), on_disconnect=body.on_disconnect)
+    return await streamed(request, await _begun(request, body))
 
 
 @route("POST", "/runs/wait", "events:write", answer=dict[str, Any])
 async def wait_for_stateless_run(request: ApiRequest, body: RunCreate) -> Waited:
     """Begin a run in a thread of its own, and return the state of that at its end."""
-    return await waited(request, await _begun(request, body), on_disconnect=body.on_disconnect)
+    return await waited(request, await _begun(request, body))
 
 
 @route("GET", "/threads/{thread}/runs", "runs:read", narrow=True)
@@ -126,16 +128,14 @@ async def get_thread_run(request: ApiRequest) -> Json[dict[str, Any]]:
 @route("GET", "/threads/{thread}/runs/{answer}/join", "runs:read", narrow=True, answer=dict[str, Any])
 async def join_thread_run(request: ApiRequest, query: JoinQuery) -> Waited:
     """Wait for the end of a run, and return the state of its thread then."""
-    begun = await joined(request)
-    return await waited(request, begun, on_disconnect="cancel" if query.cancel_on_disconnect else None)
+    return await waited(request, await joined(request, on_disconnect=query.on_disconnect))
 
 
 @route("GET", "/threads/{thread}/runs/{answer}/stream", "runs:read", narrow=True, answer=STREAM)
 async def join_thread_run_stream(request: ApiRequest, query: JoinQuery) -> EventStream | RawBody:
     """Stream a run from its start, or after `Last-Event-ID`, also when it has ended."""
-    begun = await joined(request, query.stream_mode)
-    wish: WhenGone | None = "cancel" if query.cancel_on_disconnect else None
-    return await streamed(request, begun, skip=cursor_of(request), on_disconnect=wish)
+    begun = await joined(request, query.stream_mode, on_disconnect=query.on_disconnect)
+    return await streamed(request, begun, skip=cursor_of(request))
 
 
 @route("POST", "/threads/{thread}/runs/{answer}/cancel", "runs:write", narrow=True, answer=dict[str, Any])
@@ -152,6 +152,11 @@ async def cancel_thread_run(request: ApiRequest, query: CancelQuery) -> Json[dic
 @route("DELETE", "/threads/{thread}/runs/{answer}", "conversations:write")
 async def delete_thread_run(request: ApiRequest) -> Empty:
     """Delete what a run heard, said and did, with a receipt in the audit. 409 while it is active."""
+    return await delete_named(request)
+
+
+async def delete_named(request: ApiRequest) -> Empty:
+    """Delete the run that the path of a request names. InvalidArgumentError for a part of one."""
     run, answer = await find_answer(request)
     if answer.after:
         name = request.parameters["answer"]
@@ -169,18 +174,11 @@ async def create_run_batch(request: ApiRequest, body: Anything) -> Json[dict[str
 
 
 async def _begun(request: ApiRequest, body: RunCreate) -> Begun:
-    """Begin a run of the thread in the path, or of a thread of its own, or let one go on."""
-    thread_id = request.parameters.get("thread")
-    return await begin(request, body, _thread_of_its_own(request, body) if thread_id is None else thread_id)
-
-
-def _thread_of_its_own(request: ApiRequest, body: RunCreate) -> str:
-    if body.command is not None and body.command.resume is not msgspec.UNSET:
-        raise refused("command", "a run goes on in its thread, which Content-Location names: resume it there")
-    return new_thread_id(request)
+    return await begin(request, body, request.parameters.get("thread"))
 
 
 async def _created(request: ApiRequest, body: RunCreate) -> Json[dict[str, Any]]:
     begun = await _begun(request, body)
     run = await check_answer(request, begun.answer)
-    return Json(await record_of(request, run, begun.answer), headers=headers_of(begun))
+    record = await record_of(request, run, begun.answer, by_protocol=begun.by_protocol)
+    return Json(record, headers=headers_of(begun))

@@ -42,10 +42,10 @@ class ItemPut(Lenient):
 
 
 class ItemQuery(Lenient):
-    """`namespace`: its labels, joined by periods."""
+    """`namespace`: its labels, joined by periods, or one by one."""
 
     key: str
-    namespace: str = ""
+    namespace: list[str] = []
     refresh_ttl: str | None = None
 
 
@@ -59,7 +59,7 @@ class ItemNamed(Lenient):
 class ItemsWanted(Lenient):
     """Which items are wanted. `filter`: members of their values, each a value or an object of operators."""
 
-    namespace_prefix: list[str] = []
+    namespace_prefix: list[str] | None = None
     filter: dict[str, Any] | None = None
     limit: int = 10
     offset: int = 0
@@ -93,7 +93,8 @@ async def put_store_item(request: ApiRequest, body: ItemPut) -> Empty:
 @route("GET", "/store/items", "conversations:read")
 async def get_store_item(request: ApiRequest, query: ItemQuery) -> Json[dict[str, Any] | None]:
     """Get an item; null if there is none."""
-    workspace, namespace = request.workspace_id, query.namespace.split(".")
+    workspace = request.workspace_id
+    namespace = [label for labels in query.namespace for label in labels.split(".")]
     found = await request.state.host.db.read(lambda tx: client_items.get(tx, workspace, namespace, query.key))
     return Json(None if found is None else _record(found))
 
@@ -117,7 +118,7 @@ async def search_store_items(request: ApiRequest, body: ItemsWanted) -> Json[dic
     part = slice_of(body.offset, body.limit)
     wanted = check_conditions("filter", body.filter)
     _check_filter(wanted)
-    read = partial(_search, ws=request.workspace_id, prefix=body.namespace_prefix)
+    read = partial(_search, ws=request.workspace_id, prefix=body.namespace_prefix or [])
     found: list[Item] = []
     if not wanted:
         found = await request.state.host.db.read(

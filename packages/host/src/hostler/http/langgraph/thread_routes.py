@@ -9,12 +9,13 @@ from hostler.domain.narrow_callers import check_conversation
 from hostler.domain.quotas import QuotaExceeded, Quotas, quotas_of
 from hostler.host import maintenance
 from hostler.http.auth import require_right
+from hostler.http.langgraph import agent_protocol
 from hostler.http.langgraph.dialect import refused
 from hostler.http.langgraph.messages import wrong
 from hostler.http.langgraph.routes import route
 from hostler.http.langgraph.state_routes import StateQuery
-from hostler.http.langgraph.state_update import add_messages, read_values
-from hostler.http.langgraph.thread_state import load_state
+from hostler.http.langgraph.state_update import StateUpdate, add_messages, read_update, read_values
+from hostler.http.langgraph.thread_state import ThreadState, load_state
 from hostler.http.langgraph.threads import (
     Thread,
     ThreadStatus,
@@ -45,9 +46,12 @@ class CreateThread(Lenient):
 
 
 class UpdateThread(Lenient):
-    """`metadata`: members that change; the others stay."""
+    """`metadata`: members that change; the others stay. Agent Protocol adds messages with it, too."""
 
     metadata: dict[str, Any] | None = None
+    values: dict[str, Any] | None = None
+    messages: list[Any] | None = None
+    checkpoint: Any = None
     ttl: Any = None
 
 
@@ -74,22 +78,25 @@ async def create_thread(request: ApiRequest, body: CreateThread) -> Json[dict[st
 
 @route("GET", "/threads/{thread}", "conversations:read", narrow=True)
 async def get_thread(request: ApiRequest, query: StateQuery) -> Json[dict[str, Any]]:
-    """Get a thread, with its state and what it waits for."""
-    thread_id = await thread_of(request)
-    state = await load_state(request, thread_id)
-    return Json(
-        thread_record(thread_id, state.thread, state.status, values=state.values, interrupts=state.interrupts)
-    )
+    """Get a thread, with its state and what it waits for; `messages` are those of Agent Protocol."""
+    return Json(_whole_record(await load_state(request, await thread_of(request))))
 
 
 @route("PATCH", "/threads/{thread}", "conversations:write", answer=(dict[str, Any], None))
 async def update_thread(request: ApiRequest, body: UpdateThread) -> Json[dict[str, Any]] | Empty:
-    """Change metadata of a thread: what is named is replaced, the rest stays."""
+    """Change metadata of a thread: what is named is replaced, the rest stays. Messages go to its end."""
     _check_ttl(body.ttl)
     thread_id = await thread_of(request)
+    added = [one for one in (body.values, {"messages": body.messages}) if one and any(one.values())]
+    if added:
+        state = await load_state(request, thread_id)
+        update = StateUpdate(values=added, checkpoint=body.checkpoint)
+        await add_messages(request, thread_id, read_update(update, state))
     thread = await _describe(request, thread_id, body.metadata or {})
     if request.headers.get("prefer") == "return=minimal":
         return Empty()
+    if added:
+        return Json(_whole_record(await load_state(request, thread_id)))
     return Json(await _record(request, thread_id, thread))
 
 
@@ -139,6 +146,14 @@ async def _describe(request: ApiRequest, thread_id: str, changes: Mapping[str, A
         return read_thread(tx, workspace, thread_id)
 
     return await request.state.host.db.write(write)
+
+
+def _whole_record(state: ThreadState) -> dict[str, Any]:
+    """Return a thread with its messages: in its values as LangGraph has them, and beside them."""
+    record = thread_record(
+        state.thread_id, state.thread, state.status, values=state.values, interrupts=state.interrupts
+    )
+    return {**record, "messages": agent_protocol.messages_of(state.values)}
 
 
 async def _record(request: ApiRequest, thread_id: str, thread: Thread) -> dict[str, Any]:
