@@ -48,7 +48,6 @@ CELLS = {
 WITHOUT = {
     ("mcp", "client-tools"): "has no tools of clients: a call to one of another client waits for that",
     ("acp", "edited"): "has no word for it: a permission is given or not",
-    ("websocket", "in-doubt"): "`POST /v1/pauses/{pause}/calls/{call}/resolve` says what became of it",
     ("websocket", "disconnect"): "one connection is for many runs: none ends with it, `cancel` ends one",
 }
 INTRODUCTION = """\

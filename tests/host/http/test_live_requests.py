@@ -37,7 +37,7 @@ class Talk:
         self.run_id = sent["run"]["run_id"]
         return sent
 
-    async def asked(self) -> dict[str, Any]:
+    async def asked(self, status: str = "open") -> dict[str, Any]:
         """The pause of the run, in the words of its events alone."""
         found: dict[str, dict[str, Any]] = {}
 
@@ -46,7 +46,7 @@ class Talk:
             return {"pause.status", "interaction.requested"} <= found.keys()
 
         await take(self.events, both)
-        assert found["pause.status"]["status"] == "open"
+        assert found["pause.status"]["status"] == status
         return {**found["pause.status"], **found["interaction.requested"]["data"]}
 
     async def decide(self, type_: str, **fields: Any) -> Any:
@@ -104,6 +104,28 @@ async def test_what_a_run_asks_is_decided(tmp_path: Path) -> None:
             assert (await talk.decide("approve"))["arguments"]["top_up"] == {"tool_calls": 1}
             (last,) = await talk.texts()
             assert last.startswith("player.price: ")
+
+
+@pytest.mark.shows("websocket", "in-doubt", "unicode")
+async def test_what_became_of_a_call_in_doubt_is_said(tmp_path: Path) -> None:
+    vanish = ["tool", "player.vanish", {"path": str(tmp_path / "vanished")}, "v"]
+    async with playing(tmp_path / "data") as served, talking(served) as talk:
+        await talk.say(vanish)
+        asked = await talk.asked("needs_review")
+        assert (asked["kind"], asked["tool_name"]) == ("in_doubt", "player.vanish")
+        said = {"pause_id": asked["pause_id"], "call_id": asked["call_id"], "comment": "我看了"}
+        with pytest.raises(Refused) as refused:
+            await talk.client.ask("resolve", **said, outcome="not_happened", result="x")
+        assert refused.value.problem["status"] == 422
+        said |= {"outcome": "happened", "result": "as 你 said"}
+        first = await talk.client.ask("resolve", **said)
+        (call,) = first["calls"]
+        assert (call["result"], call["review"]) == ("as 你 said", None)
+        assert await talk.texts() == ['player.vanish: "as 你 said"']
+        assert (await talk.client.ask("resolve", **said))["calls"][0]["result"] == "as 你 said"
+        audit = (await served.client.get("/v1/audit", params={"target": asked["pause_id"]})).json()["items"]
+        own = {one["action"] for one in audit if one["actor"] == "admin"}
+        assert {"pause.vote", "pause.call.answered", "pause.execution.succeeded"} <= own
 
 
 @pytest.mark.shows("websocket", "files-in", "files-out", "usage", "error", "unknown-agent", "unicode")

@@ -92,6 +92,7 @@ async def test_commands_need_the_rights_of_their_routes(tmp_path: Path) -> None:
                 ("send", {"event": message("say 1")}),
                 ("steer", {"run_id": "r", "input": {"text": "x"}}),
                 ("decide", {"pause_id": "p", "revision": 1, "actions": []}),
+                ("resolve", {"pause_id": "p", "call_id": "c", "outcome": "happened"}),
                 ("cancel", {"run_id": "r"}),
             ):
                 with pytest.raises(Refused) as refused:
@@ -144,6 +145,7 @@ async def test_a_page_reaches_its_own_agent_and_conversation_only(tmp_path: Path
                 ("subscribe", {"subscription": "x", "run_id": aside}),
                 ("steer", {"run_id": other, "input": {"text": "x"}}),
                 ("cancel", {"run_id": other}),
+                ("resolve", {"pause_id": "p", "call_id": "c", "outcome": "happened"}),
             ):
                 with pytest.raises(Refused) as refused:
                     await client.ask(command, **fields)
@@ -231,6 +233,9 @@ HOSTILE: list[str | bytes] = [
     '{"type":"cancel","id":"a","run_id":"\\u0000"}',
     '{"type":"cancel","id":"a","run_id":"r","grace":1e99}',
     '{"type":"decide","id":"a","pause_id":"\\u0000","revision":1,"actions":[]}',
+    '{"type":"resolve","id":"a","pause_id":"p","call_id":"\\u0000","outcome":"happened"}',
+    '{"type":"resolve","id":"a","pause_id":"p","call_id":"c","outcome":"happened"}',
+    '{"type":"resolve","id":"a","pause_id":"p","call_id":"c","outcome":"perhaps"}',
     '{"type":"send","id":"a","event":{}}',
     '{"type":"send","id":"a","event":7}',
     '{"type":"send","id":"a","event":{"event_type":"X","input":{}}}',
@@ -248,6 +253,9 @@ async def test_no_frame_breaks_the_connection(tmp_path: Path, caplog: pytest.Log
         json.dumps({"type": "subscribe", "id": "a", "subscription": "s", "conversation_id": "c"}),
         json.dumps({"type": "send", "id": "a", "event": message("say 1")}),
         json.dumps({"type": "cancel", "id": "a", "run_id": "r"}),
+        json.dumps(
+            {"type": "resolve", "id": "a", "pause_id": "p", "call_id": "c", "outcome": "not_happened"}
+        ),
     ]
     with caplog.at_level(logging.WARNING):
         async with serving(tmp_path) as served, live(served.url, ADMIN_KEY) as client:

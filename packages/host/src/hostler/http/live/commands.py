@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hostler.domain.pause_actions import ActionAnswer, ActRequest
+from hostler.domain.pause_views import PauseView
 from hostler.http.auth import require_right
-from hostler.http.live.messages import Cancel, Decide, Send, Steer
+from hostler.http.live.messages import Cancel, Decide, Resolve, Send, Steer
 from hostler.http.narrow import check_run
 from hostler.http.request import ApiRequest
 from hostler.runs.orchestrator import Accepted
@@ -45,6 +46,19 @@ async def decide(request: ApiRequest, command: Decide) -> ActionAnswer:
     require_right(request.caller, "pauses:write")
     actions = ActRequest(revision=command.revision, actions=command.actions)
     return await request.state.host.pauses.act(request.caller, command.pause_id, actions)
+
+
+async def resolve(request: ApiRequest, command: Resolve) -> PauseView:
+    """Say what became of a call in doubt."""
+    require_right(request.caller, "pauses:write")
+    return await request.state.host.pauses.resolve(
+        request.caller,
+        command.pause_id,
+        command.call_id,
+        command.outcome,
+        command.result,
+        comment=command.comment,
+    )
 
 
 async def cancel(request: ApiRequest, command: Cancel) -> RunRecord:

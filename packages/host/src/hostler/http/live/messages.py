@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from hostler.domain.pause_actions import Action, ActionAnswer
+from hostler.domain.pause_actions import Action, ActionAnswer, ResolveOutcome
+from hostler.domain.pause_views import PauseView
 from hostler.http.live.schema import DATA_TYPES
 from hostler.http.live.wanted import From
 from hostler.http.problems import Problem
@@ -79,6 +80,20 @@ class Decide(Strict, tag="decide"):
     actions: list[Action]
 
 
+class Resolve(Strict, tag="resolve"):
+    """Say what became of a call in doubt, as `POST /v1/pauses/{id}/calls/{call}/resolve` does.
+
+    The same again changes nothing.
+    """
+
+    id: Name
+    pause_id: str
+    call_id: str
+    outcome: ResolveOutcome
+    result: Any = None
+    comment: str | None = None
+
+
 class Cancel(Strict, tag="cancel"):
     """Cancel a run, as `POST /v1/runs/{id}/cancel` does."""
 
@@ -94,7 +109,7 @@ class Ping(Strict, tag="ping"):
     id: Name
 
 
-Command: TypeAlias = Subscribe | Unsubscribe | Send | Steer | Decide | Cancel | Ping
+Command: TypeAlias = Subscribe | Unsubscribe | Send | Steer | Decide | Resolve | Cancel | Ping
 """What a client sends."""
 
 
@@ -116,7 +131,7 @@ class Subscribed(Strict):
 
 class Answer(Strict, tag="answer"):
     """The answer to the request `id`: Subscribed (`subscribe`), Accepted (`send`, `steer`), ActionAnswer
-    (`decide`), RunRecord (`cancel`), or null.
+    (`decide`), PauseView (`resolve`), RunRecord (`cancel`), or null.
     """
 
     id: str
@@ -166,7 +181,7 @@ ServerMessage: TypeAlias = Hello | Answer | Refusal | Events | Progress | End
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of the protocol: `$defs` has `Command` and `ServerMessage` and all they hold."""
     commands, messages = get_args(Command), get_args(ServerMessage)
-    kinds = [*commands, *messages, Subscribed, Accepted, ActionAnswer, RunRecord, *DATA_TYPES]
+    kinds = [*commands, *messages, Subscribed, Accepted, ActionAnswer, PauseView, RunRecord, *DATA_TYPES]
     refs, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

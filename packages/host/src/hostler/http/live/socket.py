@@ -27,6 +27,7 @@ from hostler.http.live.messages import (
     Hello,
     Ping,
     Refusal,
+    Resolve,
     Steer,
     Subscribe,
     Subscribed,
@@ -62,6 +63,7 @@ _COMMANDS: dict[str, type[Any]] = {
     "send": SendCommand,
     "steer": Steer,
     "decide": Decide,
+    "resolve": Resolve,
     "cancel": Cancel,
     "ping": Ping,
 }
@@ -200,6 +202,8 @@ class _Connection:
                 return await commands.steer(self._request, command)
             case Decide():
                 return await commands.decide(self._request, command)
+            case Resolve():
+                return await commands.resolve(self._request, command)
             case Cancel():
                 return await commands.cancel(self._request, command)
             case Unsubscribe():
