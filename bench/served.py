@@ -69,9 +69,14 @@ def start(folder: Path, log: Any, *, with_plugin: bool) -> subprocess.Popen[byte
     config.write_text(json.dumps({"plugins": plugins, "agents": agents}))
     command = [sys.executable, "-m", "hostler", "serve", "--data", str(folder / "data")]
     command += ["--port", "0", "--config", str(config), "--log-level", "warning"]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("HOSTLER_")}
-    environment["HOSTLER_ADMIN_KEY"] = KEY
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+    env = environment() | {"HOSTLER_ADMIN_KEY": KEY}
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+
+
+def environment() -> dict[str, str]:
+    """The variables of a measured process: without settings of Hostler, and bytecode is kept as in use."""
+    left_out = ("HOSTLER_", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
 
 
 def wait_ready(folder: Path, process: subprocess.Popen[bytes]) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from bench.served import START_SECONDS, start, wait_ready
+from bench.served import START_SECONDS, environment, start, wait_ready
 from bench.table import Row, middle
 
 from hostler.host.bundled import bundled
@@ -38,7 +38,7 @@ def until_ready() -> float:
 def python(*arguments: str) -> float:
     """Seconds of a Python process with these arguments."""
     began = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment())
     return time.perf_counter() - began
 
 
