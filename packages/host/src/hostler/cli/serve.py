@@ -8,6 +8,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,7 +16,7 @@ import typer
 
 from hostler.cli.options import DatabaseOption, DataOption, data_directory
 from hostler.cli.output import INTERRUPTED, USAGE, fail, note, report_errors, show_error, show_problem
-from hostler.cli.terminal import err
+from hostler.cli.terminal import paint
 
 if TYPE_CHECKING:
     from hostler.host.config import Settings
@@ -93,14 +94,15 @@ def serve(
 
     Ctrl-C or SIGTERM stops it in order; SIGHUP reloads the configuration file.
     """
+    if prune and config is None:
+        fail("--prune needs --config FILE: it removes the entries that FILE does not name", USAGE)
+    _import_host()
     from hostler.cli.logs import set_up_logging
     from hostler.host.config import Settings
     from hostler.http.admin_key import find_admin_key
     from hostler.http.descriptors import connections_within, raise_open_files
     from hostler.http.proxies import TrustedProxies
 
-    if prune and config is None:
-        fail("--prune needs --config FILE: it removes the entries that FILE does not name", USAGE)
     set_up_logging(log_level, as_json=log_format == "json")
     connections = connections_within(raise_open_files())
     if connections < FEW_CONNECTIONS:
@@ -127,6 +129,18 @@ def serve(
         )
         TrustedProxies(settings.trusted_proxies)  # refused before anything starts
         asyncio.run(_serve(settings, new_key=key.key if key.made else None, with_parent=with_parent))
+
+
+def _import_host() -> None:
+    """Import the host without collections: they would visit it again and again, and free next to nothing."""
+    gc.disable()
+    try:
+        import hostler.host.host
+        import hostler.http.server  # noqa: F401
+    finally:
+        gc.enable()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
 
 
 def _origin(public_url: str | None) -> str | None:
@@ -179,7 +193,6 @@ async def _serve(settings: Settings, *, new_key: str | None, with_parent: bool) 
         await _greet(host, server.url)
         gc.collect()
         gc.freeze()  # objects from the start stay: collections need not visit them
-        gc.set_threshold(YOUNG_OBJECTS)
         tasks = [
             asyncio.create_task(_reload(host, reload)),
             asyncio.create_task(stop.wait()),
@@ -212,12 +225,14 @@ def _parent_left(stop: asyncio.Event) -> None:
 
 
 async def _greet(host: Host, url: str) -> None:
-    from rich.text import Text
-
     config = await host.export()
     names = ", ".join(spec.name for spec in config.agents) or "none yet: hostler apply config.yaml"
-    err().print(Text.assemble(("hostler ", "bold"), "serves at ", (url, "bold cyan"), f"  docs {url}/docs"))
-    err().print(Text.assemble("agents  ", (names, "green")))
+    name, address, agents = (
+        paint(text, style, sys.stderr)
+        for text, style in (("hostler", "bold"), (url, "bold cyan"), (names, "green"))
+    )
+    sys.stderr.write(f"{name} serves at {address}  docs {url}/docs\nagents  {agents}\n")
+    sys.stderr.flush()
     for problem in await host.problems():
         show_problem(problem)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 COLOURS = {
+    "bold": "1",
     "dim": "2",
     "red": "31",
     "green": "32",
@@ -20,6 +21,7 @@ COLOURS = {
     "cyan": "36",
     "bold red": "1;31",
     "bold yellow": "1;33",
+    "bold cyan": "1;36",
 }
 """Styles as terminal codes, for plain lines. Other output uses Rich, which takes long to import."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 MAX_REQUIREMENTS = 100
 """Requirements of one plugin; transitive ones do not count."""
@@ -17,6 +18,8 @@ def read_requirement(text: str) -> Requirement:
 
     Only names: no options, paths or addresses, and no line breaks, which would add a line to a file.
     """
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  for requirements only
+
     shown = repr(text[:100])
     if len(text) > MAX_REQUIREMENT_CHARS:
         raise ValueError(f"{shown} has over {MAX_REQUIREMENT_CHARS} characters")
@@ -81,6 +84,8 @@ def own_packages_mistake(
     `requirements`: (who requires it, requirement); `own`: versions of the host's packages by name. These are
     never looked up in an index, where anybody could have taken their names.
     """
+    from packaging.utils import canonicalize_name  # noqa: PLC0415  as above
+
     versions = {canonicalize_name(name): version for name, version in own.items()}
     for who, requirement in requirements:
         version = versions.get(canonicalize_name(requirement.name))

@@ -22,16 +22,16 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
-
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from typing import TYPE_CHECKING, TypeVar
 
 from hostler.domain.requirements import check_requires, is_listed, own_packages_mistake, read_requirement
 from hostler.plugins.installer import Installer, wheels_of
 from hostler.plugins.limits import StartLimits
 from hostler.tools.workspaces.tree_removal import try_remove_tree
 from hostler_protocol.errors import PluginStartError
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 OWN_PACKAGES = {"hostler_sdk": "hostler-sdk", "hostler_protocol": "hostler-protocol", "msgspec": "msgspec"}
 """Packages of the host in every environment: import name and distribution name."""
@@ -213,6 +213,8 @@ def _packages_for(requires: Sequence[str], listed: Collection[str]) -> dict[str,
 
     Raises PluginStartError if the host does not have one itself.
     """
+    from packaging.utils import canonicalize_name  # noqa: PLC0415  for requirements only
+
     named = {canonicalize_name(read_requirement(text).name) for text in requires if text not in listed}
     lent = {module: name for module, name in LENT_PACKAGES.items() if name in named}
     for module, name in lent.items():
@@ -247,6 +249,8 @@ def _settings_of(environment: Path) -> tuple[object, ...]:
 
 def _requirements_of_packages(environment: Path) -> Iterator[tuple[str, Requirement]]:
     """Yield the requirements of the installed packages from their metadata; runs none of their code."""
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415  as above
+
     site_packages = next((environment / "lib").glob("python*/site-packages"))
     for distribution in importlib.metadata.distributions(path=[str(site_packages)]):
         for text in distribution.requires or ():

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import yaml
 from msgspec.structs import replace
 
 from hostler.domain.agents import Agent, AgentSpec
@@ -108,6 +107,8 @@ async def get_agent_entry(request: ApiRequest) -> AgentEntry:
     name = request.parameters["name"]
     agent = await request.state.host.db.read(lambda tx: agents.get(tx, request.workspace_id, name))
     entry = sparse(request.state.host.configurator.shown(agent.spec))
+    import yaml  # noqa: PLC0415  only where a file is written
+
     text = yaml.safe_dump({"agents": [entry]}, sort_keys=False, allow_unicode=True)
     return AgentEntry(entry=entry, yaml=text)
 

@@ -48,20 +48,24 @@ _SKIP_OR_PARAM = re.compile(r"'(?:[^']|'')*'|--[^\n]*|::[a-z]+|(?<![:\w]):(?P<na
 
 
 class Queries:
-    """The statements of one file, as attributes."""
+    """The statements of one file, as attributes. Each is translated for the databases at its first use."""
 
-    def __init__(self, queries: dict[str, Query]) -> None:
-        self._queries = queries
-        vars(self).update(queries)  # found without a call of __getattr__: a run uses them twenty times
+    def __init__(self, texts: Mapping[str, tuple[str, str]], prefix: str) -> None:
+        self._texts = texts
+        """Name -> text for SQLite and for PostgreSQL."""
+        self._prefix = prefix
 
     def __getattr__(self, name: str) -> Query:
+        """Translate a statement, and keep it where it is found without this call: a run uses twenty."""
         try:
-            return self._queries[name]
+            sqlite, postgres = self._texts[name]
         except KeyError:
-            raise AttributeError(f"no statement {name!r}; there are {', '.join(self._queries)}") from None
+            raise AttributeError(f"no statement {name!r}; there are {', '.join(self._texts)}") from None
+        made: Query = vars(self).setdefault(name, query_of(f"{self._prefix}.{name}", sqlite, postgres))
+        return made
 
     def __iter__(self) -> Iterator[Query]:
-        return iter(self._queries.values())
+        return (getattr(self, name) for name in self._texts)
 
 
 def load(path: str | Path) -> Queries:
@@ -93,13 +97,13 @@ def parse(text: str, prefix: str) -> Queries:
     names = dict.fromkeys(name for name, _ in found)
     return Queries(
         {
-            name: query_of(
-                f"{prefix}.{name}",
+            name: (
                 found.get((name, "sqlite"), found.get((name, "both"), "")),
                 found.get((name, "postgres"), found.get((name, "both"), "")),
             )
             for name in names
-        }
+        },
+        prefix,
     )
 
 
