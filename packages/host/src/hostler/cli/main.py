@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 from hostler.version import VERSION
+
+YOUNG_OBJECTS = 100_000
+"""New objects before Python collects cycles among them: most commands end before."""
 
 
 def main() -> None:
@@ -12,6 +17,8 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:  # programs ask this often: answer without imports
         sys.stdout.write(f"hostler {VERSION}\n")
         return
+    gc.set_threshold(YOUNG_OBJECTS)
+    atexit.register(gc.freeze)  # the collections at the end would visit all that was imported, for nothing
     from hostler.cli.commands import app
     from hostler.cli.output import INTERRUPTED, show_error
     from hostler_protocol.errors import HostlerError
