@@ -156,6 +156,17 @@ async def test_threads(served: Served) -> None:
         )
         assert changed["metadata"] | {"a": 1, "b": 2} == changed["metadata"]
         assert changed["messages"][-1] == {"role": "assistant", "content": "from a person", "id": "m1"}
+        # all of a change or nothing; what the thread says is for who may read it
+        more = {"messages": user("more"), "metadata": {"big": "x" * 300_000}}
+        await client.ask("PATCH", f"/threads/{name}", status=413, json=more)
+        assert (await client.ask("GET", f"/threads/{name}", THREAD))["messages"] == changed["messages"]
+        writer = await served.key(WORKSPACE, "events:write", "conversations:write")
+        async with agent_protocol(served.url, writer) as blind:
+            told = await blind.ask("PATCH", f"/threads/{name}", THREAD, json={"messages": user("三")})
+            assert "messages" not in told
+            assert told["values"] is None
+        changed = await client.ask("GET", f"/threads/{name}", THREAD)
+        assert texts(changed["messages"], "user")[-1] == "三"
         history = await client.ask("GET", f"/threads/{name}/history?limit=2", listed(STATE))
         assert len(history) == 2
         copied = await client.ask("POST", f"/threads/{name}/copy", THREAD)
@@ -166,6 +177,13 @@ async def test_threads(served: Served) -> None:
         await client.ask("DELETE", f"/threads/{name}", status=204)
         for values in ({"values": {"topic": "x"}}, {"messages": [{"role": "tool", "content": "x"}]}):
             await client.ask("PATCH", f"/threads/{copied['thread_id']}", status=400, json=values)
+        # a thread whose id its client has chosen is there, also with nothing in it
+        own = {"thread_id": str(uuid4())}
+        await client.ask("POST", "/threads", THREAD, json=own)
+        await client.ask("POST", "/threads", status=409, json=own)
+        await client.ask("PATCH", f"/threads/{own['thread_id']}", THREAD, json={"metadata": {}})
+        assert (await client.ask("GET", f"/threads/{own['thread_id']}", THREAD))["messages"] == []
+        assert (await client.wait(**own, messages=user("x")))["run"]["status"] == "success"
         # a thread that is not there is made only if the request says so
         body = {"thread_id": "unknown", "messages": user("x")}
         assert "no thread" in (await client.ask("POST", "/runs", status=404, json=body)).text
@@ -345,3 +363,9 @@ async def test_what_is_refused(served: Served) -> None:
         ):
             await page.ask("POST", path, status=status, json={"agent_id": "second", "messages": user("x")})
         await page.ask("GET", own, status=403)
+    # its conversation need not have begun, and where it is sent it may go
+    token = (await make_token(served, agent="player", conversation_id="new"))["token"]
+    async with agent_protocol(served.url, token) as page:
+        answer = await page.ask("POST", "/threads/new/runs/wait", json={"messages": user("x")})
+        assert await page.ask("GET", answer.headers["location"], WAITED) == answer.json()
+        assert (await page.ask("GET", answer.headers["content-location"])).json()["thread_id"] == "new"

@@ -60,10 +60,11 @@ def is_spoken(body: RunCreate) -> bool:
     return body.assistant_id is None
 
 
-def as_langgraph(body: RunCreate, *, in_thread: bool) -> RunCreate:
+def as_langgraph(body: RunCreate, *, is_thread_known: bool) -> RunCreate:
     """Return a request of Agent Protocol with its input and its defaults as LangGraph has them.
 
-    InvalidArgumentError for what this host does not have. `in_thread`: it names a thread.
+    InvalidArgumentError for what this host does not have. `is_thread_known`: it names a thread, which has to be
+    there. That of a front-end token may begin with the run.
     """
     if body.on_completion == "delete":
         raise refused("on_completion", "what a run said is kept: DELETE /runs/{run_id} deletes it", "keep")
@@ -75,7 +76,7 @@ def as_langgraph(body: RunCreate, *, in_thread: bool) -> RunCreate:
     return msgspec.structs.replace(
         body,
         input=given,
-        if_not_exists=body.if_not_exists or ("reject" if in_thread else "create"),
+        if_not_exists=body.if_not_exists or ("reject" if is_thread_known else "create"),
         multitask_strategy=body.multitask_strategy or "reject",
         on_disconnect=body.on_disconnect or "cancel",
     )
@@ -97,7 +98,7 @@ async def agent_of(request: ApiRequest, named: str | None, thread_id: str | None
     known = await request.state.host.event_router.agents(request.workspace_id)
     enabled = [one.name for one in known if one.spec.enabled]
     if len(enabled) != 1:
-        raise wrong("agent_id", "the id of an agent: this workspace has not just one")
+        raise wrong("agent_id", "the id of an agent (`assistant_id` of LangGraph): this workspace has not just one")
     return enabled[0]
 
 

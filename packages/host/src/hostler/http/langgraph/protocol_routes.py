@@ -175,7 +175,7 @@ async def resume_protocol_run(request: ApiRequest, body: RunResume) -> Json[dict
     begun = await _resumed(request, body)
     run = await check_answer(request, begun.answer)
     record = await record_of(request, run, begun.answer, by_protocol=True)
-    return Json(record, headers=headers_of(begun))
+    return Json(record, headers=headers_of(request, begun))
 
 
 @route("PATCH", "/runs/resume/wait", "events:write", answer=dict[str, Any])

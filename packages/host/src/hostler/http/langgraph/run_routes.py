@@ -181,4 +181,4 @@ async def _created(request: ApiRequest, body: RunCreate) -> Json[dict[str, Any]]
     begun = await _begun(request, body)
     run = await check_answer(request, begun.answer)
     record = await record_of(request, run, begun.answer, by_protocol=begun.by_protocol)
-    return Json(record, headers=headers_of(begun))
+    return Json(record, headers=headers_of(request, begun))

@@ -85,7 +85,7 @@ async def begin(request: ApiRequest, body: RunCreate, thread_id: str | None) -> 
     by_protocol = agent_protocol.is_spoken(body)
     if by_protocol:
         thread_id = body.thread_id if thread_id is None else thread_id
-        body = agent_protocol.as_langgraph(body, in_thread=thread_id is not None)
+        body = agent_protocol.as_langgraph(body, is_thread_known=thread_id is not None and request.caller.scope is None)
     is_resume = body.command is not None and body.command.resume is not msgspec.UNSET
     if thread_id is None:
         if is_resume:
@@ -175,7 +175,7 @@ async def _resume(
 async def streamed(request: ApiRequest, begun: Begun, *, skip: int = 0) -> EventStream | RawBody:
     """Return an answer as a stream. `skip`: the number of the last event that the client has."""
     facts = Facts(begun.thread_id, begun.agent, modes=begun.modes)
-    headers = headers_of(begun, "stream")
+    headers = headers_of(request, begun, "stream")
     if begun.waiting:
         await load_messages(request, begun.answer.run_id, facts)
         fold = RunFold(begun.answer, facts)
@@ -197,7 +197,7 @@ async def waited(request: ApiRequest, begun: Begun) -> Waited:
     """Return the state of the thread at the end of an answer."""
     await check_answer(request, begun.answer)
     then = "wait" if begun.by_protocol else "join"
-    return Waited(partial(_at_its_end, request, begun), headers_of(begun, then))
+    return Waited(partial(_at_its_end, request, begun), headers_of(request, begun, then))
 
 
 async def _at_its_end(request: ApiRequest, begun: Begun) -> bytes:
@@ -219,10 +219,13 @@ async def _at_its_end(request: ApiRequest, begun: Begun) -> bytes:
     return fold.values
 
 
-def headers_of(begun: Begun, then: str | None = None) -> Headers:
-    """Return where the run is, and where its client goes on: paths below the address of this interface."""
+def headers_of(request: ApiRequest, begun: Begun, then: str | None = None) -> Headers:
+    """Return where the run is, and where its client goes on: paths below the address of this interface.
+
+    A front-end token reaches runs below their thread alone.
+    """
     place = f"/runs/{answer_id(RUN, begun.answer)}"
-    if not begun.by_protocol:
+    if not begun.by_protocol or request.caller.scope is not None:
         place = f"/threads/{quote(begun.thread_id, safe='')}{place}"
     headers: Headers = [(b"content-location", place.encode())]
     if then is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -82,6 +82,11 @@ def _check(said: Said, where: str) -> None:
 
 async def add_messages(request: ApiRequest, thread_id: str, added: Sequence[Said]) -> None:
     """Add messages to the end of a thread. ConflictError while a run of it works or waits."""
+    await request.state.host.db.write(adding(request, thread_id, added))
+
+
+def adding(request: ApiRequest, thread_id: str, added: Sequence[Said]) -> Callable[[Tx], None]:
+    """Return what adds messages to the end of a thread, in a transaction. Raises as `add_messages`."""
     require_right(request.caller, "events:write")
     history = history_of(added)
     place = Place(conversation_id=thread_id)
@@ -93,7 +98,7 @@ async def add_messages(request: ApiRequest, thread_id: str, added: Sequence[Said
         )
         for said, message in zip(added, history, strict=True)
     ]
-    await request.state.host.db.write(partial(_add, ws=request.workspace_id, items=items))
+    return partial(_add, ws=request.workspace_id, items=items)
 
 
 def _add(tx: Tx, ws: str, items: Sequence[transcripts.NewTranscriptItem]) -> None:

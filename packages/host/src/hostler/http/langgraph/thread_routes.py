@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from hostler.domain.narrow_callers import check_conversation
 from hostler.domain.quotas import QuotaExceeded, Quotas, quotas_of
 from hostler.host import maintenance
-from hostler.http.auth import require_right
+from hostler.http.auth import has_right, require_right
 from hostler.http.langgraph import agent_protocol
 from hostler.http.langgraph.dialect import refused
-from hostler.http.langgraph.messages import wrong
+from hostler.http.langgraph.messages import Said, wrong
 from hostler.http.langgraph.routes import route
 from hostler.http.langgraph.state_routes import StateQuery
-from hostler.http.langgraph.state_update import StateUpdate, add_messages, read_update, read_values
+from hostler.http.langgraph.state_update import StateUpdate, adding, read_update, read_values
 from hostler.http.langgraph.thread_state import ThreadState, load_state
 from hostler.http.langgraph.threads import (
     Thread,
@@ -57,7 +57,7 @@ class UpdateThread(Lenient):
 
 @route("POST", "/threads", "events:write")
 async def create_thread(request: ApiRequest, body: CreateThread) -> Json[dict[str, Any]]:
-    """Name a thread. It begins with its metadata or messages, else with its first run."""
+    """Create a thread. Without an id of its own, metadata or messages it begins with its first run."""
     _check_ttl(body.ttl)
     steps = body.supersteps or []
     added = [said for number, step in enumerate(steps) for said in _said_in(step, f"supersteps[{number}]")]
@@ -69,10 +69,7 @@ async def create_thread(request: ApiRequest, body: CreateThread) -> Json[dict[st
     if thread.known and body.thread_id is not None and body.if_exists != "do_nothing":
         raise ConflictError(f"the thread {name!r} is there already", reason="thread_exists")
     if not thread.known:
-        if body.metadata:
-            thread = await _describe(request, name, body.metadata)
-        if added:
-            await add_messages(request, name, added)
+        thread = await _change(request, name, body.metadata or {}, added, is_named=body.thread_id is not None)
     return Json(await _record(request, name, thread))
 
 
@@ -84,18 +81,21 @@ async def get_thread(request: ApiRequest, query: StateQuery) -> Json[dict[str, A
 
 @route("PATCH", "/threads/{thread}", "conversations:write", answer=(dict[str, Any], None))
 async def update_thread(request: ApiRequest, body: UpdateThread) -> Json[dict[str, Any]] | Empty:
-    """Change metadata of a thread: what is named is replaced, the rest stays. Messages go to its end."""
+    """Change metadata of a thread: what is named is replaced, the rest stays. Messages go to its end.
+
+    They are in the answer for a key with the right `conversations:read`.
+    """
     _check_ttl(body.ttl)
     thread_id = await thread_of(request)
-    added = [one for one in (body.values, {"messages": body.messages}) if one and any(one.values())]
-    if added:
-        state = await load_state(request, thread_id)
-        update = StateUpdate(values=added, checkpoint=body.checkpoint)
-        await add_messages(request, thread_id, read_update(update, state))
-    thread = await _describe(request, thread_id, body.metadata or {})
+    values = [one for one in (body.values, {"messages": body.messages}) if one and any(one.values())]
+    added: list[Said] = []
+    if values:
+        update = StateUpdate(values=values, checkpoint=body.checkpoint)
+        added = read_update(update, await load_state(request, thread_id))
+    thread = await _change(request, thread_id, body.metadata or {}, added)
     if request.headers.get("prefer") == "return=minimal":
         return Empty()
-    if added:
+    if added and has_right(request.caller, "conversations:read"):
         return Json(_whole_record(await load_state(request, thread_id)))
     return Json(await _record(request, thread_id, thread))
 
@@ -136,13 +136,27 @@ async def _read(request: ApiRequest, thread_id: str) -> Thread:
     return await request.state.host.db.read(lambda tx: read_thread(tx, request.workspace_id, thread_id))
 
 
-async def _describe(request: ApiRequest, thread_id: str, changes: Mapping[str, Any]) -> Thread:
-    """Change metadata of a thread; return the thread."""
+async def _change(
+    request: ApiRequest,
+    thread_id: str,
+    changes: Mapping[str, Any],
+    added: Sequence[Said],
+    *,
+    is_named: bool = False,
+) -> Thread:
+    """Change metadata of a thread and add messages to its end, both or neither; return the thread.
+
+    `is_named`: a client has chosen its id, so it is stored also if it has nothing else.
+    """
     workspace, bounds = request.workspace_id, _bounds(request)
+    add = adding(request, thread_id, added) if added else None
 
     def write(tx: Tx) -> Thread:
-        metadata = {**conversation_metadata.get(tx, workspace, thread_id), **changes}
-        conversation_metadata.put(tx, workspace, thread_id, metadata, bounds)
+        if add is not None:
+            add(tx)
+        if changes or is_named:
+            metadata = {**conversation_metadata.get(tx, workspace, thread_id), **changes}
+            conversation_metadata.describe(tx, workspace, thread_id, metadata, bounds)
         return read_thread(tx, workspace, thread_id)
 
     return await request.state.host.db.write(write)
@@ -170,7 +184,7 @@ def _bounds(request: ApiRequest) -> Quotas:
     return quotas_of(request.state.host.allowances.of(request.workspace_id).quota)
 
 
-def _said_in(step: Any, where: str) -> list[Any]:
+def _said_in(step: Any, where: str) -> list[Said]:
     """Return the messages of a superstep. InvalidArgumentError if it is none."""
     match step:
         case {"updates": list(updates)} if all(isinstance(one, dict) for one in updates):

@@ -58,10 +58,15 @@ def put(tx: Tx, ws: str, conversation_id: str, metadata: dict[str, Any], bounds:
     InvalidArgumentError if it is no JSON; PayloadTooLargeError beyond 256 KiB, or if the workspace's quota of
     state has no room for it.
     """
+    if metadata:
+        describe(tx, ws, conversation_id, metadata, bounds)
+    else:
+        state_values.delete(tx, ws, _area(ws, conversation_id).scope_key, KEY)
+
+
+def describe(tx: Tx, ws: str, conversation_id: str, metadata: dict[str, Any], bounds: Quotas) -> None:
+    """Replace the metadata of a conversation; with {} it is known, and has none. Errors as `put`."""
     area = _area(ws, conversation_id)
-    if not metadata:
-        state_values.delete(tx, ws, area.scope_key, KEY)
-        return
     written = state_values.set(tx, ws, area, KEY, state_value_of(metadata), bounds=bounds)
     if isinstance(written, QuotaExceeded):
         raise written.error
