@@ -63,8 +63,8 @@ def is_spoken(body: RunCreate) -> bool:
 def as_langgraph(body: RunCreate, *, is_thread_known: bool) -> RunCreate:
     """Return a request of Agent Protocol with its input and its defaults as LangGraph has them.
 
-    InvalidArgumentError for what this host does not have. `is_thread_known`: it names a thread, which has to be
-    there. That of a front-end token may begin with the run.
+    InvalidArgumentError for what this host does not have. `is_thread_known`: it names a thread that has to be
+    there; that of a front-end token may begin with the run.
     """
     if body.on_completion == "delete":
         raise refused("on_completion", "what a run said is kept: DELETE /runs/{run_id} deletes it", "keep")
@@ -98,7 +98,8 @@ async def agent_of(request: ApiRequest, named: str | None, thread_id: str | None
     known = await request.state.host.event_router.agents(request.workspace_id)
     enabled = [one.name for one in known if one.spec.enabled]
     if len(enabled) != 1:
-        raise wrong("agent_id", "the id of an agent (`assistant_id` of LangGraph): this workspace has not just one")
+        expected = "the id of an agent (`assistant_id` of LangGraph): this workspace has not just one"
+        raise wrong("agent_id", expected)
     return enabled[0]
 
 

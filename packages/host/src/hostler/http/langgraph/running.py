@@ -85,7 +85,8 @@ async def begin(request: ApiRequest, body: RunCreate, thread_id: str | None) -> 
     by_protocol = agent_protocol.is_spoken(body)
     if by_protocol:
         thread_id = body.thread_id if thread_id is None else thread_id
-        body = agent_protocol.as_langgraph(body, is_thread_known=thread_id is not None and request.caller.scope is None)
+        known = thread_id is not None and request.caller.scope is None
+        body = agent_protocol.as_langgraph(body, is_thread_known=known)
     is_resume = body.command is not None and body.command.resume is not msgspec.UNSET
     if thread_id is None:
         if is_resume:
