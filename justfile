@@ -27,10 +27,11 @@ generate:
 # draw who imports whom: docs/rooms.md and docs/rooms.svg
 map: generate
 
-# the fault tests and the properties in their long form: many more kills, steers and examples
+# the fault tests, properties and simulated lives in their long form: many more kills, steers, examples and seeds
 soak *args: && timed
     HOSTLER_SOAK=1 uv run pytest tests/faults tests/properties tests/journeys/test_http_fuzzed.py \
         tests/host/http/test_http_fuzz.py tests/conformance/test_store_runs_model.py \
+        tests/simulation/test_seeds.py \
         tests/journeys/test_local_agent_complete.py -m "soak or not soak" {{args}}
 
 # what the console promises of its speed, with nothing else at work beside it: no long task, the first row in time
