@@ -13,15 +13,12 @@ import httpx
 import pytest
 from a2a.utils.errors import InvalidParamsError, UnsupportedOperationError
 
-from hostler.host.config import ConfigFile
 from support.dialects.a2a import a2a_client, got, message, told
 from support.dialects.deciding import A2A, BOTH, CLIENTS
 from support.dialects.langgraph import langgraph, plain, texts_of
-from support.dialects.players import PLAYER, POLICY, player, playing, script
+from support.dialects.players import POLICY, player, playing, script
 from support.http_host import Served
-from support.trust import trusted
 
-TOOLBOX = PLAYER.with_name("toolbox")
 CLIENT = pytest.mark.parametrize("name", CLIENTS)
 ORDER = ["tool", "player.order", {"thing": "灯 🙂"}, "o"]
 
@@ -77,17 +74,6 @@ async def test_edited_arguments(served: Served, tmp_path: Path, name: str) -> No
 DIE = ["tool", "toolbox.die", {}, "d"]
 DOUBT_AND_ORDER = script(["together", [ORDER, DIE]])
 SAID = ['player.order: "ordered 1 灯 🙂"', 'toolbox.die: "so be it"']
-
-
-@pytest.fixture
-async def mortal(tmp_path: Path) -> AsyncIterator[Served]:
-    """A host with an agent that calls a tool whose process ends in the middle of it."""
-    async with playing(tmp_path / "data") as made:
-        await made.host.apply(ConfigFile(plugins=[trusted(PLAYER), trusted(TOOLBOX)]), actor="test")
-        tools = {"tools": ["player.*", "toolbox.*"]}
-        policy = {**POLICY, "allowed_tool_names": ["player.*", "toolbox.die"]}
-        await player(made, "mortal", resource_policy=policy, config=tools)
-        yield made
 
 
 @pytest.mark.parametrize("name", ["a2a", "ag-ui", "langgraph", "mcp", "mcp-session"])

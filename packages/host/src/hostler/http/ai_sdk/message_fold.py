@@ -90,6 +90,8 @@ class MessageFold(Fold):
         """Key of a call -> its part in this answer."""
         self._under_way: set[str] = set()
         """Keys of calls that the run makes without asking, and that have not returned."""
+        self._in_doubt: set[str] = set()
+        """Keys of calls of which nobody has said yet whether they were made."""
         self._budgets: dict[str, str] = {}
         """The host's id of a request for more budget -> the key of its call."""
         self._unanswered: dict[str, str] = {}
@@ -160,7 +162,8 @@ class MessageFold(Fold):
         chunks += [found for key in list(self._texts) for found in self._end_text(key)]
         chunks += self._end_asked(ending)
         if isinstance(ending, Waiting):  # clients send decisions once each call of the step has an output
-            chunks += [goes_on_below(key) for key in sorted(self._under_way & self._parts.keys())]
+            left = self._under_way if _is_all_in_doubt(ending) else self._under_way | self._in_doubt
+            chunks += [goes_on_below(key) for key in sorted(left & self._parts.keys())]
         if not isinstance(ending, Waiting) and self._ends_decided():
             chunks += [*([] if self._step is None else [chunk("finish-step")]), chunk("start-step")]
             self._step = []  # clients send a message again as long as its last step is what was decided
@@ -291,6 +294,7 @@ class MessageFold(Fold):
             called = self._tools[key]
             chunks += self._call_part(called, self._input(called, dynamic=True, providerExecuted=True))
         self._under_way.discard(key)
+        self._in_doubt.discard(key)
         self._unanswered.pop(key, None)
         self._full = True
         if error is not None:
@@ -302,6 +306,7 @@ class MessageFold(Fold):
         own = about(answer, request)
         self._under_way.discard(call_of(answer, event).key)
         if request.kind == "in_doubt":
+            self._in_doubt.add(call_of(answer, event).key)
             doubt = chunk("data-in-doubt", id=request.call_id, data=own)
             return [doubt, *self._note(where_to_decide(answer.run_id, request))]
         if request.kind in APPROVALS:
@@ -423,3 +428,8 @@ class MessageFold(Fold):
         if key in self._parts:
             self._parts[key].chunks.append(said)
         return [said]
+
+
+def _is_all_in_doubt(waiting: Waiting) -> bool:
+    """Whether clients have nothing to send: they have no word for a call in doubt."""
+    return all(one.request.kind == "in_doubt" for one in waiting.asked)
