@@ -9,30 +9,9 @@ import pytest
 
 from hostler.domain.legacy_actions import OlderActions, actions_of, waiting_for
 from hostler.domain.pause_actions import Action, StaleViewError, UnprocessableError
-from hostler.domain.pause_values import args_hash
 from hostler.domain.pause_views import CallView, PauseView
 from hostler_protocol.errors import InvalidArgumentError
-
-
-def call(call_id: str, kind: str = "approval", **fields: Any) -> CallView:
-    whole: dict[str, Any] = {
-        "title": "",
-        "tool": "shop.book",
-        "args": {"n": 1},
-        "args_hash": args_hash({"n": 1}),
-        "args_schema": None,
-        "result_schema": None,
-        "fields": [],
-        "actions": [],
-        "editable": True,
-        "locked": [],
-        "may_decide": True,
-        "decision": "undecided",
-        "execution": "none",
-        "expires_at": 1.0,
-        "approvals_needed": 1,
-    }
-    return CallView(**{**whole, "call_id": call_id, "kind": kind, **fields})
+from support.call_views import call
 
 
 def pause(*calls: CallView, status: str = "open", pause_id: str = "p") -> PauseView:

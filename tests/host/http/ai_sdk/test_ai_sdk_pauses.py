@@ -166,32 +166,51 @@ async def test_what_was_answered_is_for_who_may_see_it(front: Front) -> None:
     assert '"values":{"size":"xl"}' in (await front.served.client.get(path)).text
 
 
-async def test_what_is_decided_shows_while_the_run_goes_on(front: Front, tmp_path: Path) -> None:
-    """Two approvals at once, one of which is decided elsewhere, are read again by another page."""
-    rule = {"approval": "required", "separation_of_duty": False}
-    policy = {**POLICY, "tool_approval": {"player.order": rule, "player.price": rule}}
+@pytest.mark.parametrize(
+    ("rule", "action", "shown", "done_as"),
+    [
+        ({"subjects": ["*"]}, {"type": "deny", "comment": "no"}, False, "output-error"),
+        (
+            {"subjects": ["user:boss"], "editable": True},
+            {"type": "approve", "edited_args": {"thing": "sofa"}},
+            True,
+            "output-available",
+        ),
+    ],
+    ids=["denied", "edited by somebody else"],
+)
+async def test_what_is_decided_shows_while_the_run_goes_on(
+    front: Front, rule: dict[str, Any], action: dict[str, Any], shown: bool, done_as: str
+) -> None:
+    """Two approvals at once, one of which is decided elsewhere, are read again by another page.
+
+    What that sends back is its own decision and the other one, which it may not take.
+    """
+    own = {"approval": "required", "separation_of_duty": False}
+    policy = {**POLICY, "tool_approval": {"player.order": {**own, **rule}, "player.price": own}}
     await player(front.served, "strict", resource_policy=policy)
     asked = await front.chat({"send": script(["together", [ORDER, price("lamp")]])}, agent="strict")
     assert [part["state"] for part in tool_parts(asked)] == ["approval-requested"] * 2
-    (pause,) = (await front.served.client.get("/v1/pauses")).json()["items"]
-    shown = (await front.served.client.get(f"/v1/pauses/{pause['id']}")).json()
-    (call,) = [call for call in shown["calls"] if call["tool"] == "player.order"]
-    action = {"call_id": call["call_id"], "type": "deny", "args_hash": call["args_hash"], "comment": "no"}
-    body = {"revision": shown["revision"], "actions": [action]}
-    decided = await front.served.client.post(f"/v1/pauses/{pause['id']}/actions", json=body)
+    async with front.served.as_key(await front.served.key(subject="boss")) as boss:
+        (pause,) = (await boss.get("/v1/pauses")).json()["items"]
+        pause = (await boss.get(f"/v1/pauses/{pause['id']}")).json()
+        (call,) = [call for call in pause["calls"] if call["tool"] == "player.order"]
+        taken = {"call_id": call["call_id"], "args_hash": call["args_hash"], **action}
+        body = {"revision": pause["revision"], "actions": [taken]}
+        decided = await boss.post(f"/v1/pauses/{pause['id']}/actions", json=body)
     assert decided.status_code == 202, decided.text
     again = await front.chat({"resume": True}, messages=asked["messages"][:1], agent="strict")
     states = {
         part["toolName"]: (part["state"], part["approval"].get("approved")) for part in tool_parts(again)
     }
     assert states == {
-        "player.order": ("approval-responded", False),
+        "player.order": ("approval-responded", shown),
         "player.price": ("approval-requested", None),
     }
     done = await front.chat({"approved": True}, messages=again["messages"], agent="strict")
     assert done["errors"] == []
     assert {part["toolName"]: part["state"] for part in tool_parts(done)} == {
-        "player.order": "output-error",
+        "player.order": done_as,
         "player.price": "output-available",
     }
 

@@ -17,6 +17,7 @@ from hostler.http.ai_sdk.chat_request import ChatRequest, decisions_in, last_sai
 from hostler.http.request import decode_json
 from hostler_protocol.content import FileBase64Element, FileUrlElement, ImageBase64Element, TextElement
 from hostler_protocol.errors import HostlerError
+from support.call_views import call
 from support.dialects.players import playing
 
 LEAF = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=8)
@@ -142,3 +143,28 @@ def test_only_decisions_of_ours_are_read() -> None:
     ours = {**foreign, "toolMetadata": {"hostler": {"callId": "call_r_c"}}}
     assert decisions_in(chat(foreign, {"approval": {"id": "y", "approved": True}}, role="assistant")) == []
     assert [(one.run_id, one.call_id) for one in decisions_in(chat(ours, role="assistant"))] == [("r", "c")]
+
+
+def test_what_a_message_shows_of_decisions_is_told_from_others() -> None:
+    def shown(fields: dict[str, Any], **part: Any) -> bool:
+        named = {"type": "tool-question", "toolMetadata": {"hostler": {"callId": "call_r_c"}}, **part}
+        (found,) = decisions_in(chat(named, role="assistant"))
+        return found.shows(call("c", **fields))
+
+    approved = {"kind": "approval", "decision": "approved"}
+    answered = {"kind": "question", "decision": "answered", "values": {"size": "xl"}}
+    for fields, said, expected in [
+        (approved, True, True),
+        (approved, False, False),
+        ({**approved, "decision": "expired"}, False, True),
+        ({**approved, "decision": "undecided"}, True, False),
+    ]:
+        assert shown(fields, approval={"id": "call_r_c", "approved": said}) is expected
+    for output, expected in [
+        ({"values": {"size": "xl"}}, True),
+        ({"values": {"size": "xl"}, "action": "send"}, False),
+        ({"values": {"size": "s"}}, False),
+        (None, True),
+    ]:
+        assert shown(answered, state="output-available", output=output) is expected
+    assert shown({**answered, "decision": "expired"}, state="output-error", errorText="this was expired")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from hostler.domain.pause_values import args_hash
 from hostler.domain.pause_views import CallView
 from hostler.http.ai_sdk.asked import QUESTION_TOOL
 from hostler.http.ai_sdk.files import element_of
-from hostler.http.dialects.answers import read_call_id
+from hostler.http.dialects.answers import ToAction, read_call_id
 from hostler.http.dialects.requests import DIGEST_CHARS, NamedCall, check_shown
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import TextElement, text_of
@@ -72,11 +72,24 @@ class Said(NamedTuple):
 
 
 class Decided(NamedTuple):
-    """A decision in a message: of which run and call, and what makes its action."""
+    """A decision in a message: of which run and call, what makes its action, and the part that it is in."""
 
     run_id: str
     call_id: str
-    action: Callable[[CallView], Action]
+    action: ToAction
+    part: dict[str, Any]
+
+    def shows(self, call: CallView) -> bool:
+        """Whether the message shows what is decided of a call: it does once it is read again."""
+        if call.decision == "undecided":
+            return False
+        approval = self.part.get("approval")
+        if isinstance(approval, dict) and isinstance(approval.get("approved"), bool):
+            return bool(approval["approved"]) == (call.decision == "approved")
+        if self.part.get("state") == "output-error" or self.part.get("output") is None:
+            return True  # nobody answered, or nobody whose answer its reader may see
+        said = self.action(call)
+        return (said.result, said.values, said.action) == (call.result, call.values, call.action)
 
 
 def last_said(chat: ChatRequest, addresses: Collection[str]) -> Said:
@@ -135,13 +148,13 @@ def _decision(part: dict[str, Any]) -> Decided | None:
         asked = _asked(approval.get("id"))
         if asked is None:
             return None
-        return Decided(asked.run_id, asked.call_id, _verdict(part, approval, asked))
+        return Decided(asked.run_id, asked.call_id, _verdict(part, approval, asked), part)
     about = part.get("toolMetadata")
     about = about.get("hostler") if isinstance(about, dict) else None
     if not isinstance(about, dict) or part.get("state") not in RETURNED:
         return None
     found = _named(about.get("callId"))
-    return None if found is None else Decided(*found, _outcome(part))
+    return None if found is None else Decided(*found, _outcome(part), part)
 
 
 def _named(name: Any) -> tuple[str, str] | None:
@@ -162,9 +175,7 @@ def _asked(name: Any) -> NamedCall | None:
     return None if found is None else NamedCall(*found, shown)
 
 
-def _verdict(
-    part: dict[str, Any], approval: dict[str, Any], asked: NamedCall
-) -> Callable[[CallView], Action]:
+def _verdict(part: dict[str, Any], approval: dict[str, Any], asked: NamedCall) -> ToAction:
     shown = approval.get("descriptor")
     shown = shown.get("argsHash") if isinstance(shown, dict) else None
     reason = approval.get("reason")
@@ -188,7 +199,7 @@ def _seen(part: dict[str, Any], name: str, asked: NamedCall, call: CallView) -> 
     return args_hash(call.args) if part.get("input") == call.args else None
 
 
-def _outcome(part: dict[str, Any]) -> Callable[[CallView], Action]:
+def _outcome(part: dict[str, Any]) -> ToAction:
     def action(call: CallView) -> Action:
         if part["state"] == "output-error":
             text = part.get("errorText")

@@ -17,6 +17,7 @@ from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
 from hostler.http.ai_sdk.settled import settled_requests
 from hostler.http.auth import require_right
 from hostler.http.dialects.answers import (
+    ToAction,
     answer_id,
     cancel_run,
     decide,
@@ -151,10 +152,7 @@ async def _go_on(request: ApiRequest, body: ChatRequest, decisions: list[Decided
     """Take the decisions of the latest pause that the message names, and go on after them."""
     run_id = decisions[-1].run_id
     await _run_of(request, body.id, run_id)
-    actions = {one.call_id: one.action for one in decisions if one.run_id == run_id}
-    found = await find_calls(request, run_id, actions)
-    latest = max((pause for pause, _ in found), key=lambda pause: pause.segment)
-    wanted = [(call.call_id, actions[call.call_id]) for pause, call in found if pause.id == latest.id]
+    wanted = await _of_latest_pause(request, run_id, [one for one in decisions if one.run_id == run_id])
     answer, done = await decide(request, run_id, wanted)
     of = _begun_with(body.messages[-1].id, run_id)
     if done.remaining:  # others of its calls still wait: there is nothing to stream
@@ -165,6 +163,23 @@ async def _go_on(request: ApiRequest, body: ChatRequest, decisions: list[Decided
             rest += chunk("finish", finishReason="tool-calls") + DONE
         return RawBody(rest, EVENT_STREAM, headers=STREAM_HEADERS)
     return await _message(request, body.id, answer, of=of)
+
+
+async def _of_latest_pause(
+    request: ApiRequest, run_id: str, decisions: list[Decided]
+) -> list[tuple[str, ToAction]]:
+    """Return the decisions of the latest pause, without those taken elsewhere that the message only shows."""
+    by_call = {one.call_id: one for one in decisions}
+    found = await find_calls(request, run_id, by_call)
+    latest = max((pause for pause, _ in found), key=lambda pause: pause.segment)
+    calls = [call for pause, call in found if pause.id == latest.id]
+    me = request.caller.subject
+    own = [
+        call
+        for call in calls
+        if (call.decided_by == me and call.edited_by is None) or not by_call[call.call_id].shows(call)
+    ]
+    return [(call.call_id, by_call[call.call_id].action) for call in own or calls]
 
 
 async def _still_asked(request: ApiRequest, body: ChatRequest, decided: set[str], of: Answer) -> bytes:
