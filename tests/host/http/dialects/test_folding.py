@@ -19,7 +19,12 @@ from hostler.domain.run_events import (
     ToolDropped,
     ToolReturned,
 )
-from hostler.http.dialects.answers import answer_id, call_id_of, read_answer_id, read_call_id
+from hostler.http.dialects.answers import (
+    answer_id,
+    call_id_of,
+    read_answer_id,
+    read_call_id,
+)
 from hostler.http.dialects.fold import Answer, Folding, Waiting, fold_all
 from hostler.journal.feed import StoredResult
 from hostler_protocol.content import Message, MessageChunk

@@ -14,7 +14,8 @@ from hostler.http.a2a.extensions import ANSWERS
 from hostler.http.a2a.messages import wrong
 from hostler.http.a2a.wire import GivenMessage
 from hostler.http.auth import has_right
-from hostler.http.dialects.answers import (
+from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.paused_calls import (
     MAX_PAUSES_OF_RUN,
     WAITING,
     answer_after,
@@ -22,7 +23,6 @@ from hostler.http.dialects.answers import (
     find_calls_of_pause,
     waiting_calls,
 )
-from hostler.http.dialects.fold import Answer
 from hostler.http.dialects.requests import (
     DIGEST_CHARS,
     NamedCall,

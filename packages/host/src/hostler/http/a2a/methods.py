@@ -16,14 +16,13 @@ from hostler.http.a2a.tasks import check_agent_name, facts_of, find_task, state_
 from hostler.http.a2a.wire import GetTask, SendMessage, SentTask, StreamEvent, Task
 from hostler.http.auth import require_right
 from hostler.http.dialects.answers import (
-    WAITING,
     cancel_run,
     send_message,
     stream_answer,
-    waiting_calls,
     whole_answer,
 )
 from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.paused_calls import WAITING, waiting_calls
 from hostler.http.dialects.placeholders import Filling, filled
 from hostler.http.event_stream import EventStream
 from hostler.http.narrow import find_run

@@ -13,8 +13,9 @@ from hostler.http.a2a.fold import TaskFacts, TaskFold
 from hostler.http.a2a.messages import message_of, wrong
 from hostler.http.a2a.wire import ListTasks, Message, Task, TaskPage, TaskState, TaskStatus
 from hostler.http.auth import require_right
-from hostler.http.dialects.answers import decided_calls, usage_of
+from hostler.http.dialects.answers import usage_of
 from hostler.http.dialects.fold import Answer, Folding
+from hostler.http.dialects.paused_calls import decided_calls
 from hostler.http.narrow import find_run
 from hostler.http.request import ApiRequest
 from hostler.journal.feed import StoredResult

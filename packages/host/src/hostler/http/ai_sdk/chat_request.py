@@ -13,7 +13,8 @@ from hostler.domain.pause_values import args_hash
 from hostler.domain.pause_views import CallView
 from hostler.http.ai_sdk.asked import QUESTION_TOOL
 from hostler.http.ai_sdk.files import element_of
-from hostler.http.dialects.answers import ToAction, read_call_id
+from hostler.http.dialects.answers import read_call_id
+from hostler.http.dialects.paused_calls import ToAction
 from hostler.http.dialects.requests import DIGEST_CHARS, NamedCall, check_shown
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import TextElement, text_of

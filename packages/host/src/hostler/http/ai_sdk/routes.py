@@ -17,18 +17,15 @@ from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
 from hostler.http.ai_sdk.settled import settled_requests
 from hostler.http.auth import require_right
 from hostler.http.dialects.answers import (
-    ToAction,
     answer_id,
     cancel_run,
-    decide,
-    find_calls,
     read_answer_id,
     send_message,
     stream_answer,
     usage_of,
-    waiting_calls,
 )
 from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.paused_calls import ToAction, decide, find_calls, waiting_calls
 from hostler.http.dialects.requests import requests_of
 from hostler.http.endpoint import endpoint
 from hostler.http.event_stream import EventStream

@@ -9,7 +9,7 @@ from hostler.domain.record import Record
 from hostler.http.ai_sdk.dialect import chunk
 from hostler.http.ai_sdk.parts import output, text_of
 from hostler.http.auth import has_right
-from hostler.http.dialects.answers import decided_views
+from hostler.http.dialects.paused_calls import decided_views
 from hostler.http.request import ApiRequest
 
 

@@ -13,15 +13,15 @@ from hostler.domain.pause_actions import Action, ResolveRequest, UnprocessableEr
 from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.record import Record
 from hostler.domain.run_events import Asked
-from hostler.http.dialects.answers import (
+from hostler.http.dialects.answers import read_call_id
+from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.paused_calls import (
     answer_after,
     decide,
     find_calls,
     find_calls_of_pause,
-    read_call_id,
     waiting_calls,
 )
-from hostler.http.dialects.fold import Answer
 from hostler.http.dialects.requests import (
     NamedCall,
     check_shown,

@@ -6,8 +6,9 @@ An agent whose policy is to give up what waits (`on_pause: supersede`), or to re
 from __future__ import annotations
 
 from hostler.http.auth import has_right
-from hostler.http.dialects.answers import WAITING, call_id_of, waiting_calls
+from hostler.http.dialects.answers import call_id_of
 from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.paused_calls import WAITING, waiting_calls
 from hostler.http.dialects.requests import request_id, requests_of
 from hostler.http.request import ApiRequest
 from hostler.storage.stores import agents

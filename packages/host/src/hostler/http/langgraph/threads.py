@@ -11,7 +11,8 @@ import msgspec
 
 from hostler.domain.narrow_callers import check_conversation
 from hostler.domain.record import Record
-from hostler.http.dialects.answers import WAITING, keyed_event_id, waiting_calls
+from hostler.http.dialects.answers import keyed_event_id
+from hostler.http.dialects.paused_calls import WAITING, waiting_calls
 from hostler.http.langgraph.fold import RUN
 from hostler.http.request import ApiRequest
 from hostler.storage.port import Tx

@@ -7,7 +7,7 @@ from typing import Any
 
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView, PauseView
-from hostler.http.dialects.answers import decide, find_calls
+from hostler.http.dialects.paused_calls import decide, find_calls
 from hostler.http.dialects.requests import NamedCall, resolution_of, resolve_doubt
 from hostler.http.mcp.elicitation import (
     Doubt,

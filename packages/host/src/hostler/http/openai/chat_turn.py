@@ -6,8 +6,9 @@ from typing import Any
 
 from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
-from hostler.http.dialects.answers import check_answer, decide, send_message
+from hostler.http.dialects.answers import check_answer, send_message
 from hostler.http.dialects.fold import Answer
+from hostler.http.dialects.paused_calls import decide
 from hostler.http.openai import chat_types as types
 from hostler.http.openai.chat_request import ToolResult, Turn, history_of, params_of, tools_of
 from hostler.http.openai.responses_items import result_of

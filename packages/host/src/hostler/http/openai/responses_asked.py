@@ -6,7 +6,7 @@ from typing import Any
 
 from hostler.domain.pause_views import CallView
 from hostler.http.auth import has_right
-from hostler.http.dialects import answers
+from hostler.http.dialects import answers, paused_calls
 from hostler.http.dialects.fold import Answer
 from hostler.http.openai.items import message_item
 from hostler.http.openai.responses_items import approval_id, json_text
@@ -43,7 +43,7 @@ async def _decisions(request: ApiRequest, answer: Answer) -> list[dict[str, Any]
     if call_id is None:
         return []
     page = await request.state.host.pauses.page(
-        request.caller, run_id=answer.run_id, limit=answers.MAX_PAUSES_OF_RUN
+        request.caller, run_id=answer.run_id, limit=paused_calls.MAX_PAUSES_OF_RUN
     )
     calls = next((p.calls for p in page.items if any(call.call_id == call_id for call in p.calls)), [])
     return [item for call in calls if (item := _item(answer, call)) is not None]

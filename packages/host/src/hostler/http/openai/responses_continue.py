@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hostler.domain.pause_views import PauseView
-from hostler.http.dialects import answers
+from hostler.http.dialects import answers, paused_calls
 from hostler.http.dialects.fold import Answer
 from hostler.http.openai.responses_fold import PREFIX
 from hostler.http.openai.responses_input import Decided
@@ -27,7 +27,7 @@ async def go_on(request: ApiRequest, body: CreateResponse, decided: list[Decided
     wanted = {one.call_id: one for one, of in zip(own, pauses, strict=True) if of.id == pause.id}
     missing = [
         call
-        for call in answers.waiting_calls(pause)
+        for call in paused_calls.waiting_calls(pause)
         if call.may_decide
         and call.review is None
         and call.kind in ("client_tool", "approval")
@@ -36,7 +36,7 @@ async def go_on(request: ApiRequest, body: CreateResponse, decided: list[Decided
     if missing:
         names = ", ".join(answers.call_id_of(Answer(run_id), call.call_id) for call in missing)
         raise refused("input", f"no output or approval for these calls, which wait, too: {names}")
-    answer, _ = await answers.decide(
+    answer, _ = await paused_calls.decide(
         request,
         run_id,
         [(call_id, one.to_action) for call_id, one in wanted.items()],
@@ -61,7 +61,7 @@ def _check_previous(body: CreateResponse, run_id: str) -> None:
 async def _pauses_of(request: ApiRequest, run_id: str, decided: list[Decided]) -> list[PauseView]:
     """Return the pause of each decision. InvalidArgumentError names the first that is of no call."""
     try:
-        found = await answers.find_calls(request, run_id, [one.call_id for one in decided])
+        found = await paused_calls.find_calls(request, run_id, [one.call_id for one in decided])
     except NotFoundError as error:
         unknown = error.details.get("call_id")
         param = next((one.param for one in decided if one.call_id == unknown), "input")

@@ -12,8 +12,9 @@ from hostler.domain.pause_actions import Action
 from hostler.domain.pause_views import CallView
 from hostler.domain.record import Record
 from hostler.domain.type_fit import misfit
-from hostler.http.dialects.answers import ToAction, read_call_id
+from hostler.http.dialects.answers import read_call_id
 from hostler.http.dialects.files import content_of, web_address
+from hostler.http.dialects.paused_calls import ToAction
 from hostler.http.openai.responses_items import json_text, read_approval_id, result_of
 from hostler.http.openai.responses_request import refused
 from hostler_protocol._base import Lenient
