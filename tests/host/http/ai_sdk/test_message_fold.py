@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from hostler.domain.run_events import Asked
-from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
+from hostler.http.ai_sdk.message_facts import MessageFacts
+from hostler.http.ai_sdk.message_fold import MessageFold
 from hostler.http.dialects.answers import answer_id
 from hostler.http.dialects.fold import Answer, fold_all
 from hostler_protocol.results import (

@@ -9,7 +9,8 @@ from hostler.http.a2a.bindings import HTTP_JSON_EVENTS
 from hostler.http.a2a.fold import TaskFacts, TaskFold
 from hostler.http.ag_ui.fold import AgUiFold
 from hostler.http.ag_ui.fold import Facts as AgUiFacts
-from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
+from hostler.http.ai_sdk.message_facts import MessageFacts
+from hostler.http.ai_sdk.message_fold import MessageFold
 from hostler.http.ai_sdk.routes import PREFIX as MESSAGE
 from hostler.http.dialects.answers import answer_id
 from hostler.http.dialects.fold import Answer, Fold, Folding

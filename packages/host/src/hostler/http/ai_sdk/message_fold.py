@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.record import Record
 from hostler.domain.run_events import (
     ActionWanted,
     Asked,
@@ -33,11 +32,11 @@ from hostler.domain.run_events import (
     ToolReturned,
 )
 from hostler.http.ai_sdk.asked import APPROVALS, QUESTIONS, about, approval_id_of, call_of, reason_of
-from hostler.http.ai_sdk.dialect import DONE, chunk, encode
-from hostler.http.ai_sdk.parts import Part, drop, goes_on_below, holds, output, text_of
-from hostler.http.ai_sdk.settled import Settled
+from hostler.http.ai_sdk.dialect import DONE, chunk
+from hostler.http.ai_sdk.message_facts import MessageFacts
+from hostler.http.ai_sdk.parts import Part, drop, given, goes_on_below, holds, output, text_of
 from hostler.http.dialects.files import ShownFile, shown_file
-from hostler.http.dialects.fold import Answer, Ending, Fold, Waiting
+from hostler.http.dialects.fold import Ending, Fold, Waiting
 from hostler.http.dialects.notices import where_to_decide
 from hostler.http.problems import Problem
 from hostler_protocol.content import Usage
@@ -45,27 +44,6 @@ from hostler_protocol.content import Usage
 WAITS_NO_MORE = "this waits no more"
 """The end of what was decided while it was read, or by people whose decisions the reader may not see."""
 _FINISH = {"stop", "length", "content-filter", "tool-calls", "error", "other"}
-
-
-class MessageFacts(Record):
-    """What a message says besides its results. `client_tools`: the names of the tools of the caller.
-
-    `message_id` is that of the assistant message. `goes_on_from`: the answer with which the message began, if
-    it is another: the client has what comes between. `settled`: the decisions of its requests, where the
-    whole message is read again.
-    """
-
-    answer: Answer
-    message_id: str
-    conversation_id: str | None
-    client_tools: frozenset[str] = frozenset()
-    goes_on_from: Answer | None = None
-    settled: tuple[Settled, ...] = ()
-
-    @property
-    def first(self) -> int:
-        """The sequence of the last result before the message."""
-        return (self.goes_on_from or self.answer).after
 
 
 class MessageFold(Fold):
@@ -278,7 +256,7 @@ class MessageFold(Fold):
         if event.name in self._facts.client_tools:  # it is the client's turn once the host asks it
             said = chunk("tool-input-start", toolCallId=event.key, toolName=event.name)
         else:
-            said = self._input(event, dynamic=True, providerExecuted=True)
+            said = given(event, dynamic=True, providerExecuted=True)
         return self._call_part(event, said)
 
     def _call_part(self, called: ToolCalled, said: bytes) -> list[bytes]:
@@ -292,7 +270,7 @@ class MessageFold(Fold):
         chunks: list[bytes] = []
         if key in self._under_way and key not in self._parts:  # the answer before ended while it was made
             called = self._tools[key]
-            chunks += self._call_part(called, self._input(called, dynamic=True, providerExecuted=True))
+            chunks += self._call_part(called, given(called, dynamic=True, providerExecuted=True))
         self._under_way.discard(key)
         self._in_doubt.discard(key)
         self._unanswered.pop(key, None)
@@ -317,18 +295,15 @@ class MessageFold(Fold):
             return []
         clients = request.kind in QUESTIONS or called.name in self._facts.client_tools
         fields = {} if clients else {"dynamic": True, "providerExecuted": False}
-        said = self._input(called, **fields, toolMetadata={"hostler": own})
+        said = given(called, **fields, toolMetadata={"hostler": own})
         chunks = self._said(called.key, said) if is_shown else self._call_part(called, said)
         self._of_client.add(called.key)
-        settled = self._settled(request.call_id)
+        settled = self._facts.decision_of(request.call_id)
         if settled is None:
             self._unanswered[called.key] = request.call_id
             return chunks
         self._full = True
         return [*chunks, *self._said(called.key, settled.outcome(called.key))]
-
-    def _settled(self, call_id: str) -> Settled | None:
-        return next((one for one in self._facts.settled if one.call_id == call_id), None)
 
     def still_asked(
         self, asked: Sequence[Asked], others: Sequence[Asked], shown: Collection[str], usage: Usage | None
@@ -366,7 +341,7 @@ class MessageFold(Fold):
         if shown is None or not is_last or (shown.arguments or {}) != called.arguments:
             if request.kind == "budget":
                 self._full = self._full or not self._has_only_budgets()
-            chunks += self._call_part(called, self._input(called, dynamic=True, providerExecuted=True))
+            chunks += self._call_part(called, given(called, dynamic=True, providerExecuted=True))
         self._keep(event)
         approval_id = approval_id_of(self._facts.answer, request)
         said = chunk(
@@ -377,7 +352,7 @@ class MessageFold(Fold):
             approvalDescriptor=own,
         )
         chunks += self._said(called.key, said)
-        settled = self._settled(request.call_id)
+        settled = self._facts.decision_of(request.call_id)
         return chunks if settled is None else [*chunks, *self._said(called.key, settled.verdict(approval_id))]
 
     def _as_shown(self, asked: Asked) -> ToolCalled:
@@ -417,11 +392,6 @@ class MessageFold(Fold):
         """Say something that is the host's, where the interface has no word for it."""
         part = Part(text_id=self._part_id("note", 0), text=text, ended=True)
         return [*self._new_part(part), *part.said_again()]
-
-    def _input(self, called: ToolCalled, **fields: Any) -> bytes:
-        known = {"toolCallId": called.key, "toolName": called.name, **fields}
-        body = {"type": "tool-input-available", **known, "input": called.arguments}
-        return encode(body)
 
     def _said(self, key: str, said: bytes) -> list[bytes]:
         """Say more of a call; a retraction of its step says it again."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.run_events import ToolCalled
 from hostler.http.ai_sdk.dialect import chunk, encode
 
 
@@ -54,6 +55,12 @@ def drop(step: list[Part], part: Part) -> None:
 def goes_on_below(key: str) -> bytes:
     """End the part of a call that has another one from here on."""
     return chunk("tool-output-error", toolCallId=key, errorText="this call goes on below")
+
+
+def given(called: ToolCalled, **fields: Any) -> bytes:
+    """Return the chunk that says what a call is given."""
+    known = {"toolCallId": called.key, "toolName": called.name, **fields}
+    return encode({"type": "tool-input-available", **known, "input": called.arguments})
 
 
 def output(key: str, result: Any) -> bytes:

@@ -13,7 +13,8 @@ from hostler.domain.run_events import Asked
 from hostler.http.ai_sdk.chat_request import ChatRequest, Decided, decisions_in, is_sent_again, last_said
 from hostler.http.ai_sdk.dialect import AI_SDK, DONE, STREAM_HEADERS, chunk
 from hostler.http.ai_sdk.earlier import earlier_messages
-from hostler.http.ai_sdk.message_fold import MessageFacts, MessageFold
+from hostler.http.ai_sdk.message_facts import MessageFacts
+from hostler.http.ai_sdk.message_fold import MessageFold
 from hostler.http.ai_sdk.settled import settled_requests
 from hostler.http.auth import require_right
 from hostler.http.dialects.answers import (
