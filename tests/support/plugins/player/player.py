@@ -13,7 +13,7 @@ The input's text is a JSON list of steps, or text that it repeats. The first ite
     quiet NAME ARGUMENTS ID   call a tool and say nothing of it
     together STEPS            take several steps at once
     unless PATH STEPS         take steps, unless there is a file
-    ask TITLE                 put a question to people; a message says what they answered
+    ask TITLE [FIELDS]        put a question to people; a message says what they answered
     seen                      a message with what the run was given: its input, and its event's data
     wait PATH                 until there is a file
     crash PATH                end the process, unless there is a file, which it makes
@@ -161,8 +161,8 @@ class Play:
     async def quiet(self, name: str, arguments: dict[str, Any], call_id: str) -> None:
         await self.ctx.tools.call(name, arguments, call_id)
 
-    async def ask(self, title: str) -> None:
-        decision = await self.ctx.ask(title, FIELDS, description="It is cold.")
+    async def ask(self, title: str, fields: list[Any] = FIELDS) -> None:
+        decision = await self.ctx.ask(title, fields, description="It is cold.")
         await self.ctx.emit(message(f"{decision.decision}: {json.dumps(decision.values)}"))
 
     async def unless(self, path: str, steps: list[Any]) -> None:

@@ -33,6 +33,7 @@ from hostler.http.mcp.messages import (
 from hostler.http.mcp.offers import MESSAGES, agent_of, input_of, read_arguments
 from hostler.http.mcp.sessions import (
     Resumed,
+    Round,
     Session,
     can_elicit,
     event_ids,
@@ -76,10 +77,12 @@ async def call_tool(
     repeated = session is None and message.params.get("requestState") is not None
     try:
         if repeated:
-            answer = open_state(request, agent.name, message.params["requestState"])
-            elicits = await _go_on(request, answer, message.params.get("inputResponses")) and elicits
+            answer, number = open_state(request, agent.name, message.params["requestState"])
+            responses = message.params.get("inputResponses")
+            elicits = await _go_on(request, answer, responses) and elicits
+            number += bool(responses)
         else:
-            answer = await _begin(request, message, session, agent.name)
+            answer, number = await _begin(request, message, session, agent.name), 0
     except (RateLimitedError, UnauthorizedError):
         raise
     except CallerError as error:
@@ -93,7 +96,7 @@ async def call_tool(
         answer, agent.name, _id_of(message), run.conversation_id, progress, level=level, elicits=elicits
     )
     if session is None:
-        facts = replace(facts, state=seal_state(request, agent.name, answer))
+        facts = replace(facts, state=seal_state(request, agent.name, Round(answer, number)))
         if has_tasks(message) and progress is None:
             return await _soon_or_task(request, message, facts)
     return await respond(request, facts, stateless=session is None)

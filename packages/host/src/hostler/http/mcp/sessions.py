@@ -144,18 +144,30 @@ def _streams(request: ApiRequest) -> ScopedCursors:
 # -- calls that are repeated -----------------------------------------------------------------------------
 
 
-def seal_state(request: ApiRequest, tool: str, answer: Answer) -> str:
-    """Return the state with which a call of a tool is repeated, to go on with its run."""
-    return _states(request, tool).issue([answer.run_id, answer.after])
+class Round(NamedTuple):
+    """What a state says: the answer of the call, and how often it was repeated with responses."""
+
+    answer: Answer
+    number: int = 0
 
 
-def open_state(request: ApiRequest, tool: str, text: Any) -> Answer:
-    """Return the answer that a repeated call goes on with. RpcError unless its state is of this tool."""
+def seal_state(request: ApiRequest, tool: str, round_: Round) -> str:
+    """Return the state with which a call of a tool is repeated: it goes on with its run."""
+    return _states(request, tool).issue([*round_.answer, round_.number])
+
+
+def open_state(request: ApiRequest, tool: str, text: Any) -> Round:
+    """Return what a repeated call goes on with. RpcError unless its state is of this tool.
+
+    States of earlier versions have no number.
+    """
     if isinstance(text, str):
         try:
             match _states(request, tool).read(text, "requestState"):
                 case [str(run_id), int(after)]:
-                    return Answer(run_id, after)
+                    return Round(Answer(run_id, after))
+                case [str(run_id), int(after), int(number)]:
+                    return Round(Answer(run_id, after), number)
                 case _:
                     pass
         except InvalidArgumentError:
