@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -125,6 +126,12 @@ async def test_failed_and_repeated(served: Served) -> None:
             for _ in "ab"
         ]
         assert first == again
+        held = {"messages": user(["hold"])}
+        at_once = await asyncio.gather(
+            *(client.ask("POST", "/runs", RUN, json=held, headers={"idempotency-key": "h"}) for _ in range(16))
+        )
+        (run_id,) = {one["run_id"] for one in at_once}
+        await client.ask("POST", f"/runs/{run_id}/cancel?wait=true", status=204)
         other = await client.ask("POST", "/runs/wait", status=422, json={"messages": user("y")}, headers=key)
         assert "another request" in other.json()["detail"]
         # whatever the words of the request: `assistant_id` is LangGraph's, and is answered as LangGraph does
@@ -240,6 +247,17 @@ async def test_what_waits_is_interrupted_and_goes_on(served: Served) -> None:
         assert ("pause.call.approved", "admin") in [(one["action"], one["actor"]) for one in facts]
         again = await client.ask("PATCH", "/runs/resume", RUN, json=answer)
         assert again == done["run"], "the same answer again is the same run"
+        # the answer names its run, whoever answered last in the thread
+        await player(served, "second")
+        held = await client.wait(ORDER, agent_id="player")
+        own = {"thread_id": held["run"]["thread_id"]}
+        more = {**own, "agent_id": "second", "multitask_strategy": "enqueue", "messages": user("x")}
+        await client.ask("GET", f"/runs/{(await client.ask('POST', '/runs', RUN, json=more))['run_id']}/wait")
+        (interrupt,) = held["values"]["__interrupt__"]
+        answer = {**own, "input": {interrupt["id"]: {"decisions": [{"type": "reject"}]}}}
+        done = await client.ask("PATCH", "/runs/resume/wait", WAITED, json=answer)
+        assert (done["run"]["agent_id"], done["run"]["status"]) == ("player", "success")
+        await served.client.delete("/v1/agents/second")
         held = await client.wait(["ask", "Which size?"])
         answer = {"thread_id": held["run"]["thread_id"], "agent_id": "player", "input": "xl"}
         parts = await client.events("PATCH", "/runs/resume/stream", json={**answer, "stream_mode": "values"})
@@ -369,3 +387,11 @@ async def test_what_is_refused(served: Served) -> None:
         answer = await page.ask("POST", "/threads/new/runs/wait", json={"messages": user("x")})
         assert await page.ask("GET", answer.headers["location"], WAITED) == answer.json()
         assert (await page.ask("GET", answer.headers["content-location"])).json()["thread_id"] == "new"
+        key = {"idempotency-key": "k"}
+        place, body = "/threads/new/runs", {"messages": user(["hold"])}
+        held = await page.ask("POST", place, RUN, json=body, headers=key)
+        for strategy in ("reject", "interrupt"):
+            body["multitask_strategy"] = strategy  # not against the run of the same request
+            assert (await page.ask("POST", place, RUN, json=body, headers=key))["run_id"] == held["run_id"]
+        assert (await page.ask("GET", f"{place}/{held['run_id']}")).json()["status"] != "interrupted"
+        await page.ask("POST", f"{place}/{held['run_id']}/cancel?wait=true")

@@ -15,6 +15,7 @@ from hostler.http.langgraph.dialect import refused
 from hostler.http.langgraph.messages import wrong
 from hostler.http.langgraph.run_request import Command, RunCreate
 from hostler.http.langgraph.threads import latest_run
+from hostler.http.narrow import find_run
 from hostler.http.request import ApiRequest
 from hostler_protocol._base import Lenient
 
@@ -82,17 +83,20 @@ def as_langgraph(body: RunCreate, *, is_thread_known: bool) -> RunCreate:
     )
 
 
-async def agent_of(request: ApiRequest, named: str | None, thread_id: str | None) -> str:
-    """Return the agent of a request: the one that it names, that of its thread, or the only one.
+async def agent_of(request: ApiRequest, named: str | None, thread_id: str, answered: str | None) -> str:
+    """Return the agent of a request: the one that it names, that of the run `answered`, that of the thread's
+    newest run, or the only one.
 
-    InvalidArgumentError if there are several.
+    InvalidArgumentError if there are several, NotFoundError for no such run.
     """
     if named is not None:
         return named
+    if answered is not None:
+        return (await find_run(request, answered)).agent_name
     scope = request.caller.scope
     if scope is not None:
         return scope.agent
-    newest = None if thread_id is None else await latest_run(request, thread_id)
+    newest = await latest_run(request, thread_id)
     if newest is not None:
         return newest.agent_name
     known = await request.state.host.event_router.agents(request.workspace_id)

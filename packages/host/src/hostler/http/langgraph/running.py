@@ -14,7 +14,6 @@ from hostler.http.dialects.answers import (
     WhenGone,
     answer_id,
     check_answer,
-    keyed_event_id,
     read_answer_id,
     send_message,
     stream_answer,
@@ -46,6 +45,7 @@ from hostler.http.langgraph.threads import (
     latest_run,
     new_thread_id,
     no_thread,
+    own_event_id,
 )
 from hostler.http.langgraph.waited import Waited
 from hostler.http.request import ApiRequest
@@ -99,7 +99,8 @@ async def begin(request: ApiRequest, body: RunCreate, thread_id: str | None) -> 
         await check_thread(request, thread_id)
     agent = body.assistant_id
     if agent is None:
-        agent = await agent_protocol.agent_of(request, body.agent_id, thread_id)
+        answered = run_of(body.command.resume) if is_resume and body.command is not None else None
+        agent = await agent_protocol.agent_of(request, body.agent_id, thread_id, answered)
     check_agent(request.caller, agent)
     modes = modes_of(body.stream_mode)
     begin_one = _resume if is_resume else _begin
@@ -116,8 +117,7 @@ async def _begin(
     earlier, new = split(said)
     if not new:
         raise wrong("input.messages", "a message of type human at its end: there is nothing new to answer")
-    key = request.idempotency_key()
-    if key is None or not await _was_sent(request):
+    if not await _was_sent(request):
         await _make_way(request, body, agent, thread_id)
     history = []
     if earlier and not await request.state.host.db.read(
@@ -131,7 +131,9 @@ async def _begin(
 
 async def _was_sent(request: ApiRequest) -> bool:
     """Whether a request with this Idempotency-Key was sent before: its run is not in its own way."""
-    name = keyed_event_id(request) or ""
+    name = own_event_id(request)
+    if name is None:
+        return False
     return (
         await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, name)) is not None
     )

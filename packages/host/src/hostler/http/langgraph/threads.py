@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from hostler.domain.narrow_callers import check_conversation
+from hostler.domain.narrow_callers import check_conversation, stored_event_id
 from hostler.domain.record import Record
 from hostler.http.dialects.answers import keyed_event_id
 from hostler.http.dialects.paused_calls import WAITING, waiting_calls
@@ -150,8 +150,16 @@ async def runs_of(
 
 
 async def active_runs(request: ApiRequest, thread_id: str) -> list[Run]:
-    """Return the runs of a thread that work or wait for their turn, newest first."""
-    return await runs_of(request, thread_id, limit=MAX_ACTIVE_RUNS, statuses=NOT_OVER)
+    """Return the runs of a thread that work or wait for their turn, newest first, without a request's own."""
+    found = await runs_of(request, thread_id, limit=MAX_ACTIVE_RUNS, statuses=NOT_OVER)
+    own = own_event_id(request)
+    return [run for run in found if own is None or run.event_id != own]
+
+
+def own_event_id(request: ApiRequest) -> str | None:
+    """Return the id of the stored event of a request with an Idempotency-Key, None for one without."""
+    name = keyed_event_id(request)
+    return None if name is None else stored_event_id(request.caller, name)
 
 
 async def waiting_ids(request: ApiRequest, run: Run) -> set[str]:
