@@ -324,7 +324,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "update_assistant": (send("PATCH", "/langgraph/assistants/only-theirs", json={}), 404),
     "get_langgraph_ok": (get("/langgraph/ok"), 200),
     "get_langgraph_info": (get("/langgraph/info"), 200),
-    "create_thread": (send("POST", "/langgraph/threads", json={"thread_id": "theirs"}), 200),
+    "create_thread": (send("POST", "/langgraph/threads", json={"thread_id": "theirs too"}), 200),
     "get_thread": (get("/langgraph/threads/theirs"), 404),
     "update_thread": (send("PATCH", "/langgraph/threads/theirs", json={}), 404),
     "delete_thread": (send("DELETE", "/langgraph/threads/theirs"), 404),
@@ -447,10 +447,9 @@ async def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_p
         blob = await served.host.blobs.put(b"x")
         new = NewArtifact(artifact_type="file", blob=blob, source="upload", artifact_id="theirs")
         await served.host.db.write(lambda tx: artifacts.create(tx, OTHER, new))
-        await theirs.post(
-            "/v1/events",
-            json={"event_type": "none", "input": {}, "event_id": "x", "conversation_id": "theirs"},
-        )
+        for event_id, conversation_id in (("x", "theirs"), ("y", "theirs too")):
+            event = {"event_id": event_id, "conversation_id": conversation_id}
+            await theirs.post("/v1/events", json={"event_type": "none", "input": {}, **event})
         before = await snapshot(theirs)
         for name, (case, expected) in CASES.items():
             answer = await case(ours, foreign)

@@ -128,7 +128,10 @@ async def test_failed_and_repeated(served: Served) -> None:
         assert first == again
         held = {"messages": user(["hold"])}
         at_once = await asyncio.gather(
-            *(client.ask("POST", "/runs", RUN, json=held, headers={"idempotency-key": "h"}) for _ in range(16))
+            *(
+                client.ask("POST", "/runs", RUN, json=held, headers={"idempotency-key": "h"})
+                for _ in range(16)
+            )
         )
         (run_id,) = {one["run_id"] for one in at_once}
         await client.ask("POST", f"/runs/{run_id}/cancel?wait=true", status=204)
