@@ -23,7 +23,10 @@ import os
 import resource
 import sys
 from contextlib import suppress
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # as that of `typing`, whose import takes longer than all others here
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG = 16, 3, 4
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4

@@ -32,9 +32,11 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
 
+TYPE_CHECKING = False  # as that of `typing`, which a plugin without a sandbox does not need
 if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
     from hostler.sandbox.limits_guard import LimitsGuard
 
 CLONE_NEWNS = 0x00020000
