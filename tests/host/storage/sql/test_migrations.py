@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from importlib import resources
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hostler.storage.sql import migrate
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.migrate import Migration, Migrator, migrations_for
-from hostler.storage.sql.sqlite import _Migrations, connect
+from hostler.storage.sql.sqlite import SqliteDriver, _Migrations, connect
 from hostler_protocol.errors import StorageError
 from support.databases import write
 from support.postgres import PostgresServer
@@ -152,6 +153,32 @@ def test_a_migration_that_breaks_off_leaves_whole_ones_and_goes_on_later(tmp_pat
     assert Migrator(_Migrations(connection), good).migrate() == 0
     assert connection.execute("SELECT count(*) FROM b").fetchone() == (1,)
     connection.close()
+
+
+def test_a_power_failure_loses_only_the_last_migrations_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with closing(connect(path)) as keeps_the_log:
+        keeps_the_log.execute("PRAGMA journal_mode=WAL").fetchone()
+        keeps_the_log.execute("SELECT name FROM sqlite_schema").fetchall()
+        SqliteDriver(path).close()
+        file, log = path.read_bytes(), path.with_name("a.db-wal").read_bytes()
+    whole = _objects(path)
+    left = []
+    for eighth in range(9):
+        cut = tmp_path / f"{eighth}.db"
+        cut.write_bytes(file)
+        cut.with_name(f"{cut.name}-wal").write_bytes(log[: len(log) * eighth // 8])
+        left.append(len(_objects(cut)))
+        SqliteDriver(cut).close()
+        assert _objects(cut) == whole
+    assert (left[0], left[-1]) == (0, len(whole))
+    assert left == sorted(left)
+
+
+def _objects(path: Path) -> list[tuple[str, str]]:
+    """The tables and indexes of a SQLite file, with their SQL."""
+    with closing(connect(path)) as connection:
+        return connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])

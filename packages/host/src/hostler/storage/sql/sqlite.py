@@ -47,6 +47,9 @@ class SqliteDriver:
                 raise StorageError(
                     f"{path} cannot use a write-ahead log (mode {mode!r}): put the data on a local disk"
                 )
+            # Not synced one by one: the log keeps their order, so a power failure loses only the last ones,
+            # each as a whole. They are synced as the log is emptied, or by the writer's first commit.
+            connection.execute("PRAGMA synchronous=NORMAL")
             Migrator(_Migrations(connection)).migrate()
         self._checkpointer = checkpointer(path, connect)
 
