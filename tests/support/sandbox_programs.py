@@ -33,6 +33,14 @@ def ended(
 
     `join` are groups (their cgroup.procs) that the host is put into before it becomes an ordinary user.
     """
+    (said,) = ended_each(mechanism, user, folder, [program], *options, join=join)
+    return said
+
+
+def ended_each(
+    mechanism: str, user: str, folder: Path, programs: Sequence[str], *options: str, join: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """The same of several programs, each in a sandbox of its own that one host made, one after the other."""
     own, readable = folder / "own", folder / "readable"
     for path in (own, readable):
         path.mkdir(exist_ok=True)
@@ -45,14 +53,14 @@ def ended(
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "JOIN_GROUPS": os.pathsep.join(join)}
     made = subprocess.run(
         command,
-        input=f"import json, os, shutil, subprocess, sys\n{program}",
+        input=json.dumps([f"import json, os, shutil, subprocess, sys\n{program}" for program in programs]),
         capture_output=True,
         text=True,
         cwd="/",
         env=environment,
-        timeout=BOUND_SECONDS,
+        timeout=BOUND_SECONDS * len(programs),
         check=False,
     )
     assert made.returncode == 0, made.stderr[-3000:]
-    said: dict[str, Any] = json.loads(made.stdout)
+    said: list[dict[str, Any]] = json.loads(made.stdout)
     return said

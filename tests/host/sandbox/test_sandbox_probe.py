@@ -72,7 +72,7 @@ def test_an_environment_below_tmp_is_held_by_namespaces_as_any_other(user: str, 
         command = [sys.executable, str(HERE / "as_user.py"), str(ORDINARY_UID), *needed, "--", *command]
     ended = subprocess.run(
         command,
-        input="print('hi')",
+        input=json.dumps(["print('hi')"]),
         capture_output=True,
         text=True,
         cwd="/",
@@ -81,7 +81,7 @@ def test_an_environment_below_tmp_is_held_by_namespaces_as_any_other(user: str, 
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    said = json.loads(ended.stdout)
+    (said,) = json.loads(ended.stdout)
     assert (said["mechanism"], said["output"]) == ("bubblewrap", "hi\n"), said
 
 
