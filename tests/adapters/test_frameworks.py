@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -45,127 +43,131 @@ SPOKEN = {"completed", "failed", "cancelled", "timeout"}
 
 
 class Suite:
-    """A host with the agent, and the model service it asks."""
+    """A host with the agent; the model service and the conversation of a part of the test."""
 
-    def __init__(self, host: Stage, server: ModelServer) -> None:
+    def __init__(self, host: Stage, server: ModelServer, conversation: str) -> None:
         self.host = host
         self.server = server
+        self.conversation = conversation
 
-    async def start(self, text: str, conversation: str | None = "c1") -> str:
-        envelope = msgspec.convert(as_event(text, conversation), EventEnvelope)
+    async def start(self, text: str, conversation: str | None = "") -> str:
+        chosen = self.conversation if conversation == "" else conversation
+        envelope = msgspec.convert(as_event(text, chosen), EventEnvelope)
         accepted = await self.host.host.orchestrator.accept(envelope, CALLER)
         assert accepted.run is not None, accepted
         return accepted.run.run_id
 
-    async def say(self, text: str, conversation: str | None = "c1") -> Ended:
+    async def say(self, text: str, conversation: str | None = "") -> Ended:
         ended = await self.host.ended(await self.start(text, conversation))
         assert ended.record.status == "completed", (ended.last, ended.journal[-3:])
         return ended
 
 
-@contextlib.asynccontextmanager
-async def suite(framework: str, tmp_path: Path) -> AsyncIterator[Suite]:
+async def test_what_a_run_does_for_the_people_who_talk_to_it(framework: str, tmp_path: Path) -> None:
+    """Each part has a conversation and a model service of its own; they share the host and its process.
+
+    To start a framework takes longer than all that is asked of it.
+    """
     plugin = await prepared(framework, tmp_path, tmp_path / "data")
-    async with within(500), ModelServer(api_key="k") as server, stage(tmp_path / "data", agent=False) as host:
-        entries: list[Any] = [PluginEntry(path=str(plugin))]
-        agents = [convert(agent_of(), AgentSpec, "suite")]
-        config = ConfigFile(plugins=entries, models=[model_entry(server)], agents=agents)
-        await host.host.apply(config, actor="test")
-        yield Suite(host, server)
+    entries: list[Any] = [PluginEntry(path=str(plugin))]
+    agents = [convert(agent_of(), AgentSpec, "suite")]
+    async with within(500), stage(tmp_path / "data", agent=False) as host:
+        for part in (
+            it_streams_calls_a_host_tool_and_remembers,
+            calls_of_one_tool_at_once_are_told_apart,
+            after_a_failed_turn_it_still_knows_what_was_said,
+            a_message_that_arrives_meanwhile_is_read_after_the_tools,
+            a_cancelled_run_gives_its_model_up,
+        ):
+            async with ModelServer(api_key="k") as server:
+                config = ConfigFile(plugins=entries, models=[model_entry(server)], agents=agents)
+                await host.host.apply(config, actor="test")
+                await part(Suite(host, server, part.__name__), framework)
 
 
-async def test_it_streams_calls_a_host_tool_and_remembers(framework: str, tmp_path: Path) -> None:
-    async with suite(framework, tmp_path) as at:
-        answer_by_what_is_said(at.server)
-        first = await at.say("price")
-        assert first.said == ["Result: lamp: 12 euros"]
-        deltas = [r["data"]["chunk"]["content"] for r in first.results if r["type"] == "message.delta"]
-        assert "".join(deltas) == first.said[0]
-        assert len(deltas) >= 2
-        called = [e["data"] for e in first.entries("call") if e["type"] == "tool.call"]
-        assert [call["params"]["parameters"] for call in called if "params" in call] in (
-            [],
-            [{"thing": "lamp"}],
-        )
-        assert first.types.count("tool.call.started") == first.types.count("tool.call.completed") == 1
-        second = await at.say("hello")
-        tools = ["assistant", "tool"] if framework in KEEPS_TOOL_MESSAGES else []
-        assert second.said == [" ".join(["I saw", "user", *tools, "assistant", "user"])]
-        elsewhere = await at.say("hello", conversation="c2")
-        assert elsewhere.said == ["I saw user"]
-        alone = await at.say("hello", conversation=None)
-        assert alone.said == ["I saw user"]
+async def it_streams_calls_a_host_tool_and_remembers(at: Suite, framework: str) -> None:
+    answer_by_what_is_said(at.server)
+    first = await at.say("price")
+    assert first.said == ["Result: lamp: 12 euros"]
+    deltas = [r["data"]["chunk"]["content"] for r in first.results if r["type"] == "message.delta"]
+    assert "".join(deltas) == first.said[0]
+    assert len(deltas) >= 2
+    called = [e["data"] for e in first.entries("call") if e["type"] == "tool.call"]
+    assert [call["params"]["parameters"] for call in called if "params" in call] in (
+        [],
+        [{"thing": "lamp"}],
+    )
+    assert first.types.count("tool.call.started") == first.types.count("tool.call.completed") == 1
+    second = await at.say("hello")
+    tools = ["assistant", "tool"] if framework in KEEPS_TOOL_MESSAGES else []
+    assert second.said == [" ".join(["I saw", "user", *tools, "assistant", "user"])]
+    elsewhere = await at.say("hello", conversation="elsewhere")
+    assert elsewhere.said == ["I saw user"]
+    alone = await at.say("hello", conversation=None)
+    assert alone.said == ["I saw user"]
 
 
-async def test_calls_of_one_tool_at_once_are_told_apart(framework: str, tmp_path: Path) -> None:
-    async with suite(framework, tmp_path) as at:
-        answer_by_what_is_said(at.server)
-        ended = await at.say("prices")
-        for kind in ("started", "completed"):
-            shown = [r["data"] for r in ended.results if r["type"] == f"tool.call.{kind}"]
-            assert sorted(one["tool_call_id"] for one in shown) == ["call_desk", "call_lamp"]
-        told = [one for one in at.server.requests[-1].json["messages"] if one["role"] == "tool"]
-        assert {one["tool_call_id"]: text_of(one) for one in told} == {
-            "call_lamp": "lamp: 12 euros",
-            "call_desk": "desk: 12 euros",
-        }
+async def calls_of_one_tool_at_once_are_told_apart(at: Suite, framework: str) -> None:
+    answer_by_what_is_said(at.server)
+    ended = await at.say("prices")
+    for kind in ("started", "completed"):
+        shown = [r["data"] for r in ended.results if r["type"] == f"tool.call.{kind}"]
+        assert sorted(one["tool_call_id"] for one in shown) == ["call_desk", "call_lamp"]
+    told = [one for one in at.server.requests[-1].json["messages"] if one["role"] == "tool"]
+    assert {one["tool_call_id"]: text_of(one) for one in told} == {
+        "call_lamp": "lamp: 12 euros",
+        "call_desk": "desk: 12 euros",
+    }
 
 
-async def test_after_a_failed_turn_it_still_knows_what_was_said(framework: str, tmp_path: Path) -> None:
-    async with suite(framework, tmp_path) as at:
-        answer_by_what_is_said(at.server)
-        await at.say("hello")
-        at.server.fail(400, "this model is not in the mood")
-        failed = await at.host.ended(await at.start("are you there?"))
-        assert failed.record.status == "failed"
-        assert "not in the mood" in failed.last["error"]
-        joined = framework in JOINS_MESSAGES
-        seen = "user assistant user" if joined else "user assistant user user"
-        assert (await at.say("hello")).said == [f"I saw {seen}"]
-        texts = [text_of(one) for one in at.server.requests[-1].json["messages"] if one["role"] == "user"]
-        assert texts == (
-            ["hello", "are you there?\nhello"] if joined else ["hello", "are you there?", "hello"]
-        )
+async def after_a_failed_turn_it_still_knows_what_was_said(at: Suite, framework: str) -> None:
+    answer_by_what_is_said(at.server)
+    await at.say("hello")
+    at.server.fail(400, "this model is not in the mood")
+    failed = await at.host.ended(await at.start("are you there?"))
+    assert failed.record.status == "failed"
+    assert "not in the mood" in failed.last["error"]
+    joined = framework in JOINS_MESSAGES
+    seen = "user assistant user" if joined else "user assistant user user"
+    assert (await at.say("hello")).said == [f"I saw {seen}"]
+    texts = [text_of(one) for one in at.server.requests[-1].json["messages"] if one["role"] == "user"]
+    assert texts == (["hello", "are you there?\nhello"] if joined else ["hello", "are you there?", "hello"])
 
 
-async def test_a_message_that_arrives_meanwhile_is_read_after_the_tools(
-    framework: str, tmp_path: Path
-) -> None:
-    async with suite(framework, tmp_path) as at:
-        gate = Gate()
-        answer_by_what_is_said(at.server, first=gate)
-        run_id = await at.start("price")
-        await at.server.asked(1)
-        steer = msgspec.convert(as_event("and in dollars?"), EventEnvelope)
-        assert (await at.host.host.orchestrator.accept(steer, CALLER)).outcome == "steered"
-        gate.open()
-        ended = await at.host.ended(run_id)
-        sent = at.server.requests[1].json["messages"]
-        if framework in JOINS_MESSAGES:
-            assert "Result: lamp: 12 euros (" in ended.said[0], ended.last
-            assert [one["role"] for one in sent[-2:]] == ["tool", "system"]
-            assert "and in dollars?" in text_of(sent[-1])
-        else:
-            assert ended.said == ["Result: lamp: 12 euros (and in dollars?)"], ended.last
-            assert asked(at.server)[1] == ["user", "assistant", "tool", "user"]
-        after = await at.say("hello")
-        texts = [text_of(one) for one in at.server.requests[-1].json["messages"] if one["role"] == "user"]
-        assert texts == ["price", "and in dollars?", "hello"], after.said
+async def a_message_that_arrives_meanwhile_is_read_after_the_tools(at: Suite, framework: str) -> None:
+    gate = Gate()
+    answer_by_what_is_said(at.server, first=gate)
+    run_id = await at.start("price")
+    await at.server.asked(1)
+    steer = msgspec.convert(as_event("and in dollars?", at.conversation), EventEnvelope)
+    assert (await at.host.host.orchestrator.accept(steer, CALLER)).outcome == "steered"
+    gate.open()
+    ended = await at.host.ended(run_id)
+    sent = at.server.requests[1].json["messages"]
+    if framework in JOINS_MESSAGES:
+        assert "Result: lamp: 12 euros (" in ended.said[0], ended.last
+        assert [one["role"] for one in sent[-2:]] == ["tool", "system"]
+        assert "and in dollars?" in text_of(sent[-1])
+    else:
+        assert ended.said == ["Result: lamp: 12 euros (and in dollars?)"], ended.last
+        assert asked(at.server)[1] == ["user", "assistant", "tool", "user"]
+    after = await at.say("hello")
+    texts = [text_of(one) for one in at.server.requests[-1].json["messages"] if one["role"] == "user"]
+    assert texts == ["price", "and in dollars?", "hello"], after.said
 
 
-async def test_a_cancelled_run_gives_its_model_up(framework: str, tmp_path: Path) -> None:
-    async with suite(framework, tmp_path) as at:
-        gate = Gate()
-        answer_by_what_is_said(at.server, middle=gate)
-        run_id = await at.start("hello")
-        await at.host.seen(run_id, "message.delta")
-        await at.host.cancel(run_id)
-        ended = await at.host.ended(run_id)
-        assert (ended.record.status, ended.said) == ("cancelled", [])
-        await at.server.disconnected(1)
-        gate.open()
-        seen = "user" if framework in JOINS_MESSAGES else "user user"
-        assert (await at.say("hello")).said == [f"I saw {seen}"]  # its process is well
+async def a_cancelled_run_gives_its_model_up(at: Suite, framework: str) -> None:
+    gate = Gate()
+    answer_by_what_is_said(at.server, middle=gate)
+    run_id = await at.start("hello")
+    await at.host.seen(run_id, "message.delta")
+    await at.host.cancel(run_id)
+    ended = await at.host.ended(run_id)
+    assert (ended.record.status, ended.said) == ("cancelled", [])
+    await at.server.disconnected(1)
+    gate.open()
+    seen = "user" if framework in JOINS_MESSAGES else "user user"
+    assert (await at.say("hello")).said == [f"I saw {seen}"]  # its process is well
 
 
 def test_a_killed_host_goes_on_without_a_second_payment_and_replays(framework: str, tmp_path: Path) -> None:
