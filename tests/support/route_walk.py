@@ -103,7 +103,13 @@ NARROW = {
         "the path is checked; runs of its agent alone",
     ),
     **dict.fromkeys(
-        ("get_thread_run", "join_thread_run", "join_thread_run_stream", "cancel_thread_run"),
+        (
+            "get_thread_run",
+            "join_thread_run",
+            "join_thread_run_stream",
+            "wait_for_run_of_thread",
+            "cancel_thread_run",
+        ),
         "the path is checked; runs by `find_run`",
     ),
     "create_chat_completion": "model and conversation are checked, the conversation is filled in",
