@@ -9,11 +9,12 @@ import signal
 import sqlite3
 import threading
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from support.command_line import BOUND_SECONDS, ECHO, GUIDE, CommandLine, until
+from support.command_line import BOUND_SECONDS, ECHO, GUIDE, CommandLine, Server, until
 from support.loopback import NO_CERTIFICATES
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
@@ -199,6 +200,13 @@ def test_keys_open_what_they_are_for_until_they_are_revoked(hostler: CommandLine
 # -- facts ----------------------------------------------------------------------------------------
 
 
+def last_backup(server: Server) -> dict[str, Any]:
+    """What the host knows of its last backup."""
+    with server.client() as client:
+        found: dict[str, Any] = client.get("/v1/backup").json()
+    return found
+
+
 @pytest.mark.gate("full-disk")
 def test_a_backup_made_while_writing_holds_one_state_and_can_be_restored(
     hostler: CommandLine, conf: Path, tmp_path: Path
@@ -222,12 +230,15 @@ def test_a_backup_made_while_writing_holds_one_state_and_can_be_restored(
         try:
             until(lambda: len(sent) >= 5, "nothing was written")
             before = list(sent)
+            assert last_backup(server)["created_at"] is None
             made = hostler("backup", tmp_path / "copy", "--json")
+            known = last_backup(server)
         finally:
             stop.set()
             writer.join(BOUND_SECONDS)
     assert made.status == 0
     assert made.json["blobs"] >= 5
+    assert known == {name: made.json[name] for name in ("created_at", "version", "blobs", "blob_bytes")}
     again = hostler("backup", tmp_path / "copy")
     assert (again.status, "exists already" in again.error) == (2, True)
 

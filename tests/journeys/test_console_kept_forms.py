@@ -102,6 +102,9 @@ async def a_host(tmp_path: Path) -> AsyncIterator[Served]:
     (folder / "hostler.yaml").write_text(TALKER)
     (folder / "talker.py").write_text(TALKS)
     (tmp_path / "token").write_text("secret")
+    skill = tmp_path / "skills" / "brewing"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: brewing\ndescription: How to brew\n---\nSlowly.\n")
     async with serving(tmp_path / "data") as served:
         config = ConfigFile(
             plugins=[trusted(WIRES)],
@@ -149,6 +152,42 @@ def forms(tmp_path: Path) -> list[Form]:
             ),
         ),
         Form("/channels/quiet", {"#channels--agent": "puppet"}, "/v1/config/channels/quiet", "Save"),
+        Form(
+            "/models?new=",
+            {
+                "#models--id": "second",
+                "#models--base_url": "http://127.0.0.1:9/v1",
+                "#models-more--max_retries": "7",
+            },
+            "/v1/config/models/second",
+            "Add it",
+            opens=("More settings",),
+            chosen={"#models--type": "(rerank)"},
+            secret=Secret("#models--api_key", "MODEL_KEY", ('[data-place="api_key"] select', "env")),
+        ),
+        Form("/models/second", {"#models--model": "big-one"}, "/v1/config/models/second", "Save"),
+        Form(
+            "/mcp-servers?new=",
+            {
+                "#tools--name": "web",
+                "#tools--url": "http://127.0.0.1:9/mcp",
+                "#tools-more--seconds": "59",
+            },
+            "/v1/config/tools/mcp:web",
+            "Add it",
+            opens=("More settings",),
+            chosen={"#tools--reached": "an address (streamable HTTP)"},
+            secret=Secret("#tools--token", "WEB_TOKEN", ('[data-place="token"] select', "env")),
+        ),
+        Form(
+            "/tools?new=",
+            {"#tools--name": "pages", "#tools-more--page_kib": "99"},
+            "/v1/config/tools/fetch:pages",
+            "Add it",
+            opens=("More settings",),
+            chosen={"#tools--kind": "pages and files of the web"},
+        ),
+        Form("/skills?new=", {"#skills--path": str(tmp_path / "skills")}, "/v1/config/skills", "Add it"),
         Form(
             "/schedules",
             {
@@ -294,6 +333,9 @@ async def test_each_form_is_there_after_a_reload_and_gone_once_it_is_saved(
         for path, selector in (
             ("/hooks?new=", "#hooks--name"),
             ("/channels?new=", "#channels--name"),
+            ("/models?new=", "#models--id"),
+            ("/tools?new=", "#tools--name"),
+            ("/skills?new=", "#skills--path"),
             ("/settings/members", "form input[name=email]"),
             ("/plugins", "#plugin--path"),
         ):

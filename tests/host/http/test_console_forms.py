@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
+from msgspec.structs import FieldInfo
 
 from hostler.console.files import FOLDER
 from hostler.domain import forms
 from hostler.domain.config_checks import config_mistakes
 from hostler.domain.forms import FormError
+from hostler.domain.model_entries import ModelEntry
+from hostler.domain.tool_entries import ToolEntry
+from hostler.host.config_entries import SkillFolder
 from hostler.tools.schema import ToolSchema
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.manifest import FormItem
@@ -200,9 +204,13 @@ const at = (name) => import(process.argv[2] + "/lib/" + name);
 const { changesOf, withChanges } = await at("form_changes.js");
 const { fieldsOfRunner } = await at("schema_fields.js");
 const { channelFields, hookFields, moreHookFields } = await at("source_fields.js");
+const { modelFields, moreModelFields, moreToolFields, toolFields } = await at("resource_fields.js");
 const [form, tries] = JSON.parse(readFileSync(0, "utf8"));
 const kinds = {
   hook: [...hookFields([]), ...moreHookFields()],
+  model: [...modelFields(), ...moreModelFields()],
+  mcp: [...toolFields({ kind: "mcp" }), ...moreToolFields({ kind: "mcp" })],
+  openapi: [...toolFields({ kind: "openapi" }), ...moreToolFields({ kind: "openapi" })],
   channel: channelFields([], [], form), unknown: channelFields([], [], null), none: channelFields([], [], []),
 };
 console.log(JSON.stringify(tries.map(([kind, before, after, later]) => {
@@ -244,6 +252,21 @@ def test_what_is_kept_of_a_form_is_what_was_changed_without_secrets(tmp_path: Pa
         # without its form any setting of a channel may be a secret
         ("unknown", {}, {"channel": "b", "config": config}, {}, {"channel": "b"}),
         ("none", {}, {"agent": "a", "config": config}, {}, {"agent": "a"}),
+        (
+            "model",
+            {},
+            {"model": "m", "api_key": "hunter2", "extra_args": {"user": "hunter2"}},
+            {},
+            {"model": "m"},
+        ),
+        (
+            "mcp",
+            {"url": "a"},
+            {"url": "b", "token": "hunter2", "headers": {"X": "hunter2"}, "environment": {"X": "hunter2"}},
+            {"url": "a"},
+            {"url": "b"},
+        ),
+        ("openapi", {}, {"document": "d", "auth": {"key": "hunter2"}}, {}, {"document": "d"}),
     ]
     script = tmp_path / "kept.mjs"
     script.write_text(KEPT)
@@ -253,3 +276,46 @@ def test_what_is_kept_of_a_form_is_what_was_changed_without_secrets(tmp_path: Pa
     assert "hunter2" not in told
     for (_, _, _, _, expected), (_, found) in zip(tries, json.loads(told), strict=True):
         assert found == {name: value for name, value in expected.items() if value is not ABSENT}
+
+
+FIELDS = """
+const at = await import(process.argv[2] + "/lib/resource_fields.js");
+const { modelFields, modelName, moreModelFields, moreToolFields, skillName } = at;
+const { toolEntry, toolFields, toolName, toolValues } = at;
+const plain = (fields) => Object.fromEntries(fields.map((one) => [one.name, one.fallback ?? null]));
+const own = (kind) => [...toolFields({ kind }), ...moreToolFields({ kind })];
+const tool = (kind) => plain([...toolName(kind).slice(1), ...own(kind)]);
+const kinds = ["mcp", "openapi", "fetch", "files", "exec"];
+console.log(JSON.stringify({
+  models: plain([...modelName(), ...modelFields(), ...moreModelFields()]), skills: plain(skillName()),
+  ...Object.fromEntries(kinds.map((kind) => [kind, tool(kind)])),
+  back: [{ mcp: { name: "a", url: "b" } }, { exec: {} }].map((entry) => toolEntry(toolValues(entry))),
+}));
+"""
+
+
+def test_forms_of_entries_have_each_field_with_the_default_of_the_host(tmp_path: Path) -> None:
+    script = tmp_path / "fields.mjs"
+    script.write_text(FIELDS)
+    process = node_clients().start(script, tmp_path, FOLDER.as_posix())
+    told, wrong = process.communicate(timeout=50)
+    assert process.returncode == 0, wrong
+    shown = json.loads(told)
+    assert shown.pop("back") == [{"mcp": {"name": "a", "url": "b"}}, {"exec": {"name": "exec"}}]
+    tools = {field.name: field.type for field in msgspec.structs.fields(ToolEntry)}
+    structs = {"models": ModelEntry, "skills": SkillFolder} | {
+        kind: next(one for one in get_args(tools[kind]) if one is not type(None)) for kind in tools
+    }
+    for kind, struct in structs.items():
+        own = {field.name: _default(field) for field in msgspec.structs.fields(struct)}
+        form = {name: value for name, value in shown.pop(kind).items() if name != "reached"}
+        assert form.keys() == own.keys(), kind
+        differing = {name for name, value in form.items() if value is not None and value != own[name]}
+        assert differing == set(), kind
+        assert {name for name, value in own.items() if value and form[name] is None} <= {"name"}, kind
+    assert shown == {}
+
+
+def _default(field: FieldInfo) -> Any:
+    made = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
+    return None if made is msgspec.NODEFAULT else made

@@ -70,6 +70,10 @@ async def test_every_mistake_of_a_body_is_in_one_answer(tmp_path: Path, database
         assert (await served.client.get("/v1/config")).json() == before
 
 
+NO_HOST = (
+    "'a b' is neither a host nor a network: write example.org, *.example.org, 10.0.0.0/8, 127.0.0.1:8080 "
+    "or [::1]:8080"
+)
 ENTRIES: dict[str, tuple[Any, dict[str, str]]] = {
     "models/m": (
         {"id": "m", "timout": 3, "max_retries": "two", "timeout": 0, "provider": "opnai", "api_key": "a b"},
@@ -78,8 +82,27 @@ ENTRIES: dict[str, tuple[Any, dict[str, str]]] = {
             "max_retries": "expected a whole number, not a text",
             "provider": "unknown provider 'opnai'; did you mean 'openai'?",
             "timeout": "is 0; expected seconds, more than 0",
-            "": "the API key is empty or holds characters that no key has, like spaces",
+            "api_key": "the API key is empty or holds characters that no key has, like spaces",
         },
+    ),
+    "models/n": (
+        {"id": "n", "base_url": "nowhere"},
+        {"base_url": "base_url must be an http address like https://api.example.com/v1"},
+    ),
+    "tools/mcp:m": (
+        {"mcp": {"name": "m", "url": "https://a.example/mcp", "headers": {"X-Api-Key": "abc"}}},
+        {
+            "mcp.headers.X-Api-Key": "headers: X-Api-Key looks like a secret: write env:NAME or file:PATH, "
+            "since it is stored"
+        },
+    ),
+    "tools/openapi:o": (
+        {"openapi": {"name": "o", "document": "https://a.example/api.json", "network": ["a b"]}},
+        {"openapi.network": f"network: {NO_HOST}"},
+    ),
+    "tools/fetch:f": (
+        {"fetch": {"name": "f", "only": ["a b"]}},
+        {"fetch.only": NO_HOST},
     ),
     "tools/exec:a%20b": (
         {"exec": {"name": "a b", "second": 5}},

@@ -234,6 +234,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "list_audit": (get("/v1/audit"), OWN),
     "verify_audit": (get("/v1/audit/verification"), OWN),
     "list_findings": (get("/v1/doctor"), 403),
+    "get_last_backup": (get("/v1/backup"), 403),
     "apply_config": (send("POST", "/v1/config", json={}), 403),
     "export_config": (get("/v1/config"), 403),
     "list_problems": (get("/v1/problems"), 403),

@@ -17,6 +17,8 @@ import msgspec
 
 from hostler.cli.database import StorageLocation, open_storage, sync_folder
 from hostler.cli.terminal import err
+from hostler.domain.same_fields import with_fields_of
+from hostler.host.last_backup import LastBackup, note_backup
 from hostler.host.lock import maintenance
 from hostler_protocol._base import DECODE_ERRORS, Lenient
 from hostler_protocol.errors import InvalidArgumentError, StorageError
@@ -70,6 +72,7 @@ async def back_up(location: StorageLocation, target: Path) -> BackupNote:
         _write_durably(unfinished / NOTE_NAME, msgspec.json.encode(made))
         unfinished.rename(target)
         sync_folder(target.parent)
+        note_backup(data_dir, with_fields_of(made, LastBackup))
     except OSError as error:
         raise StorageError(f"the backup to {target} failed: {error}") from error
     finally:

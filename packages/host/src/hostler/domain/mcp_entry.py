@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hostler.domain.config_mistakes import key_place
 from hostler.domain.endpoints import parse_host_port
 from hostler.domain.name_patterns import best_match, matches
 from hostler.domain.secret_refs import is_reference
@@ -110,24 +111,30 @@ class McpEntry(Strict):
 
 
 def check_mcp_entry(entry: McpEntry) -> None:
-    """Check an entry. InvalidArgumentError names the server and what is expected."""
+    """Check an entry. InvalidArgumentError names the server and what is expected, and has the `field`."""
     try:
         _check(entry)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"tools: mcp {entry.name!r}: {error.message}") from None
+        raise InvalidArgumentError(f"tools: mcp {entry.name!r}: {error.message}", **error.details) from None
 
 
 def _check(entry: McpEntry) -> None:
     if (entry.command is None) == (entry.url is None):
-        raise InvalidArgumentError("give either a command or a url")
+        raise InvalidArgumentError("give either a command or a url", field="command")
     if entry.command is not None:
         _check_command(entry, entry.command)
     else:
         _check_url(entry, entry.url or "")
-    for which in (entry.allow or [], entry.deny, entry.effects, _patterns(entry.approval)):
+    patterns = {
+        "allow": entry.allow or [],
+        "deny": entry.deny,
+        "effects": entry.effects,
+        "approval": _patterns(entry.approval),
+    }
+    for field, which in patterns.items():
         for pattern in which:
             if not pattern or len(pattern) > 200:
-                raise InvalidArgumentError(f"{pattern!r:.80} is no pattern of tool names")
+                raise InvalidArgumentError(f"{pattern!r:.80} is no pattern of tool names", field=field)
 
 
 def _patterns(approval: McpApproval | dict[str, McpApproval]) -> Iterable[str]:
@@ -137,16 +144,20 @@ def _patterns(approval: McpApproval | dict[str, McpApproval]) -> Iterable[str]:
 def _check_command(entry: McpEntry, command: list[str]) -> None:
     _not_with(entry, "command", "headers", "token")
     if not command or not command[0] or any("\0" in part for part in command):
-        raise InvalidArgumentError("command is a program and its arguments, like [npx, -y, some-server]")
+        raise InvalidArgumentError(
+            "command is a program and its arguments, like [npx, -y, some-server]", field="command"
+        )
     for name, value in entry.environment.items():
         if not _VARIABLE.fullmatch(name) or name.startswith("HOSTLER_"):
-            raise InvalidArgumentError(f"environment: {name!r:.80} is no name that it may have")
+            raise InvalidArgumentError(
+                f"environment: {name!r:.80} is no name that it may have", field="environment"
+            )
         _check_secret("environment", name, value)
     for endpoint in entry.network:
         try:
             parse_host_port(endpoint)
         except ValueError as error:
-            raise InvalidArgumentError(f"network: {error}") from None
+            raise InvalidArgumentError(f"network: {error}", field="network") from None
     if entry.level == "trusted":
         _not_with(entry, "level: trusted", "network", "read", "write")
 
@@ -159,19 +170,24 @@ def _check_url(entry: McpEntry, url: str) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise InvalidArgumentError("url is no address like https://example.com/mcp")
+        raise InvalidArgumentError("url is no address like https://example.com/mcp", field="url")
     if parts.username or parts.password:
-        raise InvalidArgumentError("url holds a user or a password: give them as token or headers")
+        raise InvalidArgumentError(
+            "url holds a user or a password: give them as token or headers", field="url"
+        )
     if entry.token is not None and not is_reference(entry.token):
         raise InvalidArgumentError(
-            "token is no reference: write env:NAME, file:PATH or secret://NAME, since it is stored"
+            "token is no reference: write env:NAME, file:PATH or secret://NAME, since it is stored",
+            field="token",
         )
     for name, value in entry.headers.items():
         if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS or name.lower().startswith("mcp-"):
-            raise InvalidArgumentError(f"headers: {name!r:.80} is no header that can be set")
+            raise InvalidArgumentError(f"headers: {name!r:.80} is no header that can be set", field="headers")
         _check_secret("headers", name, value)
     if entry.token is not None and any(name.lower() == "authorization" for name in entry.headers):
-        raise InvalidArgumentError("token and headers both say Authorization: give one of them")
+        raise InvalidArgumentError(
+            "token and headers both say Authorization: give one of them", field="token"
+        )
 
 
 def needs_reference(name: str) -> bool:
@@ -182,13 +198,14 @@ def needs_reference(name: str) -> bool:
 def _check_secret(where: str, name: str, value: str) -> None:
     if needs_reference(name) and not is_reference(value):
         raise InvalidArgumentError(
-            f"{where}: {name} looks like a secret: write env:NAME or file:PATH, since it is stored"
+            f"{where}: {name} looks like a secret: write env:NAME or file:PATH, since it is stored",
+            field=key_place(where, name),
         )
     if any(mark in value for mark in "\0\r\n"):
-        raise InvalidArgumentError(f"{where}: {name} holds a line break or NUL")
+        raise InvalidArgumentError(f"{where}: {name} holds a line break or NUL", field=key_place(where, name))
 
 
 def _not_with(entry: McpEntry, what: str, *names: str) -> None:
     for name in names:
         if getattr(entry, name):
-            raise InvalidArgumentError(f"{name} does not go with {what}")
+            raise InvalidArgumentError(f"{name} does not go with {what}", field=name)

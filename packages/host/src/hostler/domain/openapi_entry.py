@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from hostler.domain.config_mistakes import key_place
 from hostler.domain.name_patterns import best_match, matches
 from hostler.domain.secret_refs import is_reference
 from hostler_protocol._base import Strict
@@ -99,18 +100,20 @@ def _best(
 
 
 def check_openapi_entry(entry: OpenApiEntry) -> None:
-    """Check an entry. InvalidArgumentError names the entry and what is expected."""
+    """Check an entry. InvalidArgumentError names the entry and what is expected, and has the `field`."""
     try:
         _check(entry)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"tools: openapi {entry.name!r}: {error.message}") from None
+        raise InvalidArgumentError(
+            f"tools: openapi {entry.name!r}: {error.message}", **error.details
+        ) from None
 
 
 def _check(entry: OpenApiEntry) -> None:
     if not entry.document:
-        raise InvalidArgumentError("document is empty: name a file or an address")
+        raise InvalidArgumentError("document is empty: name a file or an address", field="document")
     if entry.digest is not None and not _DIGEST.fullmatch(entry.digest):
-        raise InvalidArgumentError("digest is not sha256: and 64 hexadecimal digits")
+        raise InvalidArgumentError("digest is not sha256: and 64 hexadecimal digits", field="digest")
     for what, url in (
         ("document", entry.document if entry.is_address else None),
         ("base_url", entry.base_url),
@@ -121,12 +124,20 @@ def _check(entry: OpenApiEntry) -> None:
         if not is_reference(secret):
             raise InvalidArgumentError(
                 f"auth: {scheme[:100]!r} is no reference: write env:NAME, file:PATH or secret://NAME, since "
-                "it is stored"
+                "it is stored",
+                field=key_place("auth", scheme),
             )
     approval = {} if isinstance(entry.approval, str) else entry.approval
-    for pattern in (*(entry.allow or []), *entry.deny, *approval, *entry.effects):
-        if not pattern or len(pattern) > 500:
-            raise InvalidArgumentError(f"{pattern!r:.80} is no pattern of operations")
+    patterns = {
+        "allow": entry.allow or [],
+        "deny": entry.deny,
+        "approval": approval,
+        "effects": entry.effects,
+    }
+    for field, which in patterns.items():
+        for pattern in which:
+            if not pattern or len(pattern) > 500:
+                raise InvalidArgumentError(f"{pattern!r:.80} is no pattern of operations", field=field)
 
 
 def _check_url(what: str, url: str) -> None:
@@ -136,6 +147,6 @@ def _check_url(what: str, url: str) -> None:
     except ValueError:
         usable = False
     if not usable or (what == "base_url" and (parts.query or parts.fragment)):
-        raise InvalidArgumentError(f"{what} is no address like https://api.example.com/v1")
+        raise InvalidArgumentError(f"{what} is no address like https://api.example.com/v1", field=what)
     if "@" in parts.netloc:
-        raise InvalidArgumentError(f"{what} holds a user or a password: give them under auth")
+        raise InvalidArgumentError(f"{what} holds a user or a password: give them under auth", field=what)

@@ -381,7 +381,7 @@ class Configurator:
         self.on_widgets(config.widgets)
         await self._providers.configure(config.sign_in)
         unusable = [
-            ConfigProblem(kind="tool", name=entry.key, problem=mistake.text)
+            ConfigProblem(kind="tool", name=entry.key, problem=mistake.text, place=mistake.place)
             for entry in config.tools
             for mistake in self.reviewer.tool_mistakes(entry)
         ]

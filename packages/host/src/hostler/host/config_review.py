@@ -243,8 +243,8 @@ class Reviewer(Record):
 
     def tool_mistakes(self, entry: ToolEntry) -> list[Mistake]:
         """Return the mistakes of an entry of `tools`."""
-        errors = [_error_of(kind.check, [entry]) for kind in self.tools]
-        return [Mistake("", error.removeprefix("tools: ")) for error in errors if error is not None]
+        found = [_tool_mistake(kind, entry) for kind in self.tools]
+        return [mistake for mistake in found if mistake is not None]
 
     def _skill_mistakes(self, paths: Sequence[str]) -> list[tuple[int | None, str, Mistake]]:
         """Return the paths without a skill; if there are none, the unusable skills as warnings."""
@@ -258,6 +258,17 @@ class Reviewer(Record):
             ]
             return [(number, path, Mistake("", error)) for number, path, error in errors if error is not None]
         return [(None, name, Mistake("", f"{name}: {why}", "warning")) for name, why in broken]
+
+
+def _tool_mistake(kind: ToolKind, entry: ToolEntry) -> Mistake | None:
+    try:
+        kind.check([entry])
+    except InvalidArgumentError as error:
+        text, field = error.message.removeprefix("tools: "), error.details.get("field")
+        if field is None:
+            return Mistake("", text)
+        return Mistake(f"{entry.kind}.{field}", text.removeprefix(f"{entry.kind} {entry.name!r}: "))
+    return None
 
 
 def _network_mistakes(config: ConfigFile) -> Iterator[tuple[Kind, int, str, msgspec.Struct, Mistake]]:

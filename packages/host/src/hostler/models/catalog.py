@@ -136,7 +136,8 @@ def model_mistakes(entry: ModelEntry, resolve: Resolve = resolve_secret) -> list
     except SecretUnreadableError as error:
         found.append(Mistake("", error.message.removeprefix(f"model {entry.id!r}: "), "warning"))
     except InvalidArgumentError as error:
-        found.append(Mistake("", error.message.removeprefix(f"model {entry.id!r}: ")))
+        text = error.message.removeprefix(f"model {entry.id!r}: ").removeprefix("api_key: ")
+        found.append(Mistake(error.details.get("field", ""), text))
     return found
 
 
@@ -185,10 +186,11 @@ def _key(entry: ModelEntry, resolve: Resolve) -> str | None:
     try:
         key = resolve(entry.api_key)
     except InvalidArgumentError as error:
-        raise type(error)(f"model {entry.id!r}: api_key: {error.message}") from error
+        raise type(error)(f"model {entry.id!r}: api_key: {error.message}", field="api_key") from error
     if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key):
         raise InvalidArgumentError(
-            f"model {entry.id!r}: the API key is empty or holds characters that no key has, like spaces"
+            f"model {entry.id!r}: the API key is empty or holds characters that no key has, like spaces",
+            field="api_key",
         )
     if key is not None:
         remember(key)  # it may be written out

@@ -281,13 +281,16 @@ def _parse_base_url(base_url: str, endpoint: ModelEndpoint) -> httpx.URL:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
         raise InvalidArgumentError(
-            f"model {endpoint.model_id!r}: base_url is no address ({error}); write it {example}"
+            f"model {endpoint.model_id!r}: base_url is no address ({error}); write it {example}",
+            field="base_url",
         ) from error
     if url.scheme not in ("http", "https") or not url.host:
-        raise InvalidArgumentError(f"model {endpoint.model_id!r}: base_url must be an http address {example}")
+        text = f"model {endpoint.model_id!r}: base_url must be an http address {example}"
+        raise InvalidArgumentError(text, field="base_url")
     if url.userinfo:
         raise InvalidArgumentError(
-            f"model {endpoint.model_id!r}: base_url holds a user name or password; put the key into api_key"
+            f"model {endpoint.model_id!r}: base_url holds a user name or password; put the key into api_key",
+            field="base_url",
         )
     return url
 

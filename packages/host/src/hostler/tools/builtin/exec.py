@@ -230,19 +230,24 @@ class ExecTools:
 def _check(entry: ExecEntry) -> None:
     where = f"tools: exec {entry.name!r}"
     if len(entry.network) > MAX_NETWORK or len(entry.environment) > MAX_VARIABLES:
-        raise InvalidArgumentError(f"{where}: at most {MAX_NETWORK} hosts and {MAX_VARIABLES} variables")
+        field = "network" if len(entry.network) > MAX_NETWORK else "environment"
+        text = f"{where}: at most {MAX_NETWORK} hosts and {MAX_VARIABLES} variables"
+        raise InvalidArgumentError(text, field=field)
     for address in entry.network:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-            raise InvalidArgumentError(f"{where}: network has {address!r:.100}; expected name:port")
+            text = f"{where}: network has {address!r:.100}; expected name:port"
+            raise InvalidArgumentError(text, field="network")
     for name, value in entry.environment.items():
         if not name.isidentifier() or not name.isascii() or "\x00" in value:
             raise InvalidArgumentError(
                 f"{where}: environment has {name!r:.100}; a name is made of letters, digits and _, "
-                "and a value has no NUL"
+                "and a value has no NUL",
+                field="environment",
             )
         if name in _OWN_VARIABLES:
-            raise InvalidArgumentError(f"{where}: environment has {name}, which the host sets itself")
+            text = f"{where}: environment has {name}, which the host sets itself"
+            raise InvalidArgumentError(text, field="environment")
 
 
 def _offer(entry: ExecEntry, folders: WorkingFolderSettings, problem: str | None) -> OfferedTool:

@@ -111,7 +111,8 @@ class FetchTools:
     def check(self, entries: Sequence[ToolEntry]) -> None:
         """Raise InvalidArgumentError for an invalid list of addresses."""
         for entry in _own(entries):
-            _policy(entry)
+            for field in ("network", "only", "deny"):
+                _check(entry, field)
 
     async def configure(self, entries: Sequence[ToolEntry]) -> None:
         """Offer a tool for each of these entries only."""
@@ -270,11 +271,15 @@ def _own(entries: Sequence[ToolEntry]) -> list[FetchEntry]:
     return [entry.fetch for entry in entries if entry.fetch is not None]
 
 
-def _policy(entry: FetchEntry) -> EgressPolicy:
+def _check(entry: FetchEntry, field: str) -> None:
     try:
-        return EgressPolicy.of(entry.network, only=entry.only, deny=entry.deny)
+        EgressPolicy.of(getattr(entry, field))
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"tools: fetch {entry.name!r}: {error.message}") from None
+        raise InvalidArgumentError(f"tools: fetch {entry.name!r}: {error.message}", field=field) from None
+
+
+def _policy(entry: FetchEntry) -> EgressPolicy:
+    return EgressPolicy.of(entry.network, only=entry.only, deny=entry.deny)
 
 
 def _offer(entry: FetchEntry) -> OfferedTool:

@@ -218,7 +218,9 @@ def _check_network(entry: McpEntry) -> None:
     try:
         EgressPolicy.of(entry.network)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"tools: mcp {entry.name!r}: network: {error.message}") from None
+        raise InvalidArgumentError(
+            f"tools: mcp {entry.name!r}: network: {error.message}", field="network"
+        ) from None
 
 
 def _own(entries: Sequence[ToolEntry]) -> list[McpEntry]:

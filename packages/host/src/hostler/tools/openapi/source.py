@@ -95,7 +95,7 @@ class OpenApiTools:
                 EgressPolicy.of(entry.network)
             except InvalidArgumentError as error:
                 raise InvalidArgumentError(
-                    f"tools: openapi {entry.name!r}: network: {error.message}"
+                    f"tools: openapi {entry.name!r}: network: {error.message}", field="network"
                 ) from None
 
     async def configure(self, entries: Sequence[ToolEntry]) -> None:

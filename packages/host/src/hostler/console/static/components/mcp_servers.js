@@ -5,8 +5,9 @@ import { brief } from "../lib/brief.js";
 import { duration, number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { usePolled } from "../lib/polled.js";
-import { address } from "../lib/router.js";
+import { address, go, here } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { lazy } from "./lazy.js";
 import { attempt } from "./notice.js";
 import { PolledStates } from "./polled_states.js";
 import { Empty, Failure } from "./states.js";
@@ -16,14 +17,26 @@ import { Effect, ToolState } from "./tool_state.js";
 /** @type {Record<string, string>} */
 const KINDS = { ready: "good", connecting: "works", down: "waits", failed: "bad" };
 
+const ToolEntry = lazy(() => import("./resource_entries.js").then((module) => module.ToolEntry));
+
 /** @param {{name?: string}} props */
-export function Section({ name }) {
+export const Section = ({ name }) => (name === undefined && here.value.query.has("new") && may("installation") ? html`<${New} />` : html`<${Servers} name=${name} />`);
+
+const New = () => html`
+  <h2 class="thing"><a class="back" href="/mcp-servers" aria-label=${t("mcp.back")}>←</a> ${t("source.new.mcp-servers")}</h2>
+  <p class="dim">${t("mcp.help")}</p>
+  <${ToolEntry} begin="mcp" />
+`;
+
+/** @param {{name?: string}} props */
+function Servers({ name }) {
   const polled = usePolled(async (signal) => {
     const [servers, tools] = await Promise.all([get("/v1/mcp-servers", {}, signal), get("/v1/tools", {}, signal)]);
     return servers.items.map((/** @type {any} */ one) => ({ ...one, tools: tools.items.filter((/** @type {any} */ tool) => tool.owner === `mcp:${one.name}`) }));
   }, []);
   const servers = polled.value;
   return html`
+    ${name === undefined && html`<div class="section-head"><p class="dim grow">${t("mcp.help")}</p>${may("installation") && html`<a class="button" href="/mcp-servers?new=">${t("source.new.mcp-servers")}</a>`}</div>`}
     <${PolledStates} of=${polled} quiet=${name !== undefined} />
     ${servers && (name === undefined ? html`<${List} servers=${servers} />` : html`<${Server} server=${servers.find((/** @type {any} */ one) => one.name === name)} name=${name} again=${polled.again} />`)}
   `;
@@ -70,5 +83,6 @@ function Server({ server, name, again }) {
         ${server.tools.map((/** @type {any} */ tool) => html`<li key=${tool.name} class="line"><a href=${address("tools", tool.name)}><code>${tool.name}</code></a> <${ToolState} tool=${tool} /> <${Effect} effect=${tool.effect} /><span class="grow clamp dim" dir="auto">${brief(tool.description)}</span></li>`)}
       </ul>
     </section>
+    ${may("installation") ? html`<${ToolEntry} name=${`mcp:${name}`} done=${(/** @type {string | null} */ kept) => (kept === null ? go("/mcp-servers") : again())} />` : html`<p class="dim">${t("resources.entry_right")}</p>`}
   `;
 }

@@ -5,20 +5,39 @@ import { brief } from "../lib/brief.js";
 import { money, number, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { usePolled } from "../lib/polled.js";
-import { address } from "../lib/router.js";
+import { address, go, here } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { lazy } from "./lazy.js";
 import { ModelTest } from "./model_test.js";
 import { PolledStates } from "./polled_states.js";
 import { Empty, Failure } from "./states.js";
 import { Table } from "./table.js";
 
+const ModelEntry = lazy(() => import("./resource_entries.js").then((module) => module.ModelEntry));
+
 /** @param {{name?: string}} props */
-export function Section({ name }) {
+export const Section = ({ name }) => (name === undefined && here.value.query.has("new") && may("installation") ? html`<${New} />` : html`<${Models} name=${name} />`);
+
+/** Where the reader was when a model was missing; a page of this host. */
+const cameFrom = () => /^\/(?!\/)/.exec(here.value.query.get("next") ?? "")?.input ?? null;
+
+function New() {
+  const next = cameFrom();
+  return html`
+    <h2 class="thing"><a class="back" href=${next ?? "/models"} aria-label=${t(next ? "models.back_to_agent" : "models.back")}>←</a> ${t("source.new.models")}</h2>
+    <p class="dim">${t("models.help")}</p>
+    <${ModelEntry} done=${(/** @type {string} */ id) => go(next ?? address("models", id))} />
+  `;
+}
+
+/** @param {{name?: string}} props */
+function Models({ name }) {
   const polled = usePolled((signal) => get("/v1/models", {}, signal).then((page) => page.items), []);
   const models = polled.value;
   return html`
+    ${name === undefined && html`<div class="section-head"><p class="dim grow">${t("models.help")}</p>${may("installation") && html`<a class="button" href="/models?new=">${t("source.new.models")}</a>`}</div>`}
     <${PolledStates} of=${polled} quiet=${name !== undefined} />
-    ${models && (name === undefined ? html`<${List} models=${models} />` : html`<${Model} key=${name} model=${models.find((/** @type {any} */ one) => one.model_id === name)} name=${name} />`)}
+    ${models && (name === undefined ? html`<${List} models=${models} />` : html`<${Model} key=${name} model=${models.find((/** @type {any} */ one) => one.model_id === name)} name=${name} again=${polled.again} />`)}
   `;
 }
 
@@ -49,8 +68,9 @@ function List({ models }) {
   ]} />`;
 }
 
-/** @param {{model: any, name: string}} props */
-function Model({ model, name }) {
+/** @param {{model: any, name: string, again: () => Promise<void>}} props */
+function Model({ model, name, again }) {
+  const done = (/** @type {string | null} */ kept) => (kept === null ? go("/models") : again());
   if (!model) return html`<${Failure} title=${t("models.gone")} text=${name} />`;
   return html`
     <h2 class="thing"><a class="back" href="/models" aria-label=${t("models.back")}>←</a> <bdi>${name}</bdi> <${Health} model=${model} /></h2>
@@ -65,5 +85,6 @@ function Model({ model, name }) {
     </dl>
     ${may("agents:write") && !model.problem && html`<${ModelTest} model=${model} />`}
     ${!may("agents:write") && html`<p class="dim">${t("test.right")}</p>`}
+    ${may("installation") ? html`<${ModelEntry} name=${name} done=${done} />` : html`<p class="dim">${t("resources.entry_right")}</p>`}
   `;
 }

@@ -1,7 +1,7 @@
 // Inputs for what a host has: models, tools, names, files, secrets.
 import { html, useRef, useState } from "../lib/html.js";
 import { request } from "../lib/api.js";
-import { choices } from "../lib/choices.js";
+import { choices, hasNone } from "../lib/choices.js";
 import { t } from "../lib/i18n.js";
 import { noneOf } from "../lib/schema_fields.js";
 import { may } from "../lib/session.js";
@@ -23,13 +23,16 @@ function OneModel({ type, value, set, id, described, invalid, disabled, label })
   const fitting = choices("models").filter((one) => (type === "rerank" ? one.type === "rerank" : one.type !== "rerank" && one.type !== "embedding"));
   const current = typeof value === "string" && !UNCHOSEN.has(value) ? value : "";
   const stray = current && !fitting.some((one) => one.value === current);
-  return html`<select id=${id} aria-label=${label} aria-describedby=${described} aria-invalid=${invalid} disabled=${disabled}
+  return html`${type === "llm" && !disabled && hasNone("models") && html`<${NoModel} />`}<select id=${id} aria-label=${label} aria-describedby=${described} aria-invalid=${invalid} disabled=${disabled}
     onChange=${(/** @type {any} */ event) => set(event.target.value || undefined)}>
     <option value="" selected=${!current}>${t("form.no_model")}</option>
     ${stray && html`<option value=${current} selected>${current}</option>`}
     ${fitting.map((one) => html`<option key=${one.value} value=${one.value} selected=${one.value === current}>${one.note ? t("form.broken", { name: one.value }) : one.value}</option>`)}
   </select>`;
 }
+
+const NoModel = () => html`<p class="note">${t("form.no_models")} ${may("installation")
+  ? html`<a class="button" href=${`/models?${new URLSearchParams({ new: "", next: location.pathname + location.search })}`}>${t("form.add_model")}</a>` : t("form.no_models_right")}</p>`;
 
 /** A model, and those that are asked if it fails. @param {InputProps} props */
 export function FallbackModels({ field, value, set, id, described, invalid, disabled }) {

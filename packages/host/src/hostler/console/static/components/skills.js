@@ -13,9 +13,17 @@ import { PolledStates } from "./polled_states.js";
 import { Empty, Failure, Loading } from "./states.js";
 import { Table } from "./table.js";
 import { Text } from "./text.js";
+import { lazy } from "./lazy.js";
+
+const SkillFolders = lazy(() => import("./skill_folders.js").then((module) => module.SkillFolders));
+const SkillFolder = lazy(() => import("./skill_folders.js").then((module) => module.SkillFolder));
 
 /** @param {{name?: string}} props */
-export const Section = ({ name }) => (name === undefined ? html`<${List} />` : html`<${Skill} key=${name} name=${name} />`);
+export function Section({ name }) {
+  const folder = here.value.query.get("folder");
+  if (name !== undefined) return html`<${Skill} key=${name} name=${name} />`;
+  return may("installation") && (folder !== null || here.value.query.has("new")) ? html`<${SkillFolder} key=${folder} path=${folder} />` : html`<${List} />`;
+}
 
 /** @param {any} skill */
 const changed = (skill) => Boolean(skill.digest && skill.confirmed_digest && skill.digest !== skill.confirmed_digest);
@@ -27,6 +35,7 @@ function List() {
   const polled = usePolled((signal) => get("/v1/skills", {}, signal).then((page) => page.items), []);
   const skills = polled.value;
   return html`
+    <div class="section-head"><p class="dim grow">${t("skills.help")}</p>${may("installation") && html`<a class="button" href="/skills?new=">${t("source.new.skills")}</a>`}</div>
     <${PolledStates} of=${polled} />
     ${skills?.length === 0 && html`<${Empty} title=${t("skills.none")} text=${t("skills.none_text")}><pre class="commands">hostler skills add ./skills</pre><//>`}
     ${skills && skills.length > 0 && html`<${Table} label=${t("resources.skills")} rows=${skills} keyOf=${(/** @type {any} */ one) => one.source} columns=${[
@@ -35,6 +44,7 @@ function List() {
       { key: "files", label: t("skills.files"), figures: true, value: (/** @type {any} */ one) => one.files.length, cell: (/** @type {any} */ one) => one.files.length },
       { key: "source", label: t("skills.source"), cell: (/** @type {any} */ one) => html`<code>${one.source}</code>` },
     ]} />`}
+    ${may("installation") && html`<${SkillFolders} />`}
   `;
 }
 

@@ -14,17 +14,26 @@ import { Effect, ToolState } from "./tool_state.js";
 import { Text } from "./text.js";
 import { ToolTest } from "./tool_test.js";
 import { ToolWaiting } from "./tool_waiting.js";
+import { lazy } from "./lazy.js";
 
 /** That are shown at once: a host may have thousands of tools. */
 const ROWS = 250;
 
+const ToolSources = lazy(() => import("./tool_sources.js").then((module) => module.ToolSources));
+const ToolSource = lazy(() => import("./tool_sources.js").then((module) => module.ToolSource));
+
 /** @param {{name?: string}} props */
-export const Section = ({ name }) => (name === undefined ? html`<${List} />` : html`<${Tool} key=${name} name=${name} />`);
+export function Section({ name }) {
+  const { query } = here.value, entry = query.get("source");
+  if (name !== undefined) return html`<${Tool} key=${name} name=${name} />`;
+  return may("installation") && (entry !== null || query.has("new")) ? html`<${ToolSource} key=${entry} name=${entry} />` : html`<${List} />`;
+}
 
 /** Where a tool comes from, as a link. @param {{owner: string}} props */
 export function Owner({ owner }) {
   if (owner.startsWith("mcp:")) return html`<a href=${address("mcp-servers", owner.slice(4))}><bdi>${owner}</bdi></a>`;
   if (owner === "skills") return html`<a href="/skills">${owner}</a>`;
+  if (owner.startsWith("openapi:") && may("installation")) return html`<a href=${`/tools?${new URLSearchParams({ source: owner })}`}><bdi>${owner}</bdi></a>`;
   return owner.includes("/") ? html`<a href=${address("plugins", owner)}><bdi>${owner}</bdi></a>` : html`<bdi>${owner}</bdi>`;
 }
 
@@ -41,6 +50,7 @@ function List() {
   const owners = [...new Set((tools ?? []).map((/** @type {any} */ one) => one.owner))].sort();
   const waiting = (tools ?? []).filter((/** @type {any} */ one) => one.state === "waiting").length;
   return html`
+    <div class="section-head"><p class="dim grow">${t("tools.help")}</p>${may("installation") && html`<a class="button" href="/tools?new=">${t("source.new.tools")}</a>`}</div>
     ${tools && tools.length > 0 && html`
       <form class="filters start" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
         <label class="field"><span>${t("tools.find")}</span><input type="search" value=${text} onInput=${(/** @type {any} */ event) => setQuery({ find: event.target.value })} /></label>
@@ -65,6 +75,7 @@ function List() {
     ${tools && tools.length > 0 && shown.length === 0 && html`<${Empty} title=${t("tools.no_match")}><button onClick=${() => setQuery({ find: "", owner: "", state: "" })}>${t("tools.clear")}</button><//>`}
     ${shown.length > 0 && html`<${Table} label=${t("resources.tools")} rows=${shown.slice(0, most)} keyOf=${(/** @type {any} */ one) => `${one.name} ${one.owner}`} columns=${columns()} />`}
     ${shown.length > most && html`<p><button class="wide" onClick=${() => setMost(most + ROWS)}>${t("tools.more", { count: shown.length - most })}</button></p>`}
+    ${may("installation") && html`<${ToolSources} />`}
   `;
 }
 

@@ -19,7 +19,7 @@ const SHOWN = 1000;
 const FRESH_MS = 30_000;
 const AGAIN_MS = 5_000;
 
-/** @type {Map<string, {list: {value: Choice[]}, at: number}>} */
+/** @type {Map<string, {list: {value: Choice[]}, at: number, read?: boolean}>} */
 const known = new Map();
 
 /**
@@ -37,7 +37,16 @@ export function choices(kind) {
   return found.list.value;
 }
 
-/** @param {string} kind @param {{list: {value: Choice[]}, at: number}} into */
+/** What there is of a kind has changed: it is read again. @param {string} kind */
+export function forgetChoices(kind) {
+  const found = known.get(kind);
+  if (found) found.at = 0;
+}
+
+/** Whether there is nothing of a kind, which is known. @param {string} kind */
+export const hasNone = (kind) => choices(kind).length === 0 && Boolean(known.get(kind)?.read);
+
+/** @param {string} kind @param {{list: {value: Choice[]}, at: number, read?: boolean}} into */
 async function read(kind, into) {
   const list = LISTS[kind];
   if (!list || !may(list[1])) return;
@@ -48,6 +57,7 @@ async function read(kind, into) {
       items = [...items, ...page.items];
       cursor = page.next_cursor;
     } while (cursor && items.length < SHOWN);
+    into.read = true;
     into.list.value = items.map(list[2]);
   } catch {
     into.at -= FRESH_MS - AGAIN_MS; // the field takes what is typed

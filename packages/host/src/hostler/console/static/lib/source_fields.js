@@ -1,17 +1,9 @@
 // The fields of the entries of hooks and channels, with what the host takes where they say nothing: pure but for the language.
+import { bare, field, options, plain } from "./entry_fields.js";
 import { t } from "./i18n.js";
 import { fieldsOfRunner } from "./schema_fields.js";
 
 /** @typedef {import("./schema_fields.js").Field} Field */
-
-/** @param {string} name @param {string} kind @param {Partial<Field>} [more] @returns {Field} */
-const field = (name, kind, more = {}) => ({ name, kind, label: t(`source.field.${name}`), help: t(`source.help.${name}`), required: false, ...more });
-/** @param {string} name @param {string[]} values */
-const options = (name, values) => values.map((value) => ({ value, label: t(`source.option.${name}.${value}`) }));
-/** One that explains itself. @param {string} name @param {string} kind @param {Partial<Field>} [more] @returns {Field} */
-const bare = (name, kind, more = {}) => ({ name, kind, label: t(`source.field.${name}`), help: "", required: false, ...more });
-/** Its label and help are those of another field, or none. @param {string} name @param {string} kind @param {string} label @param {Partial<Field>} [more] @returns {Field} */
-const plain = (name, kind, label, more = {}) => ({ name, kind, label, help: "", required: false, ...more });
 
 const VERIFIERS = ["standard", "github", "gitlab", "stripe", "slack", "shopify", "twilio", "hmac", "basic", "bearer", "none"];
 const EXPLAINED = new Set(["event_type", "text", "conversation_id", "id", "data"]);
@@ -88,12 +80,3 @@ export const moreChannelFields = () => [
   field("actions", "names", { nullable: true, blank: t("source.all_actions") }),
   field("roles", "map", { items: plain("role", "names", "", { fallback: [] }) }),
 ];
-
-/**
- * An entry as it is sent: without what belongs to another choice and is not shown.
- * @param {Record<string, any>} entry @param {Field[]} fields @param {(field: Field) => boolean} isShown
- */
-export const withoutHidden = (entry, fields, isShown) => {
-  const hidden = new Set(fields.filter((one) => !isShown(one)).map((one) => one.name));
-  return Object.fromEntries(Object.entries(entry).filter(([name]) => !hidden.has(name)));
-};

@@ -14,6 +14,7 @@ import { Listing } from "../components/listing.js";
 import { attempt } from "../components/notice.js";
 import { Empty, Failure, Loading } from "../components/states.js";
 import { Table } from "../components/table.js";
+import { Ago } from "../components/time.js";
 
 /** @param {any} one @param {number} amount */
 const written = (one, amount) => (one.quantity.endsWith("_bytes") ? size(amount) : number(amount));
@@ -88,15 +89,22 @@ function RetentionForm({ entry, problem, done }) {
 /** @param {{text: string}} props */
 const Command = ({ text }) => html`<div class="once-line"><code class="secret">${text}</code><${CopyButton} text=${text} /></div>`;
 
-export const Backup = () => html`
-  <div class="section-head"><h2>${t("settings_tab.backup")}</h2></div>
-  <section class="card"><p>${t("backup.help")}</p>
-    <h3>${t("backup.make")}</h3><${Command} text="hostler backup BACKUP" />
-    <h3>${t("backup.restore")}</h3><${Command} text="hostler restore BACKUP --data NEW-FOLDER" />
-    <h3>${t("backup.check")}</h3><${Command} text="hostler audit verify" />
-  </section>
-  <section class="card"><h3>${t("backup.not_inside")}</h3><p>${t("backup.not_inside_text")}</p></section>
-`;
+export function Backup() {
+  const fresh = useFresh((signal) => (may("installation") ? get("/v1/backup", {}, signal) : Promise.resolve(null)), []), last = fresh.data;
+  return html`
+    <div class="section-head"><h2>${t("settings_tab.backup")}</h2></div>
+    ${fresh.error && html`<${Failure} error=${fresh.error} retry=${fresh.reload} />`}
+    ${last && html`<section class="card"><h3>${t("backup.last")}</h3>
+      <p>${last.created_at === null ? t("backup.none") : html`<${Ago} at=${last.created_at} /> · ${t("backup.holds", { version: last.version, count: last.blobs, size: size(last.blob_bytes) })}`}</p>
+      <p class="dim">${t("backup.last_help")}</p></section>`}
+    <section class="card"><p>${t("backup.help")}</p>
+      <h3>${t("backup.make")}</h3><${Command} text="hostler backup BACKUP" />
+      <h3>${t("backup.restore")}</h3><${Command} text="hostler restore BACKUP --data NEW-FOLDER" />
+      <h3>${t("backup.check")}</h3><${Command} text="hostler audit verify" />
+    </section>
+    <section class="card"><h3>${t("backup.not_inside")}</h3><p>${t("backup.not_inside_text")}</p></section>
+  `;
+}
 
 export function Encryption() {
   const list = usePages("/v1/master-keys", { limit: undefined });
