@@ -182,7 +182,7 @@ async def an_mcp_server(served: Served, page: Page, tmp_path: Path) -> None:
     await page.press("Enter")
     await pick(page, "#tools--approval-0", "yes")
     await click(page, "Save")
-    await page.until(shown("The entry is saved."))
+    await page.until(f"!{shown('Discard')}")
     changed = await entry(served, "tools/mcp:s")
     assert changed is not None
     assert changed["mcp"]["approval"] == {"say": "required"}
@@ -241,7 +241,7 @@ async def a_folder_of_skills(served: Served, page: Page, tmp_path: Path) -> None
 
 async def test_who_may_not_configure_sees_no_form(tmp_path: Path) -> None:
     async with a_host(tmp_path) as (served, page):
-        model = ModelEntry(id="main", provider="demo", api_key="hunter2-written-out")
+        model = ModelEntry(id="main", base_url="http://127.0.0.1:9/v1", api_key="hunter2-written-out")
         await served.host.apply(ConfigFile(models=[model]), actor="test")
         await sign_in(served, page, "/models/main")
         await page.until(shown("A secret is stored. It is never shown."))

@@ -11,7 +11,7 @@ from hostler_protocol._base import Strict
 
 
 class BackupRecord(Strict):
-    """When `hostler backup` last copied the data directory, in UTC epoch seconds; null: as far as is known, never.
+    """When `hostler backup` last copied the data directory, in UTC epoch seconds; null: none is known.
 
     `version`: of Hostler; `blobs` and `blob_bytes`: how many files it holds beside the database.
     """

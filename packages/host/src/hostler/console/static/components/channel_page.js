@@ -19,7 +19,7 @@ import { Ago } from "./time.js";
 export const ChannelPage = ({ name }) => (name ? html`<${One} name=${name} />` : html`
   <h2 class="thing"><a class="back" href="/channels" aria-label=${t("channels.back")}>←</a> ${t("source.new.channels")}</h2>
   <p class="dim">${t("channels.help")}</p>
-  <${Entry} done=${(/** @type {string} */ made) => go(address("channels", made))} />
+  <${Entry} done=${(/** @type {string} */ made) => go(address("channels", made), { replace: true })} />
 `);
 
 /** @param {{name: string}} props */

@@ -27,7 +27,7 @@ function New() {
   return html`
     <h2 class="thing"><a class="back" href="/hooks" aria-label=${t("hooks.back")}>←</a> ${t("source.new.hooks")}</h2>
     <p class="dim">${t("hooks.help")}</p>
-    <${SourceEntry} kind="hooks" begin=${{ secrets: [""] }} fields=${fields} more=${moreHookFields} done=${(/** @type {string} */ name) => go(address("hooks", name))} />
+    <${SourceEntry} kind="hooks" begin=${{ secrets: [""] }} fields=${fields} more=${moreHookFields} done=${(/** @type {string} */ name) => go(address("hooks", name), { replace: true })} />
   `;
 }
 

@@ -26,7 +26,7 @@ function New() {
   return html`
     <h2 class="thing"><a class="back" href=${next ?? "/models"} aria-label=${t(next ? "models.back_to_agent" : "models.back")}>←</a> ${t("source.new.models")}</h2>
     <p class="dim">${t("models.help")}</p>
-    <${ModelEntry} done=${(/** @type {string} */ id) => go(next ?? address("models", id))} />
+    <${ModelEntry} done=${(/** @type {string} */ id) => go(next ?? address("models", id), { replace: true })} />
   `;
 }
 

@@ -19,6 +19,6 @@ export const addressOf = (key) => (key.startsWith("mcp:") ? address("mcp-servers
  * `begin`: of which kind a new entry is at first. `done`: after a new one its page is opened.
  * @param {{name?: string, begin?: string, done?: (name: any) => void}} props
  */
-export const ToolEntry = ({ name, begin = "openapi", done = (made) => go(addressOf(made)) }) => html`<${SourceEntry}
+export const ToolEntry = ({ name, begin = "openapi", done = (made) => go(addressOf(made), { replace: true }) }) => html`<${SourceEntry}
   kind="tools" name=${name} begin=${{ kind: begin, ...(begin === "mcp" && { command: [""] }) }} fields=${toolFields} more=${moreToolFields} done=${done}
   shape=${{ naming: () => toolName(begin), nameOf: keyOf, read: toolValues, write: toolEntry, within: (/** @type {any} */ values) => values.kind }} />`;

@@ -43,7 +43,7 @@ const none = () => [];
 export const SkillFolder = (props) => (props.path === null ? html`
   <h2 class="thing"><a class="back" href="/skills" aria-label=${t("skills.back")}>←</a> ${t("source.new.skills")}</h2>
   <p class="dim">${t("skills.new_help")}</p>
-  <${SourceEntry} kind="skills" fields=${none} more=${none} shape=${SHAPE} done=${(/** @type {string} */ folder) => go(addressOf(folder))} />
+  <${SourceEntry} kind="skills" fields=${none} more=${none} shape=${SHAPE} done=${(/** @type {string} */ folder) => go(addressOf(folder), { replace: true })} />
 ` : html`<${One} folder=${props.path} />`);
 
 /** @param {{folder: string}} props */
