@@ -266,7 +266,7 @@ async def test_a_first_agent_that_needs_a_model_ends_in_a_chat(tmp_path: Path) -
         models.always("Good morning, Ada.")
         async with a_host(tmp_path) as (served, page):
             await sign_in(served, page, "/agents")
-            await page.until(shown("Most of them ask a model, and there is none yet."))
+            await page.until(shown("The Local agent asks a model, and there is none yet."))
             await page.until(there(USE_LOCAL))
             await page.evaluate(f"document.querySelector({json.dumps(USE_LOCAL)}).click()")
             await page.type_into("#agent-name", "helper")
