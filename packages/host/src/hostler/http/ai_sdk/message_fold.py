@@ -376,7 +376,7 @@ class MessageFold(Fold):
         return all(holds(budgets, part) for part in self._step or ())
 
     def _end_asked(self, ending: Ending) -> list[bytes]:
-        """End calls that asked somebody and wait no more: clients send again what has no output."""
+        """End the calls of requests that wait no more: clients send again what has no output."""
         waiting = {one.request.call_id for one in ending.asked} if isinstance(ending, Waiting) else set()
         over = [output(key, None) for call_id, key in self._budgets.items() if call_id not in waiting]
         left = [key for key, call_id in self._unanswered.items() if call_id not in waiting]

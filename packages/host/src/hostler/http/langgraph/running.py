@@ -63,7 +63,7 @@ FROM_START = "-1"
 class Begun(msgspec.Struct, frozen=True):
     """An answer that was begun. `waiting`: requests of a pause that a part of its decisions leaves waiting.
 
-    `by_protocol`: it is told in the words of Agent Protocol.
+    `by_protocol`: its client speaks Agent Protocol.
     """
 
     thread_id: str
