@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.command_line import CommandLine
-from support.console import FITS, nothing_from_elsewhere, shown, speak, texts, there
+from support.console import FITS, hrefs, nothing_from_elsewhere, shown, speak, texts, there
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
@@ -91,7 +93,7 @@ async def test_runs_appear_and_change_by_themselves_also_after_the_host_was_gone
     async with serving(tmp_path / "data", port=port) as served:
         await served.say("say 1", conversation_id="third")
         await page.until(f"{shown('third')} && !{shown(text('state.reconnecting'))}")
-        order = "[...document.querySelectorAll('.run .id')].map((one) => one.textContent).join()"
+        order = "[...document.querySelectorAll('.run-row .id')].map((one) => one.textContent).join()"
         assert await page.evaluate(order) == "third,second,first"
 
 
@@ -173,14 +175,28 @@ async def test_texts_change_with_the_language_and_stay_so(served: Served, page: 
 
 
 async def test_hostile_names_are_text_and_break_no_layout(served: Served, page: Page) -> None:
+    await served.say("fail", conversation_id="short")
     await served.say("say 1", conversation_id=HOSTILE)
     await sign_in(served, page)
-    await page.until("document.querySelector('.run .id')?.textContent.includes('onerror') === true")
+    await page.until("document.querySelector('.run-row .id')?.textContent.includes('onerror') === true")
     assert await page.evaluate("window.broken") is None
     assert not await page.evaluate(there("main img"))
     for width in (360, 1440):
         await page.resize(width, 800)
         assert await page.evaluate(FITS), width
+    # conversations are below each other, whatever else there is to tell of a run, and lead to their messages
+    ids = "[...document.querySelectorAll('.run-row .id')]"
+    assert len(set(await page.evaluate(f"{ids}.map((one) => one.getBoundingClientRect().left)"))) == 1
+    await page.evaluate("document.querySelector('.run-row .id a').click()")
+    await page.until(f"location.pathname === '/chat/' + encodeURIComponent({json.dumps(HOSTILE)})")
+    await page.until("document.querySelector('.strip .figures a')?.pathname.startsWith('/agents/')")
+    await page.evaluate("document.querySelector('.strip .quiet-link').click()")
+    await page.until("location.pathname.startsWith('/runs/')")
+    links = hrefs(".run-facts a")
+    to = quote(HOSTILE, safe="!'()*~")
+    found = await page.until(f"({links}.length > 3 && {links})")
+    assert f"/chat/{to}" in found
+    assert f"/runs?{urlencode({'conversation': HOSTILE}, safe='*')}" in found
 
 
 async def test_the_list_of_many_runs_has_few_rows_in_the_page(served: Served, page: Page) -> None:
@@ -188,7 +204,8 @@ async def test_the_list_of_many_runs_has_few_rows_in_the_page(served: Served, pa
         await served.say("say 1", conversation_id=f"c{number}")
     await sign_in(served, page)
     await page.until("document.querySelectorAll('.run').length > 10")
-    bottom = "(scrollTo(0, document.body.scrollHeight), document.body.innerText.includes('c0\\n'))"
+    last = "[...document.querySelectorAll('.run-row .id')].at(-1)?.textContent === 'c0'"
+    bottom = f"(scrollTo(0, document.body.scrollHeight), {last})"
     await page.until(bottom)
     assert await page.evaluate("document.querySelectorAll('.run').length") < 60
     tops = "[...document.querySelectorAll('.slot')].map((one) => one.getBoundingClientRect().top)"

@@ -18,7 +18,7 @@ from hostler.storage.stores import agents
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import FITS, nothing_from_elsewhere, shown, texts, there
+from support.console import FITS, hrefs, nothing_from_elsewhere, shown, texts, there
 from support.console_words import candidates, in_languages
 from support.http_host import WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run, rule
@@ -263,6 +263,11 @@ async def test_several_are_decided_together_once_all_were_shown_and_calls_of_a_b
     await opens(served, "batch", edited, call("b"), call("c", "question", title="Why?", fields=FORM))
     await look(served, page, "/approvals?order=oldest")
     await page.until("document.querySelectorAll('.pause-row').length === 4")
+    assert await page.evaluate(hrefs(".slot:first-child .pause-who a")) == [
+        "/agents/shop",
+        "/audit?actor=rita",
+        "/chat/of%20one",
+    ]
     assert await page.evaluate("document.querySelectorAll('.pick').length") == 3
     await page.evaluate(
         "[...document.querySelectorAll('.pick input')].slice(0, 2).forEach((one) => one.click())"
@@ -329,6 +334,11 @@ async def test_who_may_not_decide_is_told_why_and_works_by_keyboard_in_both_lang
     await look(served, page, "/approvals", reader)
     await page.until(shown("Your key may look, but decides nothing"))
     await page.open(f"{served.url}/approvals/theirs?tab=others")
+    # who may not read agents, messages and the audit log has no links to them
+    await page.until("document.querySelectorAll('.pause-head bdi').length === 3")
+    links = "/runs/r-theirs /runs?conversation=of+mine /runs?conversation=of+theirs"
+    found = f"[...new Set({hrefs('.pause-who a, .pause-head a')})].sort().join(' ')"
+    await page.until(f"{found} === {json.dumps(links)}")
     await page.until(f"{shown('it lacks the right pauses:write')} && !{there('.decide-bar')}")
     await page.until(shown("May decide: finn, who asked for the run. Not who asked for the run."))
     await page.evaluate("document.querySelector('.person button').click()")

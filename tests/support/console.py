@@ -42,6 +42,12 @@ def there(selector: str) -> str:
     return f"(document.querySelector({json.dumps(selector)}) !== null)"
 
 
+def hrefs(selector: str) -> str:
+    """An expression: where links lead, without the host."""
+    found = f"[...document.querySelectorAll({json.dumps(selector)})]"
+    return f"{found}.map((one) => one.pathname + one.search)"
+
+
 def texts(language: str) -> Callable[..., str]:
     """What the console says in a language: a function of the key of a text and of its fields."""
     found = json.loads((FOLDER / "locales" / f"{language}.json").read_text("utf-8"))

@@ -6,10 +6,12 @@ import { t } from "../lib/i18n.js";
 import { pauseOf, readPause } from "../lib/live_pauses.js";
 import { address, here } from "../lib/router.js";
 import { may, session } from "../lib/session.js";
+import { actorPage, conversationPage, pageOf } from "../lib/thing_address.js";
 import { Decision } from "./decision.js";
 import { Confirm } from "./confirm.js";
 import { attempt } from "./notice.js";
 import { Failure, Loading } from "./states.js";
+import { ThingLink } from "./thing_link.js";
 import { Ago } from "./time.js";
 
 /** @typedef {import("../lib/decide.js").Pause} Pause */
@@ -37,6 +39,7 @@ export function PauseDetail({ id, next, left }) {
 function Head({ pause, read }) {
   const [asks, setAsks] = useState(false);
   const mine = pause.requester === session.value?.subject || pause.calls.some((call) => call.may_decide);
+  const conversation = conversationPage(pause.conversation_id);
   async function cancel() {
     await attempt(() => post(path("pauses", pause.id, "cancel"), {}), t("run.cancelling"));
     setAsks(false);
@@ -44,11 +47,11 @@ function Head({ pause, read }) {
   }
   return html`
     <header class="pause-head">
-      <p><strong dir="auto"><bdi>${pause.agent}</bdi></strong> ${t("approvals.asks")} <span class="dim"><${Ago} at=${pause.created_at} /></span>
-        ${pause.requester && html`<span class="dim"> · ${t("approvals.for")} <bdi>${pause.requester}</bdi></span>`}</p>
+      <p><strong dir="auto"><${ThingLink} to=${pageOf("agent", pause.agent)}>${pause.agent}<//></strong> ${t("approvals.asks")} <span class="dim"><${Ago} at=${pause.created_at} /></span>
+        ${pause.requester && html`<span class="dim"> · ${t("approvals.for")} <${ThingLink} to=${actorPage(pause.requester)}>${pause.requester}<//></span>`}</p>
       <p class="links">
         <a href=${address("runs", pause.run_id)}>${t("approvals.run")}</a>
-        ${pause.conversation_id && html`<a href=${address("chat", pause.conversation_id)}>${t("approvals.conversation")} <bdi>${pause.conversation_id}</bdi></a>`}
+        ${conversation && html`<a href=${conversation}>${t("approvals.conversation")} <bdi>${pause.conversation_id}</bdi></a>`}
         ${mine && may("pauses:write") && WAITING.has(pause.status) && html`<button type="button" class="link danger-link" onClick=${() => setAsks(true)}>${t("approvals.stop")}</button>`}
       </p>
     </header>

@@ -3,6 +3,8 @@ import { html } from "../lib/html.js";
 import { isOpen } from "../lib/decide.js";
 import { t } from "../lib/i18n.js";
 import { address, here } from "../lib/router.js";
+import { actorPage, conversationPage, pageOf } from "../lib/thing_address.js";
+import { ThingLink } from "./thing_link.js";
 import { Ago } from "./time.js";
 import { Until } from "./until.js";
 
@@ -21,8 +23,10 @@ export function PauseRow({ pause, title, chosen, picked = false, pick = null }) 
       <a href=${address("approvals", pause.id) + (query ? `?${query}` : "")} aria-current=${chosen ? "true" : null}>
         <span class="pause-title"><bdi>${title}</bdi>${others > 0 && html` <span class="dim">${t("approvals.and_more", { count: others })}</span>`}</span>
         <span class="pause-when">${when(pause)}</span>
-        <span class="pause-who dim"><bdi>${pause.agent}</bdi>${pause.requester && html` · <bdi>${pause.requester}</bdi>`}${pause.conversation_id && html` · <bdi>${pause.conversation_id}</bdi>`}</span>
       </a>
+      <span class="pause-who dim"><${ThingLink} to=${pageOf("agent", pause.agent)}>${pause.agent}<//>
+        ${pause.requester && html` · <${ThingLink} to=${actorPage(pause.requester)}>${pause.requester}<//>`}
+        ${pause.conversation_id && html` · <${ThingLink} to=${conversationPage(pause.conversation_id)}>${pause.conversation_id}<//>`}</span>
     </div>
   `;
 }

@@ -5,7 +5,7 @@ import { duration, money, moment, number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { address, go, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
-import { actorPage, pageOf, pluginPageOf } from "../lib/thing_address.js";
+import { actorPage, conversationPage, pageOf, pluginPageOf, runsOfConversation } from "../lib/thing_address.js";
 import { attempt } from "./notice.js";
 import { RunWaits } from "./run_waits.js";
 import { TERMINAL } from "./status.js";
@@ -52,7 +52,7 @@ export function Facts({ run }) {
   if (tokens) facts.push(["run.tokens", t("run.tokens_in_out", { in: number(run.usage.input_tokens ?? 0), out: number(run.usage.output_tokens ?? 0) })]);
   if (run.cost) facts.push(["run.cost", money(run.cost)]);
   if (run.conversation_id) {
-    facts.push(["runs.conversation", html`<a href=${`/runs?${new URLSearchParams({ conversation: run.conversation_id })}`}><bdi>${run.conversation_id}</bdi></a>`]);
+    facts.push(["runs.conversation", html`<${ThingLink} to=${conversationPage(run.conversation_id)}>${run.conversation_id}<//> · <a href=${runsOfConversation(run.conversation_id)}>${t("run.of_conversation")}</a>`]);
   }
   facts.push(["runs.agent", html`<${ThingLink} to=${pageOf("agent", run.agent)}>${run.agent}<//> · <a href=${`/runs?${new URLSearchParams({ agent: run.agent })}`}>${t("run.others")}</a>`]);
   facts.push(["run.version", number(run.agent_version)], ["run.runner", html`<${ThingLink} to=${pluginPageOf(run.runner_id)}>${run.runner_id}<//>`]);

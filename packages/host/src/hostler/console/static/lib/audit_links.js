@@ -1,5 +1,5 @@
 // Where the things are that entries of the audit log name.
-import { listOf, pageOf } from "./thing_address.js";
+import { conversationPage, listOf, pageOf } from "./thing_address.js";
 
 /** Where things are shown that have no page of their own. @type {Record<string, string>} */
 const PLACES = {
@@ -26,7 +26,7 @@ export function targetLink(action, target) {
 export function fieldLink(name, value) {
   if (typeof value !== "string" || !value) return null;
   if (name === "run_id" || name.endsWith("_run_id")) return pageOf("run", value);
-  if (name === "conversation_id") return `/runs?${new URLSearchParams({ conversation: value })}`;
+  if (name === "conversation_id") return conversationPage(value);
   if (name === "agent" || name === "agent_name") return `/runs?${new URLSearchParams({ agent: value })}`;
   if (name === "key_id" || name === "member_id") return `/audit?${new URLSearchParams({ target: value })}`;
   return pageOf(FIELDS[name] ?? "", value);

@@ -22,6 +22,18 @@ export function listOf(kind) {
   return found && may(found[1]) ? address(found[0]) : null;
 }
 
+/**
+ * Where the messages of a conversation are, or its runs for who may not read those; null for who may read neither.
+ * @param {string | null | undefined} id
+ */
+export function conversationPage(id) {
+  if (!id || !may("runs:read")) return null;
+  return may("conversations:read") ? address("chat", id) : runsOfConversation(id);
+}
+
+/** The runs of a conversation. @param {string} id */
+export const runsOfConversation = (id) => `/runs?${new URLSearchParams({ conversation: id })}`;
+
 /** The page of the plugin that has a runner. @param {string} runner such as `plugin:acme/echo/default` */
 export const pluginPageOf = (runner) => pageOf("plugin", /^plugin:([^/]+\/[^/]+)\//.exec(runner)?.[1]);
 

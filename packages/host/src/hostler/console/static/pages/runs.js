@@ -9,12 +9,14 @@ import { addAbove, keptList, usePlace } from "../lib/places.js";
 import { address, here, setQuery } from "../lib/router.js";
 import { withRuns } from "../lib/run_pages.js";
 import { may } from "../lib/session.js";
+import { conversationPage } from "../lib/thing_address.js";
 import { FirstStart } from "../components/first_start.js";
 import { LongList } from "../components/long_list.js";
 import { RunFilters, filtersOf } from "../components/run_filters.js";
 import { waitsInShort } from "../components/run_waits.js";
 import { Empty, Failure, Loading } from "../components/states.js";
 import { Status, TERMINAL } from "../components/status.js";
+import { ThingLink } from "../components/thing_link.js";
 import { Ago } from "../components/time.js";
 
 /** @typedef {import("../lib/run_pages.js").Run} Run */
@@ -74,14 +76,15 @@ function Totals({ totals }) {
 /** @param {{run: Run}} props */
 function Row({ run }) {
   const waits = waitsInShort(run);
-  return html`
-  <a class="run" href=${address("runs", run.run_id)}>
-    <span><${Status} status=${shownStatus(run)} /></span>
-    <span class="name" dir="auto" title=${waits ? t("run.waits_for", { what: waits }) : null}><bdi>${run.agent}</bdi>${waits && html` <span class="waits-for">${t("run.waits_for", { what: waits })}</span>`}</span>
-    <span class="id dim">${run.conversation_id ?? ""}</span>
-    <span class="dim figures">${figures(run)}</span>
-    <span class="dim when"><${Ago} at=${run.created_at} /></span>
-  </a>`;
+  return html`<div class="run-row">
+    <a class="run" href=${address("runs", run.run_id)}>
+      <span><${Status} status=${shownStatus(run)} /></span>
+      <span class="name" dir="auto" title=${waits ? t("run.waits_for", { what: waits }) : null}><bdi>${run.agent}</bdi>${waits && html` <span class="waits-for">${t("run.waits_for", { what: waits })}</span>`}</span>
+      <span class="dim figures">${figures(run)}</span>
+      <span class="dim when"><${Ago} at=${run.created_at} /></span>
+    </a>
+    ${run.conversation_id && html`<span class="id dim"><${ThingLink} to=${conversationPage(run.conversation_id)}>${run.conversation_id}<//></span>`}
+  </div>`;
 }
 
 /** @param {Run} run */
