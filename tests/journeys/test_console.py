@@ -5,17 +5,22 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
 
+from hostler.storage.port import Tx
+from hostler.storage.sql.statements import parse
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.command_line import CommandLine
-from support.console import FITS, hrefs, nothing_from_elsewhere, shown, speak, texts, there
+from support.console import FITS, choose, click, hrefs, nothing_from_elsewhere, shown, speak, texts, there
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
+from support.pauses import open_run
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 NO_SESSION = """
@@ -34,6 +39,7 @@ SIGN_OUT = (
     " fetch('/v1/auth/sign-out', {method: 'POST', headers: {'x-csrf-token': csrf_token}}))"
     ".then((answer) => answer.ok)"
 )
+EARLIER = parse("-- name: earlier\nUPDATE runs SET created_at = :at WHERE run_id = :run_id", "t")
 HOSTILE = '<img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 300
 
 
@@ -158,6 +164,42 @@ async def test_filters_are_in_the_address_and_back_leads_back(served: Served, pa
     await page.until(shown("Appearance"))
     await page.evaluate("history.back()")
     await page.until(f"{shown('completed')} && location.search === '?conversation=good'")
+
+
+async def test_runs_are_found_by_when_they_began(served: Served, page: Page) -> None:
+    now = datetime.now(UTC)
+    ages = {"new": timedelta(), "hours": timedelta(hours=5), "days": timedelta(days=3)}
+    for name, age in ages.items():
+        await served.host.db.write(partial(began, name, now - age))
+    await sign_in(served, page, path="/runs")
+    names = "[...document.querySelectorAll('.run-row .id')].map((one) => one.textContent).join()"
+    await page.until(f"{names} === 'new,hours,days'")
+    totals = "document.querySelector('.sums dd').textContent"
+    for period, left in (("hour", "new"), ("day", "new,hours"), ("week", "new,hours,days")):
+        await choose(page, "select[name=period]", period)
+        await page.until(f"location.search === '?period={period}' && {names} === {json.dumps(left)}")
+        await page.until(f"{totals} === '{len(left.split(','))}'")
+    # between two moments, in the reader's own time; the address has them
+    await click(page, "More filters")
+    for name, age in (("since", timedelta(days=1)), ("until", timedelta(hours=1))):
+        moment = int((now - age).timestamp() * 1000)
+        local = (
+            f"new Date({moment} - new Date({moment}).getTimezoneOffset() * 60000).toISOString().slice(0, 16)"
+        )
+        field = f"document.querySelector('input[name={name}]')"
+        changed = f"{field}.dispatchEvent(new Event('change', {{bubbles: true}}))"
+        await page.evaluate(f"({field}.value = {local}, {changed})")
+    await page.until(f"{names} === 'hours' && {totals} === '1'")
+    await page.evaluate("(window.before = true, location.reload())")
+    await page.until(f"!window.before && {names} === 'hours'")
+    await choose(page, "select[name=period]", "week")
+    await page.until(f"location.search === '?period=week' && {names} === 'new,hours,days'")
+
+
+def began(name: str, at: datetime, tx: Tx) -> None:
+    """A run of this name that began then."""
+    open_run(tx, f"r-{name}", WORKSPACE, conversation_id=name)
+    tx.run(EARLIER.earlier, run_id=f"r-{name}", at=int(at.timestamp() * 1000))
 
 
 async def test_texts_change_with_the_language_and_stay_so(served: Served, page: Page) -> None:

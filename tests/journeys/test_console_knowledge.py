@@ -13,6 +13,8 @@ from support.console_words import candidates, in_languages
 from support.http_host import WORKSPACE, Served, serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
+LARGE_MIB, SLOW = 1, 200_000
+"""So much is sent within a few seconds at so many bytes a second."""
 PETS = "# House\n\n## Pets\n\nDogs are welcome. Each dog has a bowl.\n\n## Pool\n\nThe pool closes at nine.\n"
 EVIL = f"# Evil <script>window.broken=1</script>\n\n{HOSTILE} A dragon lives here.\n"
 MUSEUM = "\u535a\u7269\u9986"
@@ -94,6 +96,15 @@ async def uploads(served: Served, page: Page) -> None:
     await page.until(there("input[type=file]"))
     await page.evaluate(chosen("Upload", "pets.md", PETS))
     await page.until(f"{listed('pets.md', 'ready')}")
+    # how far a large one is on its way
+    await page.network(sent_per_second=SLOW)
+    await page.evaluate(dropped({"large.txt": LARGE_MIB}))
+    sent = "(document.querySelector('.files progress')?.value ?? 0)"
+    begun = await page.until(f"{sent} > 0 && {sent}")
+    assert begun < await page.evaluate("document.querySelector('.files progress').max")
+    await page.until(f"{sent} > {begun}")
+    await page.network()
+    await page.until(f"!{there('.files progress')} && {listed('large.txt', 'failed')}")
     await page.evaluate(
         dropped({"evil <img src=x onerror=broken=1>.md": EVIL, "town.txt": CHINESE, "blank.md": " \n \n"})
     )

@@ -16,7 +16,7 @@ from hostler.storage.stores.budgets import Charge
 from hostler.storage.stores.model_calls import ModelCall
 from hostler_protocol.content import Usage
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import HOSTILE, SAVED, choose, click, look_at_all, shown, sign_in, there
+from support.console import HOSTILE, SAVED, choose, click, hrefs, look_at_all, shown, sign_in, there
 from support.console_words import in_languages
 from support.http_host import Served, serving
 
@@ -77,6 +77,16 @@ async def test_what_was_used_is_shown_drawn_and_saved(served: Served, page: Page
     assert ",\"'=HYPERLINK(" in hostile  # a spreadsheet takes it for a text
     (large,) = [line for line in lines if '"large"' in line]
     assert ",1,2,2,0,10,14," in large
+    # by person, which leads to what they did, and by workspace
+    row = "document.querySelector('main > .table-frame tbody tr')"
+    for by, name in (("person", "admin"), ("workspace", "default")):
+        await choose(page, ".filters label:nth-of-type(2) select", by)
+        told = f"[{row}.querySelector('bdi').textContent, {row}.cells[1].innerText]"
+        await page.until(f"location.search.includes('by={by}') && {told}.join() === '{name},3'")
+    await choose(page, ".filters label:nth-of-type(2) select", "person")
+    await page.until(f"{hrefs('main > .table-frame tbody a')}.join() === '/audit?actor=admin'")
+    await choose(page, ".filters label:nth-of-type(2) select", "model")
+    await page.until(f"{shown('large')} && {shown('=HYPERLINK')}")
     # rows are sorted by what is pressed
     rows = "[...document.querySelectorAll('main > .table-frame tbody tr')]"
     names = f"{rows}.map((row) => row.innerText.slice(0, 5))"
