@@ -62,6 +62,9 @@ def test_what_nobody_took_is_listed_and_sent_again_to_an_agent(hostler: CommandL
         assert (made["envelope"]["data"], made["conversation_id"]) == ({"total": 7}, "shop")
         assert made["envelope"]["input"]["tools"] == [], "nobody is there who carries them out"
         assert made["requester"] == "admin"
+        of_admin = hostler("events", "list", "--from", "admin", "--json").json
+        assert made["event_id"] in {one["event_id"] for one in of_admin}
+        assert hostler("events", "list", "--from", "hook:none", "--json").json == []
         noted = hostler("audit", "list", "--action", "event.replayed", "--json").json
         assert sorted(one["target"] for one in noted) == ["o1", "o1", "o2"]
         old = hostler("events", "show", "o1", "--json").json

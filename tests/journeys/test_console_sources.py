@@ -18,7 +18,7 @@ from hostler.host.config import ConfigFile
 from support.channel_host import WIRES, entry_for
 from support.chat_platform import ChatPlatform, platform
 from support.chromium import NEEDS_CHROMIUM, browsing
-from support.console import HOSTILE, choose, click, look_at_all, shown, sign_in, there
+from support.console import HOSTILE, choose, click, hrefs, look_at_all, shown, sign_in, there
 from support.console_words import in_languages
 from support.hooked import SECRET, Sender
 from support.http_host import Served, serving
@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 EVENING = there('.table a[href="/schedules/evening"]')
 MESSAGES = "(document.querySelectorAll('.table')[1]?.querySelectorAll('tbody tr').length === {})"
 """How many messages are listed."""
+EVENTS = ".table[aria-label='Last events'] a, [aria-label='Last events'] .table a"
 PATHS = (
     "/channels",
     "/channels?status=failed",
@@ -101,6 +102,12 @@ async def test_a_chat_its_messages_and_what_was_given_up(tmp_path: Path) -> None
         await page.until(shown("There is no such message"))
         await choose(page, ".section-head select", "sent")
         await page.until(MESSAGES.format(3))
+        await page.open(f"{served.url}/channels/chat")
+        runs = [one["run_id"] for one in (await served.client.get("/v1/runs")).json()["items"]]
+        links = f"{hrefs(EVENTS)}.filter((one) => one.startsWith('/runs/'))"
+        await page.until(f"{links}.join() === {json.dumps(','.join(f'/runs/{one}' for one in runs))}")
+        assert await page.evaluate(f"{shown('started a run')} && window.broken === undefined")
+        await page.open(f"{served.url}/channels")
         before = chat.logins
         await click(page, "Connect again: chat")
         while chat.logins == before:
@@ -116,6 +123,13 @@ async def test_a_hook_says_who_sent_what(tmp_path: Path) -> None:
         await sign_in(served, page, "/hooks")
         await page.until(f"{shown('/v1/hooks/bell')} && {shown('accepted 1')} && {shown('repeated 1')}")
         assert await page.evaluate(f"{shown('not verified')} && {shown('refused (')}")
+        # what came last, and the run that it started
+        await page.open(f"{served.url}/hooks/bell")
+        (run,) = (await served.client.get("/v1/runs")).json()["items"]
+        await page.until(f"{shown('started a run')} && {hrefs(EVENTS)}.includes('/runs/{run['run_id']}')")
+        assert await page.evaluate("document.querySelectorAll('.table tbody tr').length") == 1
+        await page.open(f"{served.url}/hooks/open-to-all")
+        await page.until(shown("No event came yet."))
         key = await served.key("default", "plugins:read", "agents:read")
         await sign_in(served, page, "/hooks", key)
         await page.until(shown("installation"))

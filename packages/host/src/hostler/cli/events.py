@@ -41,12 +41,17 @@ def list_events(
     outcome: OutcomeOption = None,
     event_type: TypeOption = None,
     conversation: ConversationOption = None,
+    requester: Annotated[
+        str | None, typer.Option("--from", metavar="WHO", help="Only from it, as hook:NAME or channel:NAME.")
+    ] = None,
     limit: LimitOption = 100,
     as_json: JsonOption = False,
 ) -> None:
     """List the events that came in, newest first, with what became of each and why."""
     write_items(
-        server.items("/v1/events", limit=limit, **_query(outcome, event_type, conversation)),
+        server.items(
+            "/v1/events", limit=limit, requester=requester, **_query(outcome, event_type, conversation)
+        ),
         {
             "event": "event_id",
             "type": "event_type",

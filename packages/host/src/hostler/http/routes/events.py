@@ -71,12 +71,13 @@ class GetEventQuery(Strict):
 
 
 class EventsQuery(PageQuery):
-    """Filters of the log."""
+    """Filters of the log. `requester`: who sent them: `hook:NAME`, `channel:NAME` or the subject of a key."""
 
     conversation_id: str | None = None
     thread_id: str | None = None
     event_type: list[str] = []
     outcome: Outcome | None = None
+    requester: str | None = None
 
 
 class EventRecord(Strict):
@@ -225,6 +226,7 @@ async def list_events(request: ApiRequest, query: EventsQuery) -> Listing[EventR
             thread_id=ANY if query.thread_id is None else query.thread_id,
             event_types=query.event_type or None,
             outcome=query.outcome,
+            requester=query.requester,
             before_seq=before,
             limit=query.size + 1,
         )

@@ -173,6 +173,7 @@ def page(
     thread_id: AnyOr = ANY,
     event_types: Iterable[str] | None = None,
     outcome: str | None = None,
+    requester: str | None = None,
     before_seq: int | None = None,
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[StoredEvent]:
@@ -185,6 +186,7 @@ def page(
         "thread_id": None if thread_id is ANY else thread_id,
         "event_types": None if event_types is None else _json(list(event_types)),
         "outcome": outcome,
+        "requester": requester,
         "limit": limit,
     }
     if conversation_id is not ANY:

@@ -42,6 +42,7 @@ WHERE workspace_id = :workspace_id AND seq < :before_seq
   AND (:any_thread = 1 OR [is thread_id :thread_id])
   AND (cast(:event_types AS text) IS NULL OR event_type IN [texts :event_types])
   AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
+  AND (cast(:requester AS text) IS NULL OR requester = :requester)
 ORDER BY seq DESC LIMIT :limit
 
 -- name: page_conversation
@@ -52,4 +53,5 @@ WHERE workspace_id = :workspace_id AND seq < :before_seq
   AND (:any_thread = 1 OR [is thread_id :thread_id])
   AND (cast(:event_types AS text) IS NULL OR event_type IN [texts :event_types])
   AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
+  AND (cast(:requester AS text) IS NULL OR requester = :requester)
 ORDER BY seq DESC LIMIT :limit

@@ -12,6 +12,7 @@ import { ChannelState, restart } from "./channels.js";
 import { CopyButton } from "./copy_button.js";
 import { PolledStates } from "./polled_states.js";
 import { SourceEntry } from "./source_entry.js";
+import { SourceEvents } from "./source_events.js";
 import { Loading } from "./states.js";
 import { Ago } from "./time.js";
 
@@ -42,6 +43,7 @@ function One({ name }) {
         <dt>${t("channels.received")}</dt><dd>${number(channel.received)}${channel.ignored > 0 && html` <span class="dim">${t("channels.ignored", { count: channel.ignored })}</span>`}</dd>
         ${may("admin") && html`<dt>${t("messages.title")}</dt><dd><a href=${`/channels?${new URLSearchParams({ channel: name })}`}>${t("channels.to_messages")}</a></dd>`}
       </dl>
+      <${SourceEvents} of=${`channel:${name}`} />
       ${may("installation") ? html`<${Entry} name=${name} done=${done} />` : html`<p class="dim">${t("channels.entry_right")}</p>`}`}
   `;
 }

@@ -6,11 +6,12 @@ import { number } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { usePolled } from "../lib/polled.js";
 import { address, go, here } from "../lib/router.js";
-import { may } from "../lib/session.js";
+import { may, session } from "../lib/session.js";
 import { hookFields, moreHookFields } from "../lib/source_fields.js";
 import { CopyButton } from "./copy_button.js";
 import { PolledStates } from "./polled_states.js";
 import { SourceEntry } from "./source_entry.js";
+import { SourceEvents } from "./source_events.js";
 import { Empty, Failure, NoRight } from "./states.js";
 import { Table } from "./table.js";
 
@@ -47,6 +48,7 @@ function One({ name }) {
         <dt>${t("hooks.secrets")}</dt><dd>${number(hook.secrets)}</dd>
         <dt>${t("hooks.requests")}</dt><dd>${Object.keys(hook.requests).length ? html`<${Requests} of=${hook} />` : number(0)}</dd>
       </dl>
+      ${hook.workspace_id === session.value?.workspace_id && html`<${SourceEvents} of=${`hook:${name}`} />`}
       <${SourceEntry} kind="hooks" name=${name} fields=${fields} more=${moreHookFields} done=${done} />`}
   `;
 }
