@@ -321,6 +321,20 @@ async def test_several_are_decided_together_once_all_were_shown_and_calls_of_a_b
     await page.type_into(".similar input", "3")
     await press(page, "Approve")
     await page.until(there(".outcome.of-approved"))
+    # they are listed, and asked about again once that is revoked
+    (made,) = (await served.client.get("/v1/approval-rules")).json()["items"]
+    assert (made["tool"], made["uses_left"], made["pause_id"]) == ("files.three", 3, "three")
+    await page.open(f"{served.url}/approvals?tab=similar")
+    row = "document.querySelector('.table tbody tr')?.innerText"
+    await page.until(f"/files.three[^]*shop[^]*rita[^]*admin[^]*3[^]*29 min/.test({row})")
+    assert await serious_mistakes(page) == []
+    await page.resize(360, 740)
+    assert await page.evaluate(FITS)
+    await page.evaluate("document.querySelector('.table .danger').click()")
+    await page.until(there("dialog[open]"))
+    await page.evaluate("document.querySelector('dialog .danger').click()")
+    await page.until(shown("No similar calls are approved ahead"))
+    assert (await served.client.get("/v1/approval-rules")).json()["items"] == []
     assert page.complaints == []
 
 

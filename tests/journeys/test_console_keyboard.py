@@ -28,6 +28,7 @@ DIALOGS = {
     "components/pause_several.js": ("/approvals", "Look and decide together"),
     "components/plugin_entry.js": ("/plugins/acme%2Fecho", "Remove"),
     "components/schedules.js": ("/schedules/morning", "Remove"),
+    "components/similar_list.js": ("/approvals?tab=similar", "Revoke: shop.send"),
     "components/source_entry.js": ("/channels/chat", "Remove"),
     "components/tool_test.js": ("/tools/shop.book", "Call it"),
     "components/worker_actions.js": ("/workers", "Remove: cpu-2"),

@@ -6,17 +6,19 @@ import base64
 import os
 from pathlib import Path
 
+from hostler.domain.events import Caller
+from hostler.domain.tool_pins import approved_tool
 from hostler.storage.port import Tx
-from hostler.storage.stores import outbox
+from hostler.storage.stores import approval_rules, outbox, runs
 from hostler.storage.stores.outbox_rows import NewDelivery, Outbound
 from hostler_protocol.channels import ChannelMessage, ChannelTarget
 from support.console_scene import Scene
 from support.http_host import WORKSPACE
-from support.pauses import call, open_pause, open_run, rule
+from support.pauses import PIN, call, open_pause, open_run, rule
 
 
 async def something_of_each(made: Scene, folder: Path) -> None:
-    """A key, a member, a secret, a receiver, a prompt, and more than one approval that waits."""
+    """A key, a member, a secret, a receiver, a prompt, approvals that wait and one ahead."""
     client = made.served.client
     master = folder / "master"
     master.write_text(base64.b64encode(os.urandom(32)).decode(), "utf-8")
@@ -42,6 +44,20 @@ async def something_of_each(made: Scene, folder: Path) -> None:
         for name in ("one", "two"):
             open_run(tx, f"r-{name}", WORKSPACE, conversation_id=name)
             open_pause(tx, call(rule=rule("*")), run_id=f"r-{name}", pause_id=name)
+        approval_rules.create(
+            tx,
+            runs.get(tx, WORKSPACE, "r-one"),
+            Caller(workspace_id=WORKSPACE, subject="ada", key_id="k"),
+            tool_name="shop.send",
+            tool=approved_tool(PIN, None),
+            effective={},
+            arguments=None,
+            rule=rule(),
+            pause_id="one",
+            call_id="k1",
+            uses=5,
+            minutes=60,
+        )
         said = Outbound(ChannelTarget(chat_id="c"), ChannelMessage(text="on its way"))
         outbox.add(tx, WORKSPACE, NewDelivery(delivery_id="d", channel="chat", outbound=said))
 

@@ -225,6 +225,50 @@ async def test_answers_and_results_of_clients_need_no_digest(tmp_path: Path) -> 
     await with_host(tmp_path, scenario)
 
 
+async def test_an_approval_of_similar_calls_is_seen_and_revoked_by_those_it_concerns(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        keys = await keys_of(served)
+        pause = await opened(served, call("k1", rule=rule("role:finance")))
+        similar = {"uses": 3, "minutes": 5, "arguments": ["seats"]}
+        async with served.as_key(keys[FINN]) as client:
+            answer = await client.post("/v1/pauses/p1/actions", json=action(pause, similar=similar))
+            assert answer.status_code == 202, answer.text
+        for who, sees in ((RITA, 1), (FINN, 1), (EVE, 0), ("foreign", 0)):
+            async with served.as_key(keys[who]) as client:
+                listed = await client.get("/v1/approval-rules")
+            check(listed, "/v1/approval-rules")
+            assert len(listed.json()["items"]) == sees, who
+        (made,) = (await served.client.get("/v1/approval-rules?limit=1")).json()["items"]
+        assert 0 < made.pop("expires_at") - made.pop("created_at") <= 5 * 60
+        path = f"/v1/approval-rules/{made.pop('rule_id')}"
+        assert made == {
+            "tool": "shop.book",
+            "arguments": ["seats"],
+            "agent": "shop",
+            "conversation_id": "c1",
+            "run_id": "r1",
+            "requester": RITA,
+            "pause_id": "p1",
+            "approved_by": FINN,
+            "approved_by_name": None,
+            "uses_left": 3,
+        }
+        only_reads = await served.key(WORKSPACE, "pauses:read", subject=FINN, roles=["finance"])
+        for key, status in ((keys[EVE], 404), (keys["foreign"], 404), (only_reads, 403), (keys[RITA], 204)):
+            async with served.as_key(key) as client:
+                assert (await client.delete(path)).status_code == status
+        async with served.as_key(keys[FINN]) as client:
+            assert (await client.delete(path)).status_code == 204
+            assert (await client.get("/v1/approval-rules")).json()["items"] == []
+        facts = (await served.client.get("/v1/audit?action=approval_rule")).json()["items"]
+        assert [(one["actor"], one["action"]) for one in facts] == [
+            (RITA, "approval_rule.revoked"),
+            (FINN, "approval_rule.created"),
+        ]
+
+    await with_host(tmp_path, scenario)
+
+
 async def test_an_idempotency_key_belongs_to_its_caller_and_pause(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)

@@ -87,6 +87,8 @@ CASES: dict[str, tuple[Case, int | str]] = {
         404,
     ),
     "cancel_pause": (send("POST", "/v1/pauses/{pause_id}/cancel", json={}), 404),
+    "list_approval_rules": (get("/v1/approval-rules"), 200),  # shown by test_http_pauses.py
+    "revoke_approval_rule": (send("DELETE", "/v1/approval-rules/none-such"), 404),
     "list_inbox": (get("/v1/inbox"), OWN),
     "list_deliveries": (get("/v1/webhooks/deliveries"), OWN),
     "resend_delivery": (send("POST", "/v1/webhooks/deliveries/{delivery_id}/resend"), 404),

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "act_on_pause": "tests/host/http/test_members.py, tests/host/http/test_http_pauses.py",
     "act_on_conversation": "the same",
     "cancel_pause": "tests/host/http/test_http_pauses.py",
+    "revoke_approval_rule": "the same",
     "resolve_call": "tests/host/pauses/test_pause_rights.py",
     "receive_hook": "takes no person: the hook is named, tests/host/channels/test_hooks.py",
     "receive_channel_request": "the plugin says who: tests/host/channels/test_channel_requests.py",

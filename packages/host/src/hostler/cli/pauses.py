@@ -224,6 +224,40 @@ def resolve(
     _show_status(server.ask(ask), as_json)
 
 
+@app.command("similar")
+@server_command
+def list_similar(server: Server, limit: LimitOption = 100, as_json: JsonOption = False) -> None:
+    """List the approvals of similar calls that are in force."""
+    write_items(
+        server.items("/v1/approval-rules", limit=limit),
+        {
+            "rule": "rule_id",
+            "tool": "tool",
+            "agent": "agent",
+            "conversation": "conversation_id",
+            "for": "requester",
+            "by": lambda rule: rule["approved_by_name"] or rule["approved_by"],
+            "uses left": "uses_left",
+            "until": lambda rule: moment(rule["expires_at"]),
+        },
+        as_json=as_json,
+        none="no approvals of similar calls",
+        spare=("for", "conversation"),
+    )
+
+
+@app.command("revoke")
+@server_command
+def revoke(
+    server: Server,
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="The id, as in `hostler pauses similar`.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Revoke an approval of similar calls: from now on people are asked."""
+    server.ask(lambda api: api.delete(route("approval-rules", rule)))
+    write_done({"rule_id": rule, "revoked": True}, f"approval rule {rule} is revoked", as_json=as_json)
+
+
 @app.command("inbox")
 @server_command
 def inbox(server: Server, limit: LimitOption = 50, as_json: JsonOption = False) -> None:

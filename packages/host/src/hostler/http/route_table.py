@@ -21,6 +21,7 @@ from hostler.http.openai import chat, responses
 from hostler.http.openai import conversations as openai_conversations
 from hostler.http.routes import (
     agents,
+    approval_rules,
     artifacts,
     audit,
     backup,
@@ -71,6 +72,7 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     runs,
     reruns,
     pauses,
+    approval_rules,
     notices,
     conversations,
     conversation_search,

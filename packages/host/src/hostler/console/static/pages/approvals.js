@@ -5,6 +5,7 @@ import { t } from "../lib/i18n.js";
 import { connected, failure, mine, more, ready, waiting } from "../lib/live_pauses.js";
 import { here, setQuery } from "../lib/router.js";
 import { may } from "../lib/session.js";
+import { lazy } from "../components/lazy.js";
 import { DecidedList } from "../components/decided_list.js";
 import { PauseDetail } from "../components/pause_detail.js";
 import { PauseRow, ROW_PIXELS } from "../components/pause_row.js";
@@ -15,7 +16,10 @@ import { WindowList } from "../components/window_list.js";
 
 /** @typedef {import("../lib/decide.js").Pause} Pause */
 
-const TABS = ["mine", "others", "decided"];
+const TABS = ["mine", "others", "decided", "similar"];
+/** Lists of what waits for a decision. */
+const OPEN = new Set(["mine", "others"]);
+const SimilarList = lazy(() => import("../components/similar_list.js").then((module) => module.SimilarList));
 const ORDERS = ["expiry", "oldest", "newest"];
 
 /** @param {{pause_id?: string}} props */
@@ -31,7 +35,7 @@ export function Page({ pause_id }) {
         <header class="head">
           <h1>${t("page.approvals")}</h1>
           ${!connected.value && html`<span class="offline" role="status">${t("state.reconnecting")}</span>`}
-          ${tab !== "decided" && html`<label class="field order"><span>${t("approvals.order")}</span>
+          ${OPEN.has(tab) && html`<label class="field order"><span>${t("approvals.order")}</span>
             <select onChange=${(/** @type {any} */ event) => setQuery({ order: event.target.value === "expiry" ? null : event.target.value })}>
               ${ORDERS.map((name) => html`<option key=${name} value=${name} selected=${name === order}>${t(`approvals.order.${name}`)}</option>`)}
             </select></label>`}
@@ -40,8 +44,9 @@ export function Page({ pause_id }) {
           { name: "mine", label: t("approvals.tab.mine"), count: mine.value.length },
           { name: "others", label: t("approvals.tab.others"), count: others.length },
           { name: "decided", label: t("approvals.tab.decided") },
+          { name: "similar", label: t("approvals.tab.similar") },
         ]} />
-        ${tab === "decided" ? html`<${DecidedList} chosen=${pause_id} />` : html`<${Inbox} list=${list} chosen=${pause_id} tab=${tab} />`}
+        ${tab === "decided" ? html`<${DecidedList} chosen=${pause_id} />` : tab === "similar" ? html`<${SimilarList} />` : html`<${Inbox} list=${list} chosen=${pause_id} tab=${tab} />`}
       </section>
       ${pause_id && html`<${PauseDetail} key=${pause_id} id=${pause_id} next=${nextOf(list, pause_id)} left=${tab === "mine" ? list.length : 0} />`}
     </div>

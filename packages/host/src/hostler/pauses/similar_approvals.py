@@ -1,0 +1,82 @@
+"""Approvals of similar calls ahead: which are in force, who sees them, and how they are revoked."""
+
+from __future__ import annotations
+
+from hostler.domain.approvers import may_see
+from hostler.domain.events import Caller
+from hostler.storage.port import Tx
+from hostler.storage.stores import approval_rules, members, pauses, runs
+from hostler.storage.stores.approval_rules import StandingRule
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import NotFoundError
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+
+MAX_PAGES_LOOKED_AT = 20
+"""Pages of rules looked through for those that a caller may see."""
+
+
+class ApprovalRuleView(Strict):
+    """An approval that lets similar calls through, too. Times are UTC epoch seconds.
+
+    `arguments`: those that must be equal; None: all of them. It applies to `agent` in the conversation of the
+    call that was approved, without one in its run; these are None once that run is deleted.
+    """
+
+    rule_id: str
+    tool: str
+    arguments: list[str] | None
+    agent: str | None
+    conversation_id: str | None
+    run_id: str | None
+    requester: str | None
+    pause_id: str
+    approved_by: str
+    approved_by_name: str | None
+    uses_left: int
+    created_at: float
+    expires_at: float
+
+
+def page(tx: Tx, caller: Caller, *, after: str, limit: int) -> list[ApprovalRuleView]:
+    """Return the rules in force that the caller may see, by id, after the id `after`."""
+    seen: list[StandingRule] = []
+    for _ in range(MAX_PAGES_LOOKED_AT):
+        found = approval_rules.page(tx, caller.workspace_id, after=after, limit=MAX_PAGE_ITEMS)
+        seen += [rule for rule in found if _may_see(caller, rule)]
+        if len(seen) >= limit or len(found) < MAX_PAGE_ITEMS:
+            break
+        after = found[-1].rule_id
+    names = members.names(tx, caller.workspace_id, [rule.subject for rule in seen[:limit]])
+    return [_view(tx, rule, names.get(rule.subject)) for rule in seen[:limit]]
+
+
+def revoke(tx: Tx, caller: Caller, rule_id: str) -> None:
+    """Revoke a rule. NotFoundError if there is none that the caller may see."""
+    rule = approval_rules.find(tx, caller.workspace_id, rule_id)
+    if rule is None or not _may_see(caller, rule):
+        raise NotFoundError(f"there is no approval rule {rule_id!r}")
+    approval_rules.revoke(tx, caller.workspace_id, rule_id, caller.subject)
+
+
+def _may_see(caller: Caller, rule: StandingRule) -> bool:
+    return caller.subject == rule.subject or may_see([rule.approver_rule], caller, rule.requester)
+
+
+def _view(tx: Tx, rule: StandingRule, name: str | None) -> ApprovalRuleView:
+    pause = pauses.find(tx, rule.workspace_id, rule.pause_id)
+    run = None if pause is None else runs.find(tx, rule.workspace_id, pause.run_id)
+    return ApprovalRuleView(
+        rule_id=rule.rule_id,
+        tool=rule.tool_name,
+        arguments=rule.arguments,
+        agent=None if run is None else run.agent_name,
+        conversation_id=None if run is None else run.conversation_id,
+        run_id=None if run is None else run.run_id,
+        requester=rule.requester,
+        pause_id=rule.pause_id,
+        approved_by=rule.subject,
+        approved_by_name=name,
+        uses_left=rule.uses_left,
+        created_at=rule.created_at / 1000,
+        expires_at=rule.expires_at / 1000,
+    )
