@@ -13,12 +13,12 @@ from hostler_protocol.errors import (
     InvalidArgumentError,
     StorageError,
 )
-from hostler_sdk.conformance import check_plugin
 from support.channel_desk import ChannelDesk, OpenChannel
-from support.child_plugins import SERVE, environment, within
+from support.child_plugins import environment, within
 from support.dingtalk_calls import ADA, GROUP, Answer, Refused
 from support.dingtalk_desk import FOLDER, config_of, connected, desk, serving
 from support.dingtalk_server import CARDS, MESSAGES, DingTalkServer
+from support.ready_candidates import check_folder
 
 __all__ = ["desk"]
 
@@ -310,7 +310,7 @@ def test_a_state_that_is_none_of_it_is_passed_over(desk: ChannelDesk, state: Any
 
 def test_it_passes_the_checks_that_authors_run() -> None:
     async def body() -> None:
-        results = await check_plugin(SERVE, FOLDER, environment())
+        results = await check_folder(FOLDER, environment())
         assert [result for result in results if not result.ok] == []
         assert [result.name for result in results if result.left_out and "channel" in result.name] == []
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from hostler_protocol.errors import RemoteFaultError, StorageError
-from hostler_sdk.conformance import check_plugin
 from support.channel_desk import ChannelDesk, OpenChannel, refusal
-from support.child_plugins import SERVE, environment, within
+from support.child_plugins import environment, within
 from support.discord_desk import FOLDER, config_of, connected, desk, serving
 from support.discord_gateway import MEMBERS, MESSAGE_CONTENT
 from support.discord_server import GENERAL, PRIVATE, THREAD, TOKEN, DiscordServer, Refusal, guild
+from support.ready_candidates import check_folder
 
 __all__ = ["desk"]
 
@@ -325,7 +325,7 @@ def test_both_compressions_of_the_gateway_are_read(desk: ChannelDesk, tmp_path: 
 
 def test_it_keeps_the_rules_of_channels() -> None:
     async def whole() -> None:
-        results = await check_plugin(SERVE, FOLDER, environment())
+        results = await check_folder(FOLDER, environment())
         assert [result for result in results if not result.ok] == []
         assert [result.name for result in results if result.left_out and "channel" in result.name] == []
 

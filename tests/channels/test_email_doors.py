@@ -13,12 +13,12 @@ import pytest
 from hostler_protocol.errors import (
     RemoteFaultError,
 )
-from hostler_sdk.conformance import check_plugin
 from support.certificates import tls_for
 from support.channel_desk import ChannelDesk, refusal
-from support.child_plugins import SERVE, environment, within
+from support.child_plugins import environment, within
 from support.email_desk import FOLDER, config_of, desk, mail, serving
 from support.email_server import PASSWORD, MailServer
+from support.ready_candidates import check_folder
 
 __all__ = ["desk"]
 
@@ -157,7 +157,7 @@ def test_it_goes_through_the_proxy_of_its_sandbox(desk: ChannelDesk) -> None:
 
 def test_it_keeps_the_rules_of_channels() -> None:
     async def whole() -> None:
-        results = await check_plugin(SERVE, FOLDER, environment())
+        results = await check_folder(FOLDER, environment())
         assert [result for result in results if not result.ok] == []
         assert [result.name for result in results if result.left_out and "channel" in result.name] == []
 

@@ -15,13 +15,13 @@ import pytest
 
 from hostler_protocol.channels import ChannelFound
 from hostler_protocol.errors import InvalidArgumentError, RateLimitedError, RemoteFaultError, StorageError
-from hostler_sdk.conformance import check_plugin
 from support.channel_desk import ChannelDesk, OpenChannel, refusal
-from support.child_plugins import SERVE, environment
+from support.child_plugins import environment
 from support.lark_desk import FOLDER, config_of, connected, desk, send, serving
 from support.lark_events import said
 from support.lark_methods import DM, LIMITED, SECRET, Refused
 from support.lark_server import LarkServer
+from support.ready_candidates import check_folder
 
 __all__ = ["desk"]
 
@@ -325,7 +325,7 @@ def test_the_server_of_these_tests_speaks_as_the_library_does() -> None:
 
 def test_it_keeps_the_rules_of_channels() -> None:
     async def whole() -> None:
-        results = await check_plugin(SERVE, FOLDER, environment())
+        results = await check_folder(FOLDER, environment())
         assert [result for result in results if not result.ok] == []
         assert [result.name for result in results if result.left_out and "channel" in result.name] == []
 

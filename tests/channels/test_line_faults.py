@@ -20,11 +20,11 @@ from hostler_protocol.errors import (
     RemoteFaultError,
     StorageError,
 )
-from hostler_sdk.conformance import check_plugin
 from support.channel_desk import ChannelDesk, OpenChannel, refusal
-from support.child_plugins import SERVE, environment, within
+from support.child_plugins import environment, within
 from support.line_desk import FOLDER, config_of, connected, deliver, desk, serving
 from support.line_server import ADA, GROUP, Answer, LineServer, limited
+from support.ready_candidates import check_folder
 
 __all__ = ["desk"]
 
@@ -342,7 +342,7 @@ def test_a_closed_channel_says_that_nothing_was_sent_and_is_called_again_later(d
 
 def test_it_keeps_the_rules_of_channels() -> None:
     async def whole() -> None:
-        results = await check_plugin(SERVE, FOLDER, environment())
+        results = await check_folder(FOLDER, environment())
         assert [result for result in results if not result.ok] == []
         assert [result.name for result in results if result.left_out and "channel" in result.name] == []
 

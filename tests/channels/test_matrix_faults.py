@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from hostler_protocol.errors import HostlerError, RemoteFaultError, StorageError
-from hostler_sdk.conformance import check_plugin
 from support.channel_desk import ChannelDesk, OpenChannel, refusal
-from support.child_plugins import SERVE, environment, within
+from support.child_plugins import environment, within
 from support.matrix_desk import FOLDER, config_of, connected, desk, serving
 from support.matrix_server import ADA, DM, GROUP, ME, TOKEN, MatrixServer, Refusal
+from support.ready_candidates import check_folder
 
 __all__ = ["desk"]
 
@@ -338,7 +338,7 @@ def test_a_death_between_sending_and_the_answer_sends_once(desk: ChannelDesk) ->
 
 def test_it_keeps_the_rules_of_channels() -> None:
     async def whole() -> None:
-        results = await check_plugin(SERVE, FOLDER, environment())
+        results = await check_folder(FOLDER, environment())
         assert [result for result in results if not result.ok] == []
         assert [result.name for result in results if result.left_out and "channel" in result.name] == []
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, RemoteFaultError, StorageError
-from hostler_sdk.conformance import check_plugin
 from support.channel_desk import ChannelDesk, OpenChannel, refusal
-from support.child_plugins import SERVE, environment, within
+from support.child_plugins import environment, within
+from support.ready_candidates import check_folder
 from support.slack_desk import FOLDER, config_of, connected, desk, say, serving
 from support.slack_methods import ADA, APP_TOKEN, DM, GENERAL, TOKEN, Refused
 from support.slack_server import SlackServer
@@ -344,7 +344,7 @@ def test_a_death_between_sending_and_the_answer_is_settled_by_looking(
 
 def test_it_keeps_the_rules_of_channels() -> None:
     async def whole() -> None:
-        results = await check_plugin(SERVE, FOLDER, environment())
+        results = await check_folder(FOLDER, environment())
         assert [result for result in results if not result.ok] == []
         assert [result.name for result in results if result.left_out and "channel" in result.name] == []
 

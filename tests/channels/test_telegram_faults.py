@@ -12,9 +12,9 @@ import pytest
 
 from hostler_protocol.channels import ChannelResponse, ChannelSent
 from hostler_protocol.errors import HostlerError, RemoteFaultError, StorageError
-from hostler_sdk.conformance import check_plugin
 from support.channel_desk import ChannelDesk, OpenChannel, refusal
-from support.child_plugins import SERVE, environment, within
+from support.child_plugins import environment, within
+from support.ready_candidates import check_folder
 from support.telegram_desk import FOLDER, config_of, connected, desk, serving
 from support.telegram_server import GROUP, PRIVATE, TOKEN, Refusal, TelegramServer
 
@@ -313,7 +313,7 @@ def test_a_webhook_without_a_good_secret_is_not_set(desk: ChannelDesk, secret: s
 
 def test_it_keeps_the_rules_of_channels() -> None:
     async def whole() -> None:
-        results = await check_plugin(SERVE, FOLDER, environment())
+        results = await check_folder(FOLDER, environment())
         assert [result for result in results if not result.ok] == []
         assert [result.name for result in results if result.left_out and "channel" in result.name] == []
 

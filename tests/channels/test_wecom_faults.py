@@ -8,9 +8,9 @@ import time
 import pytest
 
 from hostler_protocol.content import ArtifactRef
-from hostler_sdk.conformance import check_plugin
 from support.channel_desk import ChannelDesk
-from support.child_plugins import SERVE, environment, within
+from support.child_plugins import environment, within
+from support.ready_candidates import check_folder
 from support.wecom_desk import FOLDER, come, config_of, desk, find, serving
 from support.wecom_envelopes import message
 
@@ -103,7 +103,7 @@ def test_it_reaches_wecom_through_the_proxy_of_its_sandbox(desk: ChannelDesk) ->
 
 def test_it_keeps_the_rules_of_channels() -> None:
     async def whole() -> None:
-        results = await check_plugin(SERVE, FOLDER, environment())
+        results = await check_folder(FOLDER, environment())
         assert [result for result in results if not result.ok] == []
         assert [result.name for result in results if result.left_out and "channel" in result.name] == []
 

@@ -9,6 +9,7 @@ import pytest
 
 from hostler_sdk.conformance import CHECKS, check_plugin
 from support.child_plugins import EXAMPLES, SERVE, environment
+from support.ready_candidates import check_folder
 
 PIGEON = Path(__file__).parents[1] / "support" / "plugins" / "pigeon"
 TOOLBOX = Path(__file__).parents[1] / "support" / "plugins" / "toolbox"
@@ -16,10 +17,12 @@ TOOLBOX = Path(__file__).parents[1] / "support" / "plugins" / "toolbox"
 
 @pytest.mark.parametrize(
     ("example", "command"),
-    [("echo", SERVE), ("guide", SERVE), ("wire", [sys.executable, "wire.py"])],
+    [("echo", SERVE), ("guide", None), ("wire", [sys.executable, "wire.py"])],
 )
-async def test_the_examples_conform(example: str, command: list[str]) -> None:
-    results = await check_plugin(command, EXAMPLES / example, environment())
+async def test_the_examples_conform(example: str, command: list[str] | None) -> None:
+    """Each start of a command is a new interpreter; of the others only the first one is."""
+    folder, given = EXAMPLES / example, environment()
+    results = await (check_folder(folder, given) if command is None else check_plugin(command, folder, given))
     assert [result for result in results if not result.ok] == []
     assert [result.name for result in results] == list(CHECKS)
     assert {result.name for result in results if result.left_out} == {
@@ -28,7 +31,7 @@ async def test_the_examples_conform(example: str, command: list[str]) -> None:
 
 
 async def test_tools_without_a_runner_conform() -> None:
-    results = await check_plugin(SERVE, TOOLBOX, environment(TOOLBOX_FOLDER="nowhere"))
+    results = await check_folder(TOOLBOX, environment(TOOLBOX_FOLDER="nowhere"))
     assert [result for result in results if not result.ok] == []
     said = {result.name: result.detail for result in results}
     assert said["tool_calls"] == "32 calls of echo"
@@ -40,7 +43,7 @@ async def test_tools_without_a_runner_conform() -> None:
 
 
 async def test_a_channel_alone_conforms() -> None:
-    results = await check_plugin(SERVE, EXAMPLES / "shout", environment())
+    results = await check_folder(EXAMPLES / "shout", environment())
     assert [result for result in results if not result.ok] == []
     said = {result.name: result.detail for result in results}
     assert said["channel_open"].startswith("shout: failed (UnreachableError: "), "it says why"
@@ -53,7 +56,7 @@ async def test_a_channel_alone_conforms() -> None:
 async def test_an_adapter_of_sixty_lines_for_an_invented_platform_conforms() -> None:
     """It was written from docs/write-a-channel.md alone."""
     assert len((PIGEON / "pigeon.py").read_text().splitlines()) <= 60
-    results = await check_plugin(SERVE, PIGEON, environment())
+    results = await check_folder(PIGEON, environment())
     assert [result for result in results if not result.ok] == []
     assert {result.name for result in results if not result.left_out} >= {
         name for name in CHECKS if name.startswith("channel")
@@ -68,7 +71,7 @@ def test_the_page_about_channels_shows_the_example() -> None:
 
 async def test_the_shop_conforms(tmp_path: Path) -> None:
     shop = environment(SHOP_FILE=str(tmp_path / "shop.sqlite3"))
-    results = await check_plugin(SERVE, EXAMPLES / "shop", shop)
+    results = await check_folder(EXAMPLES / "shop", shop)
     assert [result for result in results if not result.ok] == []
     assert {result.name: result.detail for result in results}["tool_lookup"] == "pay"
 

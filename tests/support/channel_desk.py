@@ -34,6 +34,7 @@ from hostler_protocol.errors import HostlerError
 from hostler_sdk.conformance.process import PluginUnderTest
 from hostler_sdk.scripted.ingest import ScriptedIngest
 from support.child_plugins import folder_plugin
+from support.ready_candidates import forked_plugin
 
 TEST_SECONDS = 200.0
 """Bound of one test; it only has to end what hangs."""
@@ -219,16 +220,20 @@ class ChannelDesk:
     async def alone(
         self, config: dict[str, Any], *, state: Any = None, **environment: str
     ) -> AsyncIterator[OpenChannel]:
-        """Open the channel in a process of its own, which may be killed."""
+        """Open the channel in a process of its own, which may be killed.
+
+        With an environment it is a new interpreter, as Python reads some of it when it starts.
+        """
+        made = folder_plugin(self.folder, **environment) if environment else forked_plugin(self.folder)
         async with (
-            folder_plugin(self.folder, **environment).started() as plugin,
+            made.started() as plugin,
             opened_in(plugin, self.channel, config, state=state) as channel,
         ):
             yield channel
 
     async def _process(self) -> PluginUnderTest:
         if self._plugin is None:
-            self._started = folder_plugin(self.folder).started()
+            self._started = forked_plugin(self.folder).started()
             self._plugin = await self._started.__aenter__()
         return self._plugin
 

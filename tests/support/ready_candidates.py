@@ -1,14 +1,15 @@
-"""The conformance suite over plugins that are forked from a process which has imported what they import.
+"""Plugin folders, and the conformance suite over them, forked from a process that imported what they import.
 
-The suite starts a plugin for nearly each of its checks, and most of what that costs is to import its
-libraries. The first start is an interpreter of its own, as
-`check_plugin` starts each.
+The suite starts a plugin for nearly each of its checks, tests of a channel start one for each module and each
+death, and most of what that costs is to import its libraries. The first start of the suite is an interpreter
+of its own, as `check_plugin` starts each.
 """
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import gc
 import importlib
 import os
@@ -18,10 +19,12 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hostler_sdk.conformance import check_plugin, check_started
-from hostler_sdk.conformance.process import CheckResult, PluginProcess, start_command
+from hostler_sdk.conformance.process import Candidate, CheckResult, PluginProcess, start_command
+from support.child_plugins import SERVE, STEP_SECONDS, environment, folder_plugin
 from support.forking import (
     CAN_FORK,
     OwnSource,
@@ -31,15 +34,27 @@ from support.forking import (
     take_orders,
 )
 
-SERVE = [sys.executable, "-m", "hostler_sdk.serve"]
 
-
-async def check_folder(folder: Path, environment: Mapping[str, str]) -> list[CheckResult]:
+async def check_folder(folder: Path, given: Mapping[str, str]) -> list[CheckResult]:
     """Run all checks on a plugin folder that the SDK serves."""
     if not CAN_FORK:
-        return await check_plugin(SERVE, folder, environment)
+        return await check_plugin(SERVE, folder, given)
     with contextlib.closing(OwnSource("ready_candidates", str(folder))) as source:
-        return await check_started(_Starts(folder, dict(environment), source).start)
+        return await check_started(_Starts(folder, dict(given), source).start)
+
+
+def forked_plugin(folder: Path) -> Candidate:
+    """A plugin folder served by the SDK, as `folder_plugin` is."""
+    if not CAN_FORK:
+        return folder_plugin(folder)
+    order = {"environment": environment(), "cwd": str(folder)}
+    return Candidate(partial(fork_piped, _source_of(folder), order), STEP_SECONDS)
+
+
+@functools.cache
+def _source_of(folder: Path) -> OwnSource:
+    """The one of this test process, which ends with it."""
+    return OwnSource("ready_candidates", str(folder))
 
 
 @dataclass
