@@ -37,7 +37,8 @@ soak *args: && timed
 # what the console promises of its speed, with nothing else at work beside it: no long task, the first row in time
 timed *args:
     HOSTLER_SOAK=1 uv run pytest -n 0 tests/journeys/test_console_chat_long.py \
-        tests/journeys/test_console_chat_history.py tests/journeys/test_console_many_runs.py {{args}}
+        tests/journeys/test_console_chat_history.py tests/journeys/test_console_many_runs.py \
+        tests/journeys/test_console_first_paint.py {{args}}
 
 # live lives of whole hosts in a simulated world, until told to stop or for `--minutes N`: docs/simulation.md
 simulate *args:

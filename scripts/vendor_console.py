@@ -4,8 +4,8 @@
     python scripts/vendor_console.py --check   compare what is here with vendor.json
 
 A library is one ES module as its makers publish it, but for the names of the modules that it imports:
-browsers know only paths. `vendor.json` says for each file where it is from, under which licence, and its
-digest.
+browsers know only paths. Where they publish a small build as a script alone, a last line exports what it
+makes. `vendor.json` says for each file where it is from, under which licence, and its digest.
 """
 
 from __future__ import annotations
@@ -30,12 +30,16 @@ REGISTRY = "https://registry.npmjs.org"
 
 @dataclass(frozen=True)
 class Library:
-    """A package of npm. `files`: name here -> path in the package; `imports`: module -> its file here."""
+    """A package of npm. `files`: name here -> path in the package; `imports`: module -> its file here.
+
+    `exports`: what its script makes, an expression; None if it is a module.
+    """
 
     name: str
     version: str
     files: dict[str, str]
     imports: dict[str, str] = field(default_factory=dict)
+    exports: str | None = None
     licence_file: str = "LICENSE"
 
 
@@ -58,9 +62,14 @@ LIBRARIES = [
             "@preact/signals-core": "signals-core.js",
         },
     ),
-    Library("uplot", "1.6.32", {"uplot.js": "dist/uPlot.esm.js", "uplot.css": "dist/uPlot.min.css"}),
+    Library(
+        "uplot",
+        "1.6.32",
+        {"uplot.js": "dist/uPlot.iife.min.js", "uplot.css": "dist/uPlot.min.css"},
+        exports="uPlot",
+    ),
     Library("marked", "18.2.1", {"marked.js": "lib/marked.esm.js"}),
-    Library("dompurify", "3.5.0", {"dompurify.js": "dist/purify.es.mjs"}),
+    Library("dompurify", "3.5.0", {"dompurify.js": "dist/purify.min.js"}, exports="globalThis.DOMPurify"),
 ]
 
 
@@ -112,6 +121,8 @@ def _with_paths(content: bytes, library: Library) -> bytes:
             text = text.replace(f"from{quote}{module}{quote}", f"from{quote}./{file}{quote}")
             text = text.replace(f"from {quote}{module}{quote}", f"from {quote}./{file}{quote}")
     lines = [line for line in text.splitlines() if not line.startswith("//# sourceMappingURL=")]
+    if library.exports is not None:
+        lines.append(f"export default {library.exports};")
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -15,6 +15,7 @@ from support.console import FITS, nothing_from_elsewhere, sign_in, speak, texts
 from support.console_scene import scene
 from support.console_things import something_of_each
 from support.console_walk import navigation, shown, walk
+from support.console_weight import MOST_BYTES, weight
 from support.http_host import serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
@@ -69,6 +70,8 @@ async def mistakes_of_each(
         if mistakes := await serious_mistakes(page):
             wrong[address, width] = mistakes
         await nothing_from_elsewhere(page, url)
+        if (weighs := await weight(page)) >= MOST_BYTES:
+            wrong[address, 0] = f"weighs {weighs} bytes"
     return wrong, walked
 
 

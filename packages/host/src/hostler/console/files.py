@@ -3,6 +3,8 @@
 A file is at `/static/DIGEST/NAME`, where DIGEST is that of all files: browsers keep it for ever, and modules
 that import each other by relative paths are always of one version. The address of each page leads to the one
 HTML file, whose scripts show the page.
+
+Files are served as they are written, but for comments, and for texts, of which pages load parts.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from hostler.console.script_comments import without_comments, without_remarks
+from hostler.console.text_parts import split_texts
 
 FOLDER = Path(__file__).with_name("static")
 PREFIX = "/static/"
@@ -98,12 +103,17 @@ class ConsoleFiles:
         return path.startswith("/") and path.split("/", 2)[1] in PAGES
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """What can be found, without the path of all files."""
+        return frozenset(self._files)
+
+    @cached_property
     def _contents(self) -> dict[str, bytes]:
-        return {
-            path.relative_to(self._folder).as_posix(): path.read_bytes()
-            for path in sorted(self._folder.rglob("*"))
-            if path.is_file() and path.suffix in MEDIA_TYPES
-        }
+        found: dict[str, bytes] = {}
+        for path in sorted(self._folder.rglob("*")):
+            if path.is_file() and path.suffix in MEDIA_TYPES:
+                found |= _served(path.relative_to(self._folder), path.read_bytes())
+        return found
 
     @cached_property
     def _files(self) -> dict[str, ConsoleFile]:
@@ -112,6 +122,22 @@ class ConsoleFiles:
             for name, content in self._contents.items()
             if name != "index.html"
         }
+
+
+def _served(path: Path, content: bytes) -> dict[str, bytes]:
+    """Return what is served of a file, by name."""
+    match path.parts[0], path.suffix:
+        case "locales", _:
+            folder = path.with_suffix("").as_posix()
+            return {f"{folder}/{part}.json": texts for part, texts in split_texts(content).items()}
+        case "vendor", _:
+            return {path.as_posix(): content}
+        case _, ".js":
+            return {path.as_posix(): without_comments(content)}
+        case _, ".css":
+            return {path.as_posix(): without_remarks(content)}
+        case _:
+            return {path.as_posix(): content}
 
 
 def _file(content: bytes, suffix: str) -> ConsoleFile:

@@ -9,7 +9,7 @@ import { fieldsOfRunner } from "../lib/schema_fields.js";
 import { may } from "../lib/session.js";
 import { textOf } from "../lib/steps.js";
 import { attempt } from "./notice.js";
-import { titleOf } from "./run_timeline.js";
+import { titleOf } from "./step_title.js";
 import { SchemaForm } from "./schema_form.js";
 
 /** @typedef {import("../lib/live_journal.js").LiveJournal} LiveJournal */

@@ -7,7 +7,7 @@ import { t } from "../lib/i18n.js";
 import { address } from "../lib/router.js";
 import { partsOf } from "../lib/step_parts.js";
 import { Diff } from "./diff.js";
-import { titleOf } from "./run_timeline.js";
+import { titleOf } from "./step_title.js";
 import { reasonOf } from "./states.js";
 import { useEntries } from "./step_details.js";
 

@@ -10,7 +10,7 @@ import { ActionMarks } from "./action_step.js";
 import { Icon } from "./icon.js";
 import { Failure, Loading } from "./states.js";
 import { StepDetails } from "./step_details.js";
-import { titleOf } from "./run_timeline.js";
+import { titleOf } from "./step_title.js";
 
 /** @typedef {import("../lib/steps.js").Step} Step */
 

@@ -13,6 +13,7 @@ import { lazy } from "./lazy.js";
 import { reasonOf } from "./states.js";
 import { StepList } from "./step_list.js";
 import { TERMINAL } from "./status.js";
+import { titleOf } from "./step_title.js";
 
 /** @typedef {import("../lib/steps.js").Step} Step @typedef {import("../lib/live_journal.js").LiveJournal} LiveJournal */
 
@@ -183,11 +184,4 @@ function StepRow({ step, begin, end, run, open, toggle, attempt, first }) {
       </button>
     </div>
   `;
-}
-
-/** @param {Step} step */
-export function titleOf(step) {
-  if (step.kind === "status") return t(`status.${step.title}`);
-  if (step.kind === "message") return t("run.message");
-  return step.kind === "context" ? t("run.context") : step.title;
 }

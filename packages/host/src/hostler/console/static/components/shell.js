@@ -1,6 +1,6 @@
 // What stands around every page: navigation, who has signed in, and notices.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib/html.js";
-import { t } from "../lib/i18n.js";
+import { loadTexts, t } from "../lib/i18n.js";
 import { beginPauses, mine, more } from "../lib/live_pauses.js";
 import { here, match } from "../lib/router.js";
 import { may, session, signOut } from "../lib/session.js";
@@ -9,34 +9,34 @@ import { Notices } from "./notice.js";
 import { Failure, Loading } from "./states.js";
 
 /**
- * @typedef {{name: string, patterns: string[], load: () => Promise<{Page: any}>, right?: string, icon?: string}} PageEntry
- * `right`: without it the page is not in the navigation. `icon`: without one neither.
+ * @typedef {{name: string, patterns: string[], load: () => Promise<{Page: any}>, texts: string[], right?: string, icon?: string}} PageEntry
+ * `texts`: the parts of them that its modules use, beside those of all pages. `right`: without it the page is not in the navigation. `icon`: without one neither.
  */
 
 /** @type {PageEntry[]} */
 const PAGES = [
-  { name: "chat", patterns: ["/chat/:conversation_id", "/chat"], load: () => import("../pages/chat.js"), icon: "chat" },
-  { name: "runs", patterns: ["/", "/runs"], load: () => import("../pages/runs.js"), right: "runs:read", icon: "runs" },
-  { name: "run", patterns: ["/runs/:run_id"], load: () => import("../pages/run.js") },
-  { name: "compare", patterns: ["/runs/:run_id/compare", "/runs/:run_id/compare/:other_id"], load: () => import("../pages/compare.js") },
-  { name: "approvals", patterns: ["/approvals/:pause_id", "/approvals"], load: () => import("../pages/approvals.js"), right: "pauses:read", icon: "approvals" },
-  { name: "agents", patterns: ["/agents/:name", "/agents"], load: () => import("../pages/agents.js"), right: "agents:read", icon: "agents" },
-  { name: "plugins", patterns: ["/plugins/:plugin", "/plugins"], load: () => import("../pages/plugins.js"), right: "plugins:read", icon: "plugins" },
+  { name: "chat", patterns: ["/chat/:conversation_id", "/chat"], load: () => import("../pages/chat.js"), texts: ["chat"], icon: "chat" },
+  { name: "runs", patterns: ["/", "/runs"], load: () => import("../pages/runs.js"), texts: ["runs", "first"], right: "runs:read", icon: "runs" },
+  { name: "run", patterns: ["/runs/:run_id"], load: () => import("../pages/run.js"), texts: ["run", "runs", "approvals"] },
+  { name: "compare", patterns: ["/runs/:run_id/compare", "/runs/:run_id/compare/:other_id"], load: () => import("../pages/compare.js"), texts: ["run"] },
+  { name: "approvals", patterns: ["/approvals/:pause_id", "/approvals"], load: () => import("../pages/approvals.js"), texts: ["approvals"], right: "pauses:read", icon: "approvals" },
+  { name: "agents", patterns: ["/agents/:name", "/agents"], load: () => import("../pages/agents.js"), texts: ["agents", "first"], right: "agents:read", icon: "agents" },
+  { name: "plugins", patterns: ["/plugins/:plugin", "/plugins"], load: () => import("../pages/plugins.js"), texts: ["plugins", "sources"], right: "plugins:read", icon: "plugins" },
   {
     name: "resources",
     patterns: ["/tools", "/tools/:name", "/skills", "/skills/:name", "/mcp-servers", "/mcp-servers/:name", "/models/:name", "/models"],
-    load: () => import("../pages/resources.js"), right: "models:read", icon: "models",
+    load: () => import("../pages/resources.js"), texts: ["resources"], right: "models:read", icon: "models",
   },
-  { name: "knowledge", patterns: ["/knowledge/:kb/:document", "/knowledge/:kb", "/knowledge"], load: () => import("../pages/knowledge.js"), right: "knowledge:read", icon: "knowledge" },
+  { name: "knowledge", patterns: ["/knowledge/:kb/:document", "/knowledge/:kb", "/knowledge"], load: () => import("../pages/knowledge.js"), texts: ["knowledge"], right: "knowledge:read", icon: "knowledge" },
   {
     name: "sources",
     patterns: ["/hooks/:name", "/hooks", "/schedules/:name", "/schedules", "/channels/:name", "/channels"],
-    load: () => import("../pages/sources.js"), right: "plugins:read", icon: "sources",
+    load: () => import("../pages/sources.js"), texts: ["sources"], right: "plugins:read", icon: "sources",
   },
-  { name: "workers", patterns: ["/workers/:worker", "/workers"], load: () => import("../pages/workers.js"), right: "workers:read", icon: "workers" },
-  { name: "usage", patterns: ["/usage/:tab", "/usage"], load: () => import("../pages/usage.js"), right: "usage:read", icon: "usage" },
-  { name: "audit", patterns: ["/audit/:tab", "/audit"], load: () => import("../pages/audit.js"), right: "audit:read", icon: "audit" },
-  { name: "settings", patterns: ["/settings/:tab", "/settings"], load: () => import("../pages/settings.js"), icon: "settings" },
+  { name: "workers", patterns: ["/workers/:worker", "/workers"], load: () => import("../pages/workers.js"), texts: ["workers"], right: "workers:read", icon: "workers" },
+  { name: "usage", patterns: ["/usage/:tab", "/usage"], load: () => import("../pages/usage.js"), texts: ["usage"], right: "usage:read", icon: "usage" },
+  { name: "audit", patterns: ["/audit/:tab", "/audit"], load: () => import("../pages/audit.js"), texts: ["audit", "usage"], right: "audit:read", icon: "audit" },
+  { name: "settings", patterns: ["/settings/:tab", "/settings"], load: () => import("../pages/settings.js"), texts: ["settings"], icon: "settings" },
 ];
 
 /** @param {string} path */
@@ -56,14 +56,14 @@ export const isPage = (path) => pageAt(path) !== null;
 export function Shell() {
   const who = session.value && `${session.value.session_id} ${session.value.workspace_id}`;
   useEffect(() => (who ? beginPauses() : undefined), [who]);
-  if (session.value === null) return html`<${Lazy} load=${() => import("../pages/sign_in.js")} name="sign_in" /><${Notices} />`;
+  if (session.value === null) return html`<${Lazy} load=${() => import("../pages/sign_in.js")} texts=${[]} name="sign_in" /><${Notices} />`;
   const found = pageAt(here.value.path);
   return html`
     <a class="skip" href="#main" onClick=${skip}>${t("shell.skip")}</a>
     <${Navigation} current=${found?.page.name} />
     <main id="main" tabindex="-1">
       ${found
-        ? html`<${Lazy} key=${found.page.name} load=${found.page.load} name=${found.page.name} parameters=${found.parameters} />`
+        ? html`<${Lazy} key=${found.page.name} load=${found.page.load} texts=${found.page.texts} name=${found.page.name} parameters=${found.parameters} />`
         : html`<${Failure} title=${t("shell.no_page")} text=${t("shell.no_page_text", { path: here.value.path })} />`}
     </main>
     <${Notices} />
@@ -116,14 +116,14 @@ const waitingCount = () => `${mine.value.length}${more.value ? "+" : ""}`;
 
 /**
  * A page whose module is loaded when it is first shown.
- * @param {{load: () => Promise<{Page: any}>, name: string, parameters?: Record<string, string>}} props
+ * @param {{load: () => Promise<{Page: any}>, texts: string[], name: string, parameters?: Record<string, string>}} props
  */
-function Lazy({ load, name, parameters = {} }) {
+function Lazy({ load, texts, name, parameters = {} }) {
   const [page, setPage] = useState(/** @type {{Page: any} | Error | null} */ (null));
   useEffect(() => {
     let gone = false;
-    load().then(
-      (found) => gone || setPage(found),
+    Promise.all([load(), loadTexts(texts)]).then(
+      ([found]) => gone || setPage(found),
       (error) => gone || setPage(error),
     );
     return () => void (gone = true);

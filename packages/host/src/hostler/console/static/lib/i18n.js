@@ -1,4 +1,4 @@
-// Texts in the language of the reader, from locales/*.json.
+// Texts in the language of the reader, from locales/*.json, of which the host serves parts: console/text_parts.py.
 import { Unreachable } from "./api.js";
 import { signal } from "./html.js";
 
@@ -12,6 +12,8 @@ let texts = {
   "state.retry": "Try again / 重试",
 };
 let plurals = new Intl.PluralRules("en");
+/** The parts that pages have asked for, each with its end. @type {Map<string, Promise<void>>} */
+const parts = new Map([["base", Promise.resolve()]]);
 
 /** `en` or `zh`. Components that show texts read it, so that they change with it. */
 export const language = signal("en");
@@ -26,16 +28,51 @@ function preferred() {
   return "en";
 }
 
+/** @param {string} chosen @param {Iterable<string>} names @returns {Promise<Record<string, string>>} */
+async function fetched(chosen, names) {
+  const found = await Promise.all([...names].map(async (name) => {
+    const answer = await fetch(new URL(`../locales/${chosen}/${name}.json`, import.meta.url)).catch(() => null);
+    if (!answer?.ok) throw new Unreachable(`locales/${chosen}/${name}.json`);
+    return answer.json();
+  }));
+  return Object.assign({}, ...found);
+}
+
 /** Load the texts of a language, the reader's own without one. @param {string} [wanted] */
 export async function speak(wanted) {
   const chosen = wanted ?? preferred();
   if (wanted) localStorage.setItem(KEPT, wanted);
-  const answer = await fetch(new URL(`../locales/${chosen}.json`, import.meta.url)).catch(() => null);
-  if (!answer?.ok) throw new Unreachable(`locales/${chosen}.json`);
-  texts = await answer.json();
+  /** @type {typeof texts} */
+  let found;
+  let known;
+  do {
+    known = parts.size; // a page may ask for more meanwhile
+    found = await fetched(chosen, parts.keys());
+  } while (known !== parts.size);
+  texts = found;
   plurals = new Intl.PluralRules(chosen);
   document.documentElement.lang = chosen === "zh" ? "zh-Hans" : chosen;
   language.value = chosen;
+}
+
+/** Load parts of the texts, unless they are there. @param {string[]} names */
+export async function loadTexts(names) {
+  const missing = names.filter((name) => !parts.has(name));
+  const loading = missing.length ? add(missing) : Promise.resolve();
+  for (const name of missing) parts.set(name, loading);
+  await Promise.all(names.map((name) => parts.get(name)));
+}
+
+/** @param {string[]} missing */
+async function add(missing) {
+  const chosen = language.value;
+  try {
+    const found = await fetched(chosen, missing);
+    if (language.value === chosen) texts = { ...texts, ...found }; // or they came with the language
+  } catch (error) {
+    for (const name of missing) parts.delete(name);
+    throw error;
+  }
 }
 
 /**

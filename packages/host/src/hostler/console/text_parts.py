@@ -1,0 +1,81 @@
+"""Cuts the texts of a language into parts: one for all pages, and others that only some pages load."""
+
+from __future__ import annotations
+
+import msgspec
+
+BASE = "base"
+"""The part with all texts that are in no other part."""
+TEXT_PARTS: dict[str, frozenset[str]] = {
+    "agents": frozenset({"agents"}),
+    "approvals": frozenset({"approvals"}),
+    "audit": frozenset({"audit", "chain", "outcome"}),
+    "chat": frozenset({"chat", "content", "receipt"}),
+    "first": frozenset({"first"}),
+    "knowledge": frozenset({"document_count", "document_state", "knowledge"}),
+    "plugins": frozenset(
+        {
+            *("area", "capability", "entry_help", "level", "level_help", "log", "permission", "pin"),
+            *("plugin_state", "plugins", "risk", "runner"),
+        }
+    ),
+    "resources": frozenset(
+        {
+            *("approval", "approval_help", "effect", "effect_help", "mcp", "mcp_state", "models"),
+            *("operation", "resources", "skills", "test", "tool_state", "tools", "trial", "waiting"),
+        }
+    ),
+    "run": frozenset({"compare", "fork", "replay"}),
+    "runs": frozenset({"period", "runs", "wait"}),
+    "settings": frozenset(
+        {
+            *(
+                "about",
+                "backup",
+                "delivery",
+                "encryption",
+                "keys",
+                "member_source",
+                "members",
+                "once",
+                "quota_level",
+            ),
+            *("quota_of", "quotas", "retention", "role", "role_may", "secret_of", "secrets"),
+            *("settings_tab", "theme", "tokens", "verdict", "webhooks"),
+        }
+    ),
+    "sources": frozenset(
+        {
+            *("channel_state", "channels", "entry", "hook_outcome", "hooks", "message_state", "messages"),
+            *("misfire", "schedule_example", "schedule_state", "schedule_value", "schedule_way"),
+            *("schedules", "source", "sources"),
+        }
+    ),
+    "usage": frozenset({"budget_of", "budget_span", "budgets", "chart", "usage", "usage_by", "usage_period"}),
+    "workers": frozenset({"worker_state", "workers"}),
+}
+"""Of each other part, how the keys of its texts begin. `components/shell.js` says which page loads which."""
+SHARED = frozenset(
+    {
+        *("agents.bytes", "agents.discard", "agents.no_right", "agents.seconds", "audit.when", "pin.by"),
+        *("first.title", "members.remove", "plugins.restarts", "plugins.retry", "tools.state"),
+        *("runs.agent", "runs.any", "runs.conversation", "runs.failures", "runs.none", "runs.status"),
+        *("runs.tokens", "usage.budgets", "usage.read"),
+        *("webhooks.change", "webhooks.resend", "webhooks.resent", "webhooks.store", "webhooks.tries"),
+    }
+)
+"""Texts that pages of other parts show too: they are in the base."""
+_PART_OF = {group: part for part, groups in TEXT_PARTS.items() for group in groups}
+
+
+def part_of(key: str) -> str:
+    """Return the part that a text is in."""
+    return BASE if key in SHARED else _PART_OF.get(key.partition(".")[0], BASE)
+
+
+def split_texts(content: bytes) -> dict[str, bytes]:
+    """Return the parts of a language's file, each as JSON."""
+    parts: dict[str, dict[str, str]] = {name: {} for name in (BASE, *TEXT_PARTS)}
+    for key, text in msgspec.json.decode(content, type=dict[str, str]).items():
+        parts[part_of(key)][key] = text
+    return {name: msgspec.json.encode(texts) for name, texts in parts.items()}
