@@ -28,6 +28,24 @@ NODES = (
     "(() => { let n = 0; const walk = document.createTreeWalker(document); while (walk.nextNode()) n++;"
     " return n; })()"
 )
+GAPS = """
+(() => {
+  const list = document.querySelector('.rows').getBoundingClientRect(), gaps = [];
+  for (let at = Math.max(list.top, 0) + 2; at < Math.min(list.bottom, innerHeight) - 2; at += 8) {
+    const slot = document.elementsFromPoint(list.left + list.width / 2, at)
+      .map((one) => one.closest('.slot, .slot-of-step')).find((one) => one !== null);
+    if (!slot?.querySelector('a, button')) gaps.push(at);
+  }
+  return gaps;
+})()
+"""
+"""An expression: the heights in the view at which there is no row of the list, or an empty one."""
+COUNT = "function () { return this.flatMap((one) => [...one._pages.values()].flat()).length; }"
+FRAME = "await new Promise(requestAnimationFrame)"
+AT_REST = f"(async () => {{ const at = scrollY; {FRAME}; {FRAME}; return scrollY === at && ({FILLED}); }})()"
+AT_END = "scrollY >= document.documentElement.scrollHeight - innerHeight - 1"
+KEPT_PAGES, PAGE = 30, 100
+"""Of a list that the page keeps, however far one has read."""
 MOST_PAINT_MS = 300 if SOAK else math.inf
 """From the beginning of a visit until its first row is painted. Beside other tests nothing is promised."""
 VISITS = 5 if SOAK else 1
@@ -87,6 +105,48 @@ async def wheel(page: Page, down: int) -> None:
     await page._call("Input.dispatchMouseEvent", type="mouseWheel", x=400, y=400, deltaX=0, deltaY=down)
 
 
+async def roll(page: Page, down: int, times: int) -> tuple[int, int]:
+    """Turn the wheel; at each rest the view is full. Return the first and last row of those there at last."""
+    for _ in range(times):
+        before = await page.evaluate("scrollY")
+        await wheel(page, down)
+        await page.until(f"scrollY !== {before} || {AT_END if down > 0 else 'scrollY === 0'}")
+        await page.until(AT_REST)
+        assert await page.evaluate(GAPS) == [], before
+        assert await page.evaluate(NODES) < MOST_NODES
+    places: list[int] = await page.evaluate(f"{ROWS}.map((one) => Number(one.dataset.index))")
+    assert sorted(places) == list(range(min(places), max(places) + 1))
+    return min(places), max(places)
+
+
+async def kept(page: Page) -> int:
+    """Runs that the lists in the memory of the page have."""
+    script = "document.querySelector('script[src$=\"console.js\"]').src"
+    module = f"import({script}.replace('console.js', 'lib/run_pages.js'))"
+    expression = f"{module}.then(({{ RunPages }}) => RunPages.prototype)"
+    prototype = (await page._call("Runtime.evaluate", expression=expression, awaitPromise=True))["result"]
+    lists = await page._call("Runtime.queryObjects", prototypeObjectId=prototype["objectId"])
+    counted = await page._call(
+        "Runtime.callFunctionOn",
+        objectId=lists["objects"]["objectId"],
+        functionDeclaration=COUNT,
+        returnByValue=True,
+    )
+    return int(counted["result"]["value"])
+
+
+async def far_and_back(page: Page) -> None:
+    """Read on by the wheel past what is kept of a list, and back to its beginning."""
+    first, _ = await roll(page, PAGE * 44, KEPT_PAGES + 5)
+    assert first > KEPT_PAGES * PAGE
+    assert 0 < await kept(page) <= KEPT_PAGES * PAGE
+    await page.evaluate("performance.clearResourceTimings()")
+    assert (await roll(page, -5 * PAGE * 44, 8))[0] == 0
+    assert 0 < await kept(page) <= KEPT_PAGES * PAGE
+    asked = [one for one in await page.evaluate(REQUESTS) if one.split("?")[0].endswith("/v1/runs")]
+    assert asked, "what was let go is read again"
+
+
 async def test_a_hundred_thousand_runs_scroll(tmp_path: Path, served: Served, page: Page) -> None:
     insert_runs(own_database(tmp_path / "data"), MANY)
     await page.resize(1440, 900)
@@ -105,9 +165,7 @@ async def test_a_hundred_thousand_runs_scroll(tmp_path: Path, served: Served, pa
     await page.until("document.querySelector('.sums').getAttribute('aria-busy') === 'false'")
     totals = await page.evaluate("document.querySelector('.sums').innerText.replaceAll('\\n', ' ')")
     assert "2,000 (2 %)" in totals, totals
-    for _ in range(4):
-        await wheel(page, 3000)
-        await page.until(FILLED)
+    await far_and_back(page)
     for part in (0.5, 1, 0.25):  # as one who drags the bar
         await page.evaluate(f"scrollTo(0, {part} * document.body.scrollHeight)")
         wanted = int((MANY - 30) * part)
@@ -188,6 +246,9 @@ async def test_runs_of_any_length_are_few_nodes(tmp_path: Path, served: Served, 
             await page.until(
                 f"Number({ROWS}.at(-1).dataset.index) >= {int(part * steps * 0.95) - 1} && ({FILLED})"
             )
+        if steps == 2_000:
+            await roll(page, -6_000, 16)
+            await roll(page, 6_000, 16)
         sizes[steps] = {"nodes": await page.evaluate(NODES), "heap": await heap(page)}
     print("a run's page by its steps:", json.dumps(sizes))
     assert max(one["nodes"] for one in sizes.values()) < MOST_NODES

@@ -24,7 +24,7 @@ class Tasks:
     @property
     def longest_ms(self) -> float:
         """Processor time of the longest task: what else the machine does is not in it."""
-        return max((task["tdur"] for task in self._tasks()), default=0) / 1000
+        return float(max(task["tdur"] for task in self._tasks())) / 1000
 
     def longest(self, count: int = 3) -> list[tuple[float, dict[str, float]]]:
         """The longest tasks in milliseconds, each with what took a millisecond or more of it."""
@@ -37,11 +37,13 @@ class Tasks:
             for one in self.events
             if one["name"] == "thread_name" and one["args"]["name"] == "CrRendererMain"
         }
-        return [
+        found = [
             one
             for one in self.events
             if one["name"] == TASK and "tdur" in one and (one["pid"], one["tid"]) in main
         ]
+        assert found, "no task of the main thread was recorded"
+        return found
 
     def _parts(self, task: dict[str, Any]) -> dict[str, float]:
         parts: dict[str, float] = {}
