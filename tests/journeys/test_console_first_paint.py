@@ -16,7 +16,7 @@ from support.console_walk import navigation
 from support.console_weight import MOST_BYTES, full_weights
 from support.examples import SOAK
 
-pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM, pytest.mark.timeout(600)]
 MOST_PAINT_MS = 300 if SOAK else math.inf
 """From the beginning of a visit until its content is painted. Beside other tests nothing is promised."""
 VISITS = 5 if SOAK else 1
