@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -310,6 +312,33 @@ async def test_an_approval_of_similar_calls_ends_with_its_tool(
         third = await waits(served.client, await begun(served.client, cards))
         assert third.call["decision"] == "undecided"
     assert cards.read_text() == "card\n" * 2
+
+
+def post_processes(served: Served) -> set[int]:
+    """The processes of the post that the host knows of."""
+    return {one.pid for one in served.host.supervisor.status() if one.tools == ("send",) and one.pid}
+
+
+@pytest.mark.parametrize("what", ["description", "version"])
+async def test_a_plugin_that_comes_back_changed_is_asked_about_again(
+    tmp_path: Path, database_url: str, what: str
+) -> None:
+    """It was last seen as people have approved it, and is another once it is started for the call."""
+    cards, folder = tmp_path / "cards", post(tmp_path / "post")
+    async with host_of(tmp_path, database_url) as served:
+        old = await waits(served.client, await begun(served.client, cards))
+        change(folder, what)
+        (pid,) = post_processes(served)
+        os.kill(pid, signal.SIGKILL)
+        while pid in post_processes(served):
+            await asyncio.sleep(LOOK_SECONDS)
+        assert (await by_pause(served.client, old)).status_code == 202
+        new = await waits(served.client, old.run_id, revision=2)
+        check_asked_again(old, new)
+        assert not cards.exists()
+        assert (await by_pause(served.client, new)).status_code == 202
+        assert (await ended(served.client, old.run_id))["status"] == "completed"
+    assert cards.read_text() == "another card\n"
 
 
 async def test_a_killed_host_asks_again_too(tmp_path: Path, database_url: str) -> None:

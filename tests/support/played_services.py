@@ -90,6 +90,9 @@ class Tools:
             raise outcome
         return outcome
 
+    async def prepare(self, invocation: ToolInvocation) -> None:
+        pass
+
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         found = self.found.pop(0)
         if isinstance(found, Exception):

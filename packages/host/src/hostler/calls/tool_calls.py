@@ -36,9 +36,9 @@ from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.question import AskAgainError, QuestionKind, Verdict, refusal_of
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import NewEntry
-from hostler.tools.errors import ToolFailedError
+from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.platform import action_pin
-from hostler.tools.port import Found, ToolInvocation, ToolService
+from hostler.tools.port import Found, ToolInvocation, ToolService, present_tool
 from hostler_protocol.calls import ActionReply, ToolCallReply
 from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError
 
@@ -279,9 +279,23 @@ class ToolCalls:
 
     async def _carry_out(self, call: ToolCall) -> ToolReply:
         with self._working():
+            if call.verdict is not None and call.verdict.definition is not None:
+                await self._check_approved(call, call.verdict.definition)
             if not call.is_pure or call.verdict is not None:
                 await self._intend(call)
             return await self._perform(call)
+
+    async def _check_approved(self, call: ToolCall, definition: str) -> None:
+        """Start the tool, which was approved as it was seen last. AskAgainError: it came back as another."""
+        tools = self._service(call)
+        try:
+            await tools.prepare(self._invocation(call))
+        except ToolChangedError as changed:
+            now = present_tool(tools, self.scope.workspace_id, call.tool)
+            if now is None or now.definition != definition:
+                raise AskAgainError(changed.message) from changed
+        except HostlerError:
+            log.debug("run %s: a tool that was approved cannot be prepared", self.scope.run_id)  # nor called
 
     async def _intend(self, call: ToolCall) -> None:
         """Make it durable that the tool is about to be asked. AskAgainError: it may not be any more."""

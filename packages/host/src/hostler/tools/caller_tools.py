@@ -78,6 +78,10 @@ class RunTools:
         """See `ToolService`. InvalidArgumentError for a tool of the caller."""
         return await self._of_host(invocation.tool_name).call(invocation)
 
+    async def prepare(self, invocation: ToolInvocation) -> None:
+        """See `ToolService`. InvalidArgumentError for a tool of the caller."""
+        await self._of_host(invocation.tool_name).prepare(invocation)
+
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """See `ToolService`. InvalidArgumentError for a tool of the caller."""
         return await self._of_host(invocation.tool_name).lookup(invocation)

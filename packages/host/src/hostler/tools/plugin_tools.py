@@ -103,6 +103,10 @@ class PluginTools:
         )
         return await process.tool_calls.call(params, invocation.deadline, invocation.confirm)
 
+    async def prepare(self, invocation: ToolInvocation) -> None:
+        """See `PreparedSource`."""
+        await self._reach(invocation)
+
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """Ask a reconcilable tool for the outcome of the call with this effect key."""
         own_name, process = await self._reach(invocation)

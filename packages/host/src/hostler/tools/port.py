@@ -130,6 +130,13 @@ class ToolService(Protocol):
         """
         ...
 
+    async def prepare(self, invocation: ToolInvocation) -> None:
+        """Start what the tool needs to be called, and call nothing.
+
+        Raises ToolChangedError if the tool is not the one of the invocation, or the errors of `call`.
+        """
+        ...
+
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """Return a reconcilable tool's record under the invocation's effect key, or None if there is none.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 from msgspec.structs import replace
@@ -60,6 +60,15 @@ class ToolSource(Protocol):
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """Return a reconcilable tool's record under the effect key, or None if there is none."""
+        ...
+
+
+@runtime_checkable
+class PreparedSource(Protocol):
+    """A source whose tools are in processes, which are started to be called: only then they are known."""
+
+    async def prepare(self, invocation: ToolInvocation) -> None:
+        """Start the tool's process. Raises ToolChangedError if its tool is not that of the invocation."""
         ...
 
 
@@ -151,6 +160,12 @@ class ToolSources:
         result = await self._source(invocation).call(invocation)
         await self._check_result(invocation, result)
         return result
+
+    async def prepare(self, invocation: ToolInvocation) -> None:
+        """Start what the tool needs to be called; see `ToolService.prepare`."""
+        source = self._source(invocation)
+        if isinstance(source, PreparedSource):
+            await source.prepare(invocation)
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """Ask a reconcilable tool for the outcome of the call with this effect key."""
