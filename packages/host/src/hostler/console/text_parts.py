@@ -8,7 +8,7 @@ BASE = "base"
 """The part with all texts that are in no other part."""
 TEXT_PARTS: dict[str, frozenset[str]] = {
     "agents": frozenset({"agents"}),
-    "approvals": frozenset({"approvals"}),
+    "approvals": frozenset({"approvals", "similar"}),
     "audit": frozenset({"audit", "chain", "outcome"}),
     "chat": frozenset({"chat", "content", "receipt"}),
     "first": frozenset({"first"}),
@@ -25,7 +25,7 @@ TEXT_PARTS: dict[str, frozenset[str]] = {
             *("operation", "resources", "skills", "test", "tool_state", "tools", "trial", "waiting"),
         }
     ),
-    "run": frozenset({"compare", "fork", "replay"}),
+    "run": frozenset({"compare", "fork", "replay", "run"}),
     "runs": frozenset({"period", "runs", "wait"}),
     "settings": frozenset(
         {
@@ -41,12 +41,22 @@ TEXT_PARTS: dict[str, frozenset[str]] = {
                 "quota_level",
             ),
             *("quota_of", "quotas", "retention", "role", "role_may", "secret_of", "secrets"),
-            *("settings_tab", "theme", "tokens", "verdict", "webhooks"),
+            *("settings", "settings_tab", "theme", "tokens", "verdict", "webhooks"),
         }
     ),
+    "sign_in": frozenset({"sign_in"}),
     "sources": frozenset(
         {
-            *("channel_state", "channels", "entry", "hook_outcome", "hooks", "message_state", "messages"),
+            *(
+                "channel_state",
+                "channels",
+                "entry",
+                "event_outcome",
+                "hook_outcome",
+                "hooks",
+                "message_state",
+                "messages",
+            ),
             *("misfire", "schedule_example", "schedule_state", "schedule_value", "schedule_way"),
             *("schedules", "source", "sources"),
         }
@@ -59,6 +69,33 @@ SHARED = frozenset(
     {
         *("agents.bytes", "agents.discard", "agents.no_right", "agents.seconds", "audit.when", "pin.by"),
         *("first.title", "members.remove", "plugins.restarts", "plugins.retry", "tools.state"),
+        *(
+            "audit.outcome",
+            "run.address_is_link",
+            "run.cached",
+            "run.cancel",
+            "run.cancelling",
+            "run.child",
+            "run.context",
+            "run.cost",
+            "run.fork",
+            "run.id",
+            "run.message",
+            "run.position",
+            "run.removed",
+            "run.share",
+            "run.shared",
+            "run.the_pause",
+            "run.the_tool",
+            "run.tokens",
+            "run.tokens_in_out",
+            "run.version",
+            "run.waits_for",
+            "settings.name",
+            "settings.no_right",
+            "settings.no_right_text",
+            "settings.workspace",
+        ),
         *("runs.agent", "runs.any", "runs.conversation", "runs.failures", "runs.none", "runs.status"),
         *("runs.tokens", "usage.budgets", "usage.read"),
         *("webhooks.change", "webhooks.resend", "webhooks.resent", "webhooks.store", "webhooks.tries"),

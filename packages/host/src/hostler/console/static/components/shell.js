@@ -25,7 +25,7 @@ const PAGES = [
   {
     name: "resources",
     patterns: ["/tools", "/tools/:name", "/skills", "/skills/:name", "/mcp-servers", "/mcp-servers/:name", "/models/:name", "/models"],
-    load: () => import("../pages/resources.js"), texts: ["resources"], right: "models:read", icon: "models",
+    load: () => import("../pages/resources.js"), texts: ["resources", "plugins", "sources"], right: "models:read", icon: "models",
   },
   { name: "knowledge", patterns: ["/knowledge/:kb/:document", "/knowledge/:kb", "/knowledge"], load: () => import("../pages/knowledge.js"), texts: ["knowledge"], right: "knowledge:read", icon: "knowledge" },
   {
@@ -56,7 +56,7 @@ export const isPage = (path) => pageAt(path) !== null;
 export function Shell() {
   const who = session.value && `${session.value.session_id} ${session.value.workspace_id}`;
   useEffect(() => (who ? beginPauses() : undefined), [who]);
-  if (session.value === null) return html`<${Lazy} load=${() => import("../pages/sign_in.js")} texts=${[]} name="sign_in" /><${Notices} />`;
+  if (session.value === null) return html`<${Lazy} load=${() => import("../pages/sign_in.js")} texts=${["sign_in"]} name="sign_in" /><${Notices} />`;
   const found = pageAt(here.value.path);
   return html`
     <a class="skip" href="#main" onClick=${skip}>${t("shell.skip")}</a>
