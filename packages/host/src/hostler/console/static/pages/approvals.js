@@ -24,13 +24,13 @@ const ORDERS = ["expiry", "oldest", "newest"];
 
 /** @param {{pause_id?: string}} props */
 export function Page({ pause_id }) {
-  const tab = tabOf(TABS), order = here.value.query.get("order") ?? "expiry";
+  const tab = tabOf(TABS), beside = tab === "similar" ? undefined : pause_id, order = here.value.query.get("order") ?? "expiry";
   const mineNow = new Set(mine.value.map((pause) => pause.id));
   const others = waiting.value.filter((pause) => !mineNow.has(pause.id));
   const list = sorted(tab === "mine" ? mine.value : others, order);
   if (!may("pauses:read")) return html`<header class="head"><h1>${t("page.approvals")}</h1></header><${NoRight} right="pauses:read" />`;
   return html`
-    <div class=${pause_id ? "inbox has-detail" : "inbox"}>
+    <div class=${beside ? "inbox has-detail" : "inbox"}>
       <section class="inbox-list" aria-label=${t("page.approvals")}>
         <header class="head">
           <h1>${t("page.approvals")}</h1>
@@ -48,7 +48,7 @@ export function Page({ pause_id }) {
         ]} />
         ${tab === "decided" ? html`<${DecidedList} chosen=${pause_id} />` : tab === "similar" ? html`<${SimilarList} />` : html`<${Inbox} list=${list} chosen=${pause_id} tab=${tab} />`}
       </section>
-      ${pause_id && html`<${PauseDetail} key=${pause_id} id=${pause_id} next=${nextOf(list, pause_id)} left=${tab === "mine" ? list.length : 0} />`}
+      ${beside && html`<${PauseDetail} key=${beside} id=${beside} next=${nextOf(list, beside)} left=${tab === "mine" ? list.length : 0} />`}
     </div>
   `;
 }
