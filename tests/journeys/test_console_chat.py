@@ -33,6 +33,16 @@ from support.shop import calling
 from support.unix_gate import Gate
 from support.wire_client import ask
 
+MOST_TOLD = 1000
+ANNOUNCED = (
+    "(window.announced = [], new MutationObserver(() => {"
+    " const said = document.querySelector('p.hidden[role=status]')?.textContent;"
+    " if (said && said !== window.announced.at(-1)) window.announced.push(said);"
+    " }).observe(document.body, {subtree: true, childList: true, characterData: true}))"
+)
+"""A statement: from now on what a screen reader is told of the chat is in `window.announced`."""
+STEPS = "[...document.querySelectorAll('.beside .small-row')].map((one) => one.innerText)"
+
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 
 
@@ -61,6 +71,7 @@ async def a_long_answer_costs_as_little_at_its_end(host: HostProcess, page: Page
         )
         looks = f"{MODULE}.then(({{rendered}}) => ({{...rendered}}))"
         before = await page.evaluate(looks)
+        await page.evaluate(f"({ANNOUNCED}, true)")
         await write(page, steps(*half, ["gate", gate.path], *half, said(text)))
         conversation = await conversation_of(page)
         await page.until("document.querySelectorAll('.growing .block').length === 40")
@@ -82,6 +93,22 @@ async def a_long_answer_costs_as_little_at_its_end(host: HostProcess, page: Page
             assert one["characters"] <= (one["looks"] + 41) * 2 * 61 * len(words)
         assert await page.evaluate("longest") < 5000
         await same_as_the_history(host, page, conversation)
+        await an_answer_is_announced_once(page, text)
+
+
+async def an_answer_is_announced_once(page: Page, text: str) -> None:
+    """A screen reader is told that the agent works, and then the begin of what it has said."""
+    told = ["The agent is working.", f"The agent said: {text[:MOST_TOLD]}…"]
+    await page.until(f"window.announced.length === {len(told)}")
+    assert await page.evaluate("window.announced") == told
+    nodes = (await page._call("Accessibility.getFullAXTree"))["nodes"]
+    live = [one for one in nodes if one.get("role", {}).get("value") == "status"]
+    known = {one["nodeId"]: one for one in nodes}
+    (spoken,) = [
+        one for one in live if [known[child]["name"]["value"] for child in one["childIds"]] == [told[-1]]
+    ]
+    properties = {one["name"]: one["value"]["value"] for one in spoken["properties"]}
+    assert (properties["live"], properties["atomic"]) == ("polite", True)
 
 
 async def a_message_steers_and_stop_stops(host: HostProcess, page: Page, tmp_path: Path) -> None:
@@ -91,10 +118,18 @@ async def a_message_steers_and_stop_stops(host: HostProcess, page: Page, tmp_pat
     await write(page, f"wait {go_on}")
     conversation = await conversation_of(page)
     await page.until(there(".strip.works"))
+    # its steps are beside it, while they are made
+    await press(page, ".strip .tools button")
+    await page.until(f"{STEPS}.length > 1 && {there('.strip.works')}")
+    before = await page.evaluate(STEPS)
+    assert not await page.evaluate(there(".beside .of-steer"))
     await write(page, "rather tea")
     await page.until(shown("Handed to the agent, not read yet"))
+    await page.until(f"{STEPS}.length > {len(before)} && {there('.beside .of-steer')}")
     go_on.touch()
     await page.until(shown("Read by the agent at step"))
+    await page.until(f"/^status\\s+completed/.test({STEPS}.at(-1))")
+    assert (await page.evaluate(STEPS))[: len(before)] == before
     await page.until("document.querySelector('.strip.over') !== null")
     (run,) = (await ask(host.url, "GET", f"/v1/runs?conversation_id={conversation}")).json()["items"]
     (steer,) = (await ask(host.url, "GET", f"/v1/runs/{run['run_id']}/steering")).json()["items"]
@@ -211,6 +246,11 @@ async def conversations_are_found_renamed_and_forked(host: HostProcess, page: Pa
     await page.until(f"{there('.conversation-links a')} && {shown('answer 2')}")
     await page.type_into(".conversations-head input", "zebras answer")
     await page.until("document.querySelectorAll('.conversation-links mark').length === 4")
+    found = await page.evaluate("location.href")
+    assert found.endswith("?q=zebras+answer")
+    await page.evaluate("(window.before = true, location.reload())")
+    await page.until("!window.before && document.querySelectorAll('.conversation-links mark').length === 4")
+    assert await page.evaluate("document.querySelector('.conversations-head input').value") == "zebras answer"
     await page.evaluate("document.querySelectorAll('.conversation-links a')[2].click()")
     await page.until("document.querySelector('.by-agent.marked')?.textContent.includes('answer 1') === true")
     await page.evaluate(click(".chat-head button:nth-last-of-type(2)"))

@@ -115,7 +115,7 @@ async def to_the_latest(served: Served, page: Page) -> None:
     last = f"{IN_VIEW}.includes({ROWS}.at(-1))"
     await page.until(f"{FILLED} && {last} && {ROWS}.at(-1).matches('.strip.over')")
     assert not await page.evaluate(there(".later"))
-    assert await page.evaluate("location.search") == ""
+    assert await page.evaluate("location.search") == "?q=zebras"
     numbers = await page.evaluate(f"{NUMBERS}.filter((one) => !Number.isNaN(one))")
     assert len(set(numbers)) == 1
     await search(page)

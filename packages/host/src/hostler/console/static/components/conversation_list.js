@@ -3,23 +3,24 @@ import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { get } from "../lib/api.js";
 import { liveConversations } from "../lib/conversations.js";
 import { t } from "../lib/i18n.js";
-import { address } from "../lib/router.js";
+import { address, here, setQuery } from "../lib/router.js";
 import { Icon } from "./icon.js";
 import { Failure, Loading, reasonOf } from "./states.js";
 import { Ago } from "./time.js";
 
 const TYPED_MS = 250;
 const FOUND = 30;
+const MOST_WORDS = 200;
 
 /** @param {{current: string | undefined, opened: () => void}} props */
 export function ConversationList({ current, opened }) {
-  const [words, setWords] = useState("");
+  const words = here.value.query.get("q") ?? "";
   return html`
     <div class="conversations">
       <div class="conversations-head">
         <a class="button primary wide" href="/chat" onClick=${opened}><${Icon} name="edit" /> ${t("chat.new")}</a>
-        <input type="search" value=${words} placeholder=${t("chat.search")} aria-label=${t("chat.search")}
-          onInput=${(/** @type {any} */ event) => setWords(event.target.value)} />
+        <input type="search" value=${words} maxlength=${MOST_WORDS} placeholder=${t("chat.search")} aria-label=${t("chat.search")}
+          onInput=${(/** @type {any} */ event) => setQuery({ q: event.target.value })} />
       </div>
       ${words.trim() ? html`<${Found} words=${words.trim()} opened=${opened} />` : html`<${All} current=${current} opened=${opened} />`}
     </div>
@@ -72,7 +73,7 @@ function Found({ words, opened }) {
     <ul class="conversation-links" aria-label=${t("chat.found")}>
       ${found.items.map((/** @type {any} */ item) => html`
         <li key=${item.transcript_id}>
-          <a href=${`${address("chat", item.conversation_id)}?at=${item.transcript_id}&cursor=${item.cursor}`} onClick=${opened}>
+          <a href=${`${address("chat", item.conversation_id)}?${new URLSearchParams({ q: words, at: item.transcript_id, cursor: item.cursor })}`} onClick=${opened}>
             <span dir="auto" class="excerpt">${excerpt(item.content, words)}</span>
             <span class="dim"><span>${t(item.role === "user" ? "chat.you" : "chat.agent")}</span><${Ago} at=${item.created_at} /></span>
           </a>

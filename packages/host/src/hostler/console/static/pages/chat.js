@@ -1,5 +1,5 @@
 // Chat with an agent: conversations at the left, messages, and the steps of a run at the right.
-import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { get, newId, path, post } from "../lib/api.js";
 import { openConversation } from "../lib/conversation.js";
 import { t } from "../lib/i18n.js";
@@ -10,6 +10,7 @@ import { may, session } from "../lib/session.js";
 import { ChatHead } from "../components/chat_head.js";
 import { ChatLog } from "../components/chat_log.js";
 import { Composer } from "../components/composer.js";
+import { textOfContent } from "../components/content.js";
 import { ConversationList } from "../components/conversation_list.js";
 import { Icon } from "../components/icon.js";
 import { lazy } from "../components/lazy.js";
@@ -18,6 +19,8 @@ import { Failure, Loading } from "../components/states.js";
 
 const RunSteps = lazy(() => import("../components/run_steps.js").then((module) => module.RunSteps));
 const ChatPrompts = lazy(() => import("../components/chat_prompts.js").then((module) => module.ChatPrompts));
+/** Characters of an answer that a screen reader is told of at once. */
+const MOST_TOLD = 1000;
 const LAST_AGENT = "hostler-chat-agent";
 
 /** @param {{conversation_id?: string}} props */
@@ -116,7 +119,7 @@ function Open({ id, agents, toggle, run }) {
   useEffect(() => void loadMarkdown(), []); // while the messages are being read
   useEffect(() => () => conversation.stop(), [conversation]);
   const runs = [...conversation.runs.value.values()];
-  const active = runs.filter((live) => !live.over);
+  const active = runs.filter((live) => !live.over), answered = useAnswered(conversation.runs.value);
   const { agent, choose } = useAgent(agents, runs.at(-1)?.run.agent);
   const failure = conversation.failure.value;
   const stop = !may("runs:write") ? null : () => attempt(() => Promise.all(active.map(({ run }) => post(path("runs", run.run_id, "cancel"), {}))), t("run.cancelling"));
@@ -127,7 +130,7 @@ function Open({ id, agents, toggle, run }) {
       <${ChatHead} conversation=${conversation} toggle=${toggle} />
       ${conversation.state.value === "loading" && html`<${Loading} />`}
       <${ChatLog} conversation=${conversation} shownRun=${run} at=${here.value.query.get("at")} cursor=${here.value.query.get("cursor")} />
-      <p class="hidden" role="status">${said(active.length, conversation.pauses.value.length)}</p>
+      <p class="hidden" role="status">${said(active.length, conversation.pauses.value.length, answered)}</p>
       ${may("events:write")
         ? html`<${Composer} place=${id} conversation_id=${id} agents=${agents === undefined ? [] : agents} agent=${agent} choose=${choose} works=${active.length > 0} stop=${stop}
             send=${(/** @type {string} */ text, /** @type {any[]} */ attachments) => leave({ conversation_id: id, agent, text, attachments })} />`
@@ -136,5 +139,18 @@ function Open({ id, agents, toggle, run }) {
   `;
 }
 
-/** What a screen reader is told of the state. @param {number} active @param {number} waits */
-const said = (active, waits) => (waits ? t("chat.waits_for_you") : active ? t("chat.works") : "");
+/** What a screen reader is told of the state. @param {number} active @param {number} waits @param {string} answered */
+const said = (active, waits, answered) => (waits ? t("chat.waits_for_you") : active ? t("chat.works") : answered && `${t("chat.agent_said")} ${answered}`);
+
+/** What the run that was the last to end here has said last: whole, and not while it is being written. @param {Map<string, import("../lib/live_run.js").LiveRun>} runs */
+function useAnswered(runs) {
+  const working = useRef(/** @type {Set<string>} */ (new Set())), [answered, setAnswered] = useState("");
+  useEffect(() => {
+    for (const [id, live] of runs) {
+      const answer = textOfContent(live.said.at(-1)?.message.content);
+      if (!live.over) working.current.add(id);
+      else if ((answer || live.run.status !== "completed") && working.current.delete(id)) setAnswered(answer.length > MOST_TOLD ? `${answer.slice(0, MOST_TOLD)}…` : answer);
+    }
+  }, [runs]);
+  return answered;
+}
