@@ -231,9 +231,9 @@ async def test_hostile_names_are_text_and_break_no_layout(served: Served, page: 
     assert len(set(await page.evaluate(f"{ids}.map((one) => one.getBoundingClientRect().left)"))) == 1
     await page.evaluate("document.querySelector('.run-row .id a').click()")
     await page.until(f"location.pathname === '/chat/' + encodeURIComponent({json.dumps(HOSTILE)})")
-    await page.until("document.querySelector('.strip .figures a')?.pathname.startsWith('/agents/')")
-    await page.evaluate("document.querySelector('.strip .quiet-link').click()")
-    await page.until("location.pathname.startsWith('/runs/')")
+    await page.until(
+        "(document.querySelector('.strip .quiet-link')?.click(), location.pathname.startsWith('/runs/'))"
+    )
     links = hrefs(".run-facts a")
     to = quote(HOSTILE, safe="!'()*~")
     found = await page.until(f"({links}.length > 3 && {links})")

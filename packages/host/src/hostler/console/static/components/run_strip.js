@@ -3,11 +3,9 @@ import { html } from "../lib/html.js";
 import { duration, money, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { address } from "../lib/router.js";
-import { pageOf } from "../lib/thing_address.js";
 import { Files } from "./content.js";
 import { Icon } from "./icon.js";
 import { Status } from "./status.js";
-import { ThingLink } from "./thing_link.js";
 
 /**
  * @param {{live: import("../lib/live_run.js").LiveRun, place: number, of: number, files: any[], waits: boolean, open: boolean, show: () => void, children?: any}} props
@@ -38,7 +36,7 @@ export function RunStrip({ live, place, of, files, waits, open, show, children }
 function factsOf(run) {
   const tokens = (run.usage?.input_tokens ?? 0) + (run.usage?.output_tokens ?? 0);
   return [
-    html`<${ThingLink} to=${pageOf("agent", run.agent)}>${run.agent}<//>`,
+    html`<bdi>${run.agent}</bdi>`,
     run.started_at && run.finished_at ? duration(run.finished_at - run.started_at) : "",
     tokens ? t("runs.tokens", { tokens: short(tokens) }) : "",
     run.cost ? money(run.cost) : "",
