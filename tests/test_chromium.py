@@ -23,7 +23,10 @@ KEEP = (
     "(localStorage.setItem('kept', 'l'), sessionStorage.setItem('kept', 's'),"
     " document.cookie = 'kept=c', true)"
 )
-ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<!doctype html><p>"
+ANSWER = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-security-policy: default-src 'self'\r\n"
+    b"connection: close\r\n\r\n<!doctype html><p>"
+)
 
 
 @pytest.fixture
@@ -32,9 +35,7 @@ async def site() -> AsyncIterator[str]:
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<!doctype html><p>"
-        )
+        writer.write(ANSWER)
         await writer.drain()
         writer.close()
 
@@ -64,6 +65,38 @@ async def test_what_a_test_leaves_in_the_browser_no_other_sees(site: str) -> Non
         assert await page.evaluate("innerWidth") != 360
         assert await page.evaluate("fetch(location).then((one) => one.ok)")
         assert shared_browser().pid == first
+
+
+async def test_what_goes_wrong_in_a_page_is_heard(site: str) -> None:
+    async with browsing() as page:
+        await page.open(site)
+        await page.evaluate("(console.error('printed 1'), console.log('two'))")
+        await page.evaluate("fetch('http://127.0.0.1:9/').catch(() => null)")
+        await page.evaluate("void setTimeout(() => { throw new Error('thrown'); })")
+        await page.evaluate("void Promise.reject(new Error('rejected'))")
+        await page.until("new Promise((done) => setTimeout(done, 1, true))")
+        assert page.said == ["printed 1", "two"]
+        for one in ("Content Security Policy", "Error: thrown", "Error: rejected"):
+            assert any(one in said for said in page.complaints), page.complaints
+
+
+async def test_a_page_is_waited_for_until_it_comes_or_the_test_is_over(site: str) -> None:
+    async with browsing() as page:
+        await page.open(site)
+        await page.evaluate("void setTimeout(() => { document.body.firstChild.id = 'old'; }, 10)")
+        await page.until("document.querySelector('#old').id")
+        await page.until(
+            "document.querySelector('#old') === null || void (window.left ??= !location.reload())"
+        )
+        with pytest.raises(TimeoutError) as over:
+            async with asyncio.timeout(0.2):
+                await page.until("document.querySelector('#never').id")
+        cause = over.value.__context__
+        assert cause is not None
+        assert "the page never came to: document.querySelector('#never').id" in cause.__notes__[0]
+        assert await page.evaluate("1 + 1") == 2
+        with pytest.raises(AssertionError, match="nothing is not defined"):
+            await page.until("nothing")
 
 
 async def test_a_browser_that_dies_fails_one_test_and_is_started_anew(site: str, tmp_path: Path) -> None:

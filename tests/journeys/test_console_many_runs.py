@@ -86,8 +86,8 @@ async def sign_in(served: Served, page: Page) -> None:
 
 async def heap(page: Page) -> int:
     """Bytes that the page's scripts hold."""
-    await page._call("HeapProfiler.collectGarbage")
-    return int((await page._call("Runtime.getHeapUsage"))["usedSize"])
+    await page.told("HeapProfiler.collectGarbage")
+    return int((await page.told("Runtime.getHeapUsage"))["usedSize"])
 
 
 async def first_row(page: Page, url: str, name: str) -> None:
@@ -101,15 +101,11 @@ async def first_row(page: Page, url: str, name: str) -> None:
     assert statistics.median(taken) < MOST_PAINT_MS, taken
 
 
-async def wheel(page: Page, down: int) -> None:
-    await page._call("Input.dispatchMouseEvent", type="mouseWheel", x=400, y=400, deltaX=0, deltaY=down)
-
-
 async def roll(page: Page, down: int, times: int) -> tuple[int, int]:
     """Turn the wheel; at each rest the view is full. Return the first and last row of those there at last."""
     for _ in range(times):
         before = await page.evaluate("scrollY")
-        await wheel(page, down)
+        await page.scroll(down)
         await page.until(f"scrollY !== {before} || {AT_END if down > 0 else 'scrollY === 0'}")
         await page.until(AT_REST)
         assert await page.evaluate(GAPS) == [], before
@@ -124,9 +120,9 @@ async def kept(page: Page) -> int:
     script = "document.querySelector('script[src$=\"console.js\"]').src"
     module = f"import({script}.replace('console.js', 'lib/run_pages.js'))"
     expression = f"{module}.then(({{ RunPages }}) => RunPages.prototype)"
-    prototype = (await page._call("Runtime.evaluate", expression=expression, awaitPromise=True))["result"]
-    lists = await page._call("Runtime.queryObjects", prototypeObjectId=prototype["objectId"])
-    counted = await page._call(
+    prototype = (await page.told("Runtime.evaluate", expression=expression, awaitPromise=True))["result"]
+    lists = await page.told("Runtime.queryObjects", prototypeObjectId=prototype["objectId"])
+    counted = await page.told(
         "Runtime.callFunctionOn",
         objectId=lists["objects"]["objectId"],
         functionDeclaration=COUNT,
@@ -176,11 +172,11 @@ async def test_a_hundred_thousand_runs_scroll(tmp_path: Path, served: Served, pa
             assert f"conversation {index}" in text.splitlines(), (index, text)
         assert await page.evaluate(NODES) < MOST_NODES
     await page.evaluate("document.querySelector('.rows a').focus()")
-    await press(page, "End")
+    await page.press("End")
     await page.until(f"document.activeElement?.closest('[data-index]')?.dataset.index === '{MANY - 1}'")
-    await press(page, "Home")
+    await page.press("Home")
     await page.until("document.activeElement?.closest('[data-index]')?.dataset.index === '0'")
-    await press(page, "ArrowDown")
+    await page.press("ArrowDown")
     await page.until("document.activeElement?.closest('[data-index]')?.dataset.index === '1'")
     grown = await heap(page) - before
     print("heap of the list:", grown)
@@ -214,12 +210,6 @@ async def filters(served: Served, page: Page) -> None:
     await page.until(FILLED)
     await page.open(f"{served.url}/runs?min_cost=500")
     await page.until("document.body.innerText.includes('No run matches these filters')")
-
-
-async def press(page: Page, key: str) -> None:
-    code = {"End": 35, "Home": 36, "ArrowDown": 40}[key]
-    for kind in ("keyDown", "keyUp"):
-        await page._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
 
 async def test_runs_of_any_length_are_few_nodes(tmp_path: Path, served: Served, page: Page) -> None:

@@ -117,7 +117,7 @@ async def test_the_page_that_it_prints_has_a_widget_that_talks_to_the_guide(
             await page.until("window.Hostler !== undefined")
             await page.evaluate("Hostler.open()")
             await page.until(f"{root}.activeElement?.tagName === 'TEXTAREA'")
-            await page._call("Input.insertText", text="my name is Ada")
+            await page.insert("my name is Ada")
             await page.press("Enter")
             await page.until(f"{rows}.includes('Ada')")
             await page.open(link)

@@ -108,7 +108,7 @@ async def write(page: Page, text: str) -> None:
     """Type a message and send it with Enter."""
     field = f"{ROOT}.querySelector('textarea')"
     await page.until(f"{field} && !{field}.disabled && ({field}.focus(), true)")
-    await page._call("Input.insertText", text=text)
+    await page.insert(text)
     await page.press("Enter")
 
 

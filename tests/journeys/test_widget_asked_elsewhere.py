@@ -55,7 +55,7 @@ async def test_what_a_visitor_asks_for_is_approved_by_an_operator_in_a_chat(tmp_
                 await page.evaluate("Hostler.open()")
                 await page.until(f"{ROOT}.activeElement?.tagName === 'TEXTAREA'")
                 script = json.dumps([["tool", "player.book", {"path": str(booked)}, "a"]])
-                await page._call("Input.insertText", text=script)
+                await page.insert(script)
                 await page.press("Enter")
                 await page.until(f"{SHOWN}.includes('Waiting for a person to decide')")
                 (asked,) = await ops.until(1, "desk")

@@ -38,7 +38,7 @@ async def test_the_page_chats(hostler: CommandLine, tmp_path: Path) -> None:
                 await page.until("window.Hostler !== undefined")
                 await page.evaluate("Hostler.open()")
                 await page.until(f"{ROOT}.activeElement?.tagName === 'TEXTAREA'")
-                await page._call("Input.insertText", text="my name is Ada")
+                await page.insert("my name is Ada")
                 await page.press("Enter")
                 await page.until(
                     f"[...{ROOT}.querySelectorAll('.row.agent')].at(-1).innerText.includes('Ada')"

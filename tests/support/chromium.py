@@ -22,6 +22,8 @@ NEEDS_CHROMIUM = pytest.mark.skipif(
 )
 NOT_THERE = ("TypeError: Cannot read properties of undefined", "TypeError: Cannot read properties of null")
 
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowDown": 40}
+
 
 class LeftError(AssertionError):
     """The page was left before its script had an answer."""
@@ -52,24 +54,26 @@ class Page(Connection):
                 if entry["level"] == "error" and entry["source"] != "network":
                     self.complaints.append(entry["text"])
 
-    async def _call(self, method: str, **params: Any) -> Any:
+    async def told(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a command that is not refused; its result. A page may be left before it answers."""
         answer = await self.ask(method, **params)
         if "navigated or closed" in answer.get("error", {}).get("message", ""):
             raise LeftError(answer)
-        assert "error" not in answer, answer
-        return answer["result"]
+        assert "error" not in answer, (method, answer)
+        result: dict[str, Any] = answer["result"]
+        return result
 
     async def open(self, url: str) -> None:
         """Open an address and wait until the page is there."""
-        await self._call("Runtime.enable")
-        await self._call("Log.enable")
-        await self._call("Page.navigate", url=url)
+        await self.told("Runtime.enable")
+        await self.told("Log.enable")
+        await self.told("Page.navigate", url=url)
         place = url.partition("#")[0]  # a page may take the rest away
         await self.until(f"location.href.startsWith({place!r}) && document.readyState === 'complete'")
 
     async def evaluate(self, script: str) -> Any:
         """Run an expression, wait for its promise, and return its value."""
-        found = await self._call(
+        found = await self.told(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
         )
         raised = found.get("exceptionDetails", {}).get("exception", {}).get("description", "")
@@ -80,7 +84,7 @@ class Page(Connection):
 
     async def resize(self, width: int, height: int) -> None:
         """Give the page a size; below 700 pixels it is a phone."""
-        await self._call(
+        await self.told(
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
@@ -91,7 +95,7 @@ class Page(Connection):
     async def wish(self, theme: str) -> None:
         """Let the system wish for light or dark."""
         features = [{"name": "prefers-color-scheme", "value": theme}]
-        await self._call("Emulation.setEmulatedMedia", features=features)
+        await self.told("Emulation.setEmulatedMedia", features=features)
 
     async def network(
         self,
@@ -105,8 +109,8 @@ class Page(Connection):
 
         `sent_per_second`: bytes that it sends, where these are others than those that it receives.
         """
-        await self._call("Network.enable")
-        await self._call(
+        await self.told("Network.enable")
+        await self.told(
             "Network.emulateNetworkConditions",
             offline=offline,
             latency=latency_ms,
@@ -116,12 +120,12 @@ class Page(Connection):
 
     async def on_each_page(self, script: str) -> None:
         """Run a script in each page that is opened from now on, before its own."""
-        await self._call("Page.enable")
-        await self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
+        await self.told("Page.enable")
+        await self.told("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     async def picture(self) -> bytes:
         """Return what is seen of the page now, as WebP."""
-        found = await self._call("Page.captureScreenshot", format="webp", quality=80)
+        found = await self.told("Page.captureScreenshot", format="webp", quality=80)
         return base64.b64decode(found["data"])
 
     @contextlib.asynccontextmanager
@@ -133,12 +137,20 @@ class Page(Connection):
 
     async def press(self, key: str, times: int = 1) -> None:
         """Press and release a key, such as Tab or Enter; several times as one does who does not look."""
-        code = {"Tab": 9, "Enter": 13, "Escape": 27}[key]
-        pressed = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        pressed = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
         text = {"text": "\r"} if key == "Enter" else {}
         once = [{"type": "keyDown", **pressed, **text}, {"type": "keyUp", **pressed}]
         for answer in await self.ask_in_turn([("Input.dispatchKeyEvent", each) for each in once * times]):
             assert "error" not in answer, answer
+
+    async def insert(self, text: str) -> None:
+        """Put text where the cursor is."""
+        await self.told("Input.insertText", text=text)
+
+    async def scroll(self, down: int) -> None:
+        """Turn the wheel of a mouse that is over the page."""
+        place = {"x": 400, "y": 400, "deltaX": 0, "deltaY": down}
+        await self.told("Input.dispatchMouseEvent", type="mouseWheel", **place)
 
     async def type_into(self, selector: str, text: str) -> None:
         """Put text into a field in place of what is there."""
@@ -147,7 +159,7 @@ class Page(Connection):
             await self.until(f"{field} && !{field}.disabled && ({field}.focus(), {field}.select(), true)")
             await self.evaluate(f"{field}.value = ''")
             if text:
-                await self._call("Input.insertText", text=text)
+                await self.insert(text)
             value = await self.evaluate(f"{field}?.value ?? ''")
             if not text or value == text or not value.endswith(text):
                 return
