@@ -86,7 +86,7 @@ async def test_a_page_is_waited_for_until_it_comes_or_the_test_is_over(site: str
         await page.evaluate("void setTimeout(() => { document.body.firstChild.id = 'old'; }, 10)")
         await page.until("document.querySelector('#old').id")
         await page.until(
-            "document.querySelector('#old') === null || void (window.left ??= !location.reload())"
+            "document.querySelector('#old') === null || (location.reload(), new Promise(() => null))"
         )
         with pytest.raises(TimeoutError) as over:
             async with asyncio.timeout(0.2):
