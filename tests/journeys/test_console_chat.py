@@ -101,14 +101,23 @@ async def an_answer_is_announced_once(page: Page, text: str) -> None:
     told = ["The agent is working.", f"The agent said: {text[:MOST_TOLD]}…"]
     await page.until(f"window.announced.length === {len(told)}")
     assert await page.evaluate("window.announced") == told
-    nodes = (await page._call("Accessibility.getFullAXTree"))["nodes"]
-    live = [one for one in nodes if one.get("role", {}).get("value") == "status"]
-    known = {one["nodeId"]: one for one in nodes}
-    (spoken,) = [
-        one for one in live if [known[child]["name"]["value"] for child in one["childIds"]] == [told[-1]]
-    ]
-    properties = {one["name"]: one["value"]["value"] for one in spoken["properties"]}
+    while not (spoken := await statuses(page, told[-1])):
+        await page.evaluate("new Promise(requestAnimationFrame)")  # the tree follows the page
+    properties = {one["name"]: one["value"]["value"] for one in spoken[0]["properties"]}
     assert (properties["live"], properties["atomic"]) == ("polite", True)
+
+
+async def statuses(page: Page, text: str) -> list[dict[str, Any]]:
+    """Nodes of the accessibility tree that tell a state in these words."""
+    nodes = (await page.told("Accessibility.getFullAXTree"))["nodes"]
+    names = {one["nodeId"]: " ".join(one.get("name", {}).get("value", "").split()) for one in nodes}
+    wanted = " ".join(text.split())
+    return [
+        one
+        for one in nodes
+        if one.get("role", {}).get("value") == "status"
+        and wanted in [names.get(child) for child in one["childIds"]]
+    ]
 
 
 async def a_message_steers_and_stop_stops(host: HostProcess, page: Page, tmp_path: Path) -> None:
