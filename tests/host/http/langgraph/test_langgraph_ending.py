@@ -245,3 +245,20 @@ async def test_a_run_is_deleted_with_what_it_heard_and_said(served: Served) -> N
             ):
                 with pytest.raises(PermissionDeniedError, match="conversations:write"):
                     await denied
+
+
+async def test_of_many_requests_at_once_that_reject_a_busy_thread_one_runs(served: Served) -> None:
+    async with langgraph(served.url) as client:
+        thread_id = (await client.threads.create())["thread_id"]
+        asked = [
+            client.runs.create(thread_id, AGENT, input=said(["hold"]), multitask_strategy="reject")
+            for _ in range(20)
+        ]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        refused = [one for one in answers if isinstance(one, BaseException)]
+        assert [type(one) for one in refused] == [ConflictError] * 19
+        (run,) = await client.runs.list(thread_id)
+        assert run["run_id"] in [one["run_id"] for one in answers if not isinstance(one, BaseException)]
+        await client.runs.cancel(thread_id, run["run_id"], wait=True)
+        state = await client.threads.get_state(thread_id)
+        assert len([one for one in state["values"]["messages"] if one["type"] == "human"]) == 1

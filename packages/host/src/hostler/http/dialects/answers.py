@@ -26,6 +26,7 @@ from hostler.http.problems import KeyReusedError
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers
 from hostler.journal.feed import StoredResult
+from hostler.storage.port import Tx
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.content import HistoryMessage, Usage
 from hostler_protocol.errors import (
@@ -91,9 +92,14 @@ def _is_sequence(text: str) -> bool:
 
 
 async def send_message(
-    request: ApiRequest, envelope: EventEnvelope, *, history: Sequence[HistoryMessage] = ()
+    request: ApiRequest,
+    envelope: EventEnvelope,
+    *,
+    history: Sequence[HistoryMessage] = (),
+    with_it: Callable[[Tx], object] = lambda _: None,
 ) -> Started:
     """Send a message, and return where its answer begins. `history` goes before it, in a new conversation.
+    `with_it` as in `Orchestrator.accept`.
 
     An event id makes a repeated request the same run; without one the request's Idempotency-Key does. Raises
     NotFoundError if no agent takes the message or a file in it is not there, KeyReusedError if the key was
@@ -111,7 +117,7 @@ async def send_message(
     # the host keeps the conversation of a front-end token: its page puts no words into the agent's mouth
     earlier = history if request.caller.scope is None else ()
     try:
-        accepted = await host.orchestrator.accept(envelope, request.caller, history=earlier)
+        accepted = await host.orchestrator.accept(envelope, request.caller, history=earlier, with_it=with_it)
     except ConflictError as error:
         if keyed is None or envelope.event_id != keyed or "event_id" not in error.details:
             raise

@@ -9,11 +9,13 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from hostler.domain.narrow_callers import check_agent, check_conversation
+from hostler.domain.narrow_callers import check_agent, check_conversation, stored_event_id
 from hostler.http.dialects.answers import (
+    Started,
     WhenGone,
     answer_id,
     check_answer,
+    keyed_event_id,
     read_answer_id,
     send_message,
     stream_answer,
@@ -40,12 +42,13 @@ from hostler.http.langgraph.run_request import (
 )
 from hostler.http.langgraph.thread_state import load_messages, waiting_of
 from hostler.http.langgraph.threads import (
-    active_runs,
+    NOT_OVER,
     check_thread,
     latest_run,
     new_thread_id,
     no_thread,
     own_event_id,
+    runs_in,
 )
 from hostler.http.langgraph.waited import Waited
 from hostler.http.request import ApiRequest
@@ -54,7 +57,10 @@ from hostler.http.sse import EVENT_STREAM, last_event_id
 from hostler.storage.port import Tx
 from hostler.storage.stores import conversations, events
 from hostler.storage.stores.run_rows import Run
+from hostler_protocol.content import HistoryMessage
 from hostler_protocol.errors import ConflictError, NotFoundError
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.ids import new_id
 
 FROM_START = "-1"
 """What a client sends as Last-Event-ID to read a run from its start."""
@@ -125,8 +131,29 @@ async def _begin(
     ):
         history = history_of(earlier)
     envelope = envelope_of(body, agent, thread_id, new, modes)
-    started = await send_message(request, envelope, history=history)
+    if body.multitask_strategy == "reject":
+        started = await _send_alone(request, envelope, thread_id, history)
+    else:
+        started = await send_message(request, envelope, history=history)
     return Begun(thread_id, started.answer, modes, agent)
+
+
+async def _send_alone(
+    request: ApiRequest, envelope: EventEnvelope, thread_id: str, history: Sequence[HistoryMessage]
+) -> Started:
+    """Send a message unless a run of its thread is not over: looked for in the transaction that stores it."""
+    event_id = keyed_event_id(request) or new_id()
+    own = stored_event_id(request.caller, event_id)
+
+    def check_idle(tx: Tx) -> None:
+        if any(run.event_id != own for run in runs_in(tx, request, thread_id, limit=2, statuses=NOT_OVER)):
+            raise ConflictError(
+                "the thread is busy: wait for its run to end, or choose another multitask_strategy",
+                reason="thread_busy",
+            )
+
+    named = msgspec.structs.replace(envelope, event_id=event_id)
+    return await send_message(request, named, history=history, with_it=check_idle)
 
 
 async def _was_sent(request: ApiRequest) -> bool:
@@ -142,11 +169,6 @@ async def _was_sent(request: ApiRequest) -> bool:
 async def _make_way(request: ApiRequest, body: RunCreate, agent: str, thread_id: str) -> None:
     """Do what the request says about runs of its thread that are not over."""
     match body.multitask_strategy:
-        case "reject" if await active_runs(request, thread_id):
-            raise ConflictError(
-                "the thread is busy: wait for its run to end, or choose another multitask_strategy",
-                reason="thread_busy",
-            )
         case "interrupt":
             await interrupt_all(request, thread_id)
         case "rollback":

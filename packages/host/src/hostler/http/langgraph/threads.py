@@ -136,16 +136,23 @@ async def runs_of(
     request: ApiRequest, thread_id: str, *, limit: int, statuses: frozenset[RunStatus] | None = None
 ) -> list[Run]:
     """Return runs of a thread, newest first; of a narrow caller's agent only."""
-    scope = request.caller.scope
     return await request.state.host.db.read(
-        lambda tx: runs.page(
-            tx,
-            request.workspace_id,
-            statuses=statuses,
-            agent_name=None if scope is None else scope.agent,
-            conversation_id=thread_id,
-            limit=limit,
-        )
+        lambda tx: runs_in(tx, request, thread_id, limit=limit, statuses=statuses)
+    )
+
+
+def runs_in(
+    tx: Tx, request: ApiRequest, thread_id: str, *, limit: int, statuses: frozenset[RunStatus] | None = None
+) -> list[Run]:
+    """Return runs as `runs_of` does, in a transaction."""
+    scope = request.caller.scope
+    return runs.page(
+        tx,
+        request.workspace_id,
+        statuses=statuses,
+        agent_name=None if scope is None else scope.agent,
+        conversation_id=thread_id,
+        limit=limit,
     )
 
 
