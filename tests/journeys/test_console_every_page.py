@@ -18,7 +18,7 @@ from support.console_walk import navigation, shown, walk
 from support.console_weight import MOST_BYTES, weight
 from support.http_host import serving
 
-pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM, pytest.mark.timeout(600)]  # every page, one by one
 Look = tuple[int, str]
 LOOKS: dict[str, Sequence[Look]] = {
     "en": ((2560, "light"), (360, "dark")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -16,7 +17,7 @@ from support.console_things import something_of_each
 from support.console_walk import navigation, shown, walk
 from support.keyboard import by_tab
 
-pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM, pytest.mark.timeout(600)]  # every page, one by one
 DIALOGS = {
     "components/agent_head.js": ("/agents/echo", "Delete"),
     "components/channel_messages.js": ("/channels", "Remove: on its way"),
@@ -29,6 +30,7 @@ DIALOGS = {
     "components/plugin_entry.js": ("/plugins/acme%2Fecho", "Remove"),
     "components/schedules.js": ("/schedules/morning", "Remove"),
     "components/similar_list.js": ("/approvals?tab=similar", "Revoke: shop.send"),
+    "components/skill_folders.js": ("/skills?folder={skills}", "Remove"),
     "components/source_entry.js": ("/channels/chat", "Remove"),
     "components/tool_test.js": ("/tools/shop.book", "Call it"),
     "components/worker_actions.js": ("/workers", "Remove: cpu-2"),
@@ -63,8 +65,9 @@ async def test_each_page_and_each_dialog_is_walked_with_the_tab_key(tmp_path: Pa
         assert wrong == {}
         assert set(pages) <= walked
 
+        named = {"pause": made.pause_id, "skills": quote(str(tmp_path / "skills"), safe="")}
         for address, label in DIALOGS.values():
-            await page.open(made.served.url + address.format(pause=made.pause_id))
+            await page.open(made.served.url + address.format(**named))
             await shown(page)
             await prepare(page, address)
             await a_dialog_keeps_the_focus_and_gives_it_back(page, button(label))

@@ -16,13 +16,17 @@ from support.console_scene import Scene
 from support.http_host import WORKSPACE
 from support.pauses import PIN, call, open_pause, open_run, rule
 
+SKILL = "---\nname: brewing\ndescription: How tea is made in this house.\n---\nWarm the pot first.\n"
+
 
 async def something_of_each(made: Scene, folder: Path) -> None:
-    """A key, a member, a secret, a receiver, a prompt, approvals that wait and one ahead."""
+    """Make a key, a member, a secret, a receiver, a prompt, skills, approvals that wait and one ahead."""
     client = made.served.client
     master = folder / "master"
     master.write_text(base64.b64encode(os.urandom(32)).decode(), "utf-8")
     master.chmod(0o600)
+    (folder / "skills" / "brewing").mkdir(parents=True)
+    (folder / "skills" / "brewing" / "SKILL.md").write_text(SKILL, "utf-8")
     receiver = {"name": "ops", "url": "https://hooks.example.com/x", "secret": "env:HOOK"}
     asks = {"name": "week", "title": "The week", "text": "Of {team}", "arguments": [{"name": "team"}]}
     echo = {"name": "echo", "runner": "plugin:acme/echo/default", "event_types": [], "prompts": [asks]}
@@ -35,6 +39,7 @@ async def something_of_each(made: Scene, folder: Path) -> None:
         ("POST", "/v1/config/webhooks", receiver),
         ("PUT", "/v1/agents/echo", echo),
         ("POST", "/v1/config/channels", chat),
+        ("POST", "/v1/config/skills", {"path": str(folder / "skills")}),
         ("POST", "/v1/schedules", {"name": "morning", "cron": "0 8 * * *", "agent": "echo"}),
     ):
         answer = await client.request(method, path, json=body)
