@@ -40,6 +40,7 @@ CELLS = {
     "files-in": "files in",
     "files-out": "files out",
     "usage": "usage",
+    "repeated": "the same request twice: one run",
     "long-run": "long runs, and coming back to them",
     "wrong-key": "a wrong key",
     "unknown-agent": "an unknown agent",
@@ -48,6 +49,7 @@ CELLS = {
 WITHOUT = {
     ("mcp", "client-tools"): "has no tools of clients: a call to one of another client waits for that",
     ("acp", "edited"): "has no word for it: a permission is given or not",
+    ("acp", "repeated"): "has no word for it: a prompt that is sent once more is another message",
     ("websocket", "disconnect"): "one connection is for many runs: none ends with it, `cancel` ends one",
 }
 INTRODUCTION = """\

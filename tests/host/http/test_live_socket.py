@@ -28,7 +28,7 @@ def message(text: str, **fields: Any) -> dict[str, Any]:
     return {"event_type": "message.received", "input": {"text": text}, **fields}
 
 
-@pytest.mark.shows("websocket", "text")
+@pytest.mark.shows("websocket", "text", "repeated")
 async def test_one_connection_follows_a_run_a_conversation_and_the_workspace(tmp_path: Path) -> None:
     async with serving(tmp_path) as served, live(served.url, ADMIN_KEY) as client:
         conversation = await client.follow("c", conversation_id="c1")

@@ -90,6 +90,7 @@ async def test_a_context_is_a_conversation(host: Served, binding: str) -> None:
     assert run["conversation_id"] == first.context_id
 
 
+@pytest.mark.shows("a2a", "repeated")
 async def test_the_same_message_again_is_the_same_task(host: Served, binding: str) -> None:
     async with a2a_client(host.url, binding=binding) as client:
         sent = message(spelled("once"), message_id="again")

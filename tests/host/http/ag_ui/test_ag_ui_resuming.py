@@ -63,6 +63,7 @@ async def test_every_cut_of_a_stream_goes_on_exactly_also_long_after(served: Ser
         assert (answer.status_code, answer.json()["type"]) == (400, "RUN_ERROR")
 
 
+@pytest.mark.shows("ag-ui", "repeated")
 async def test_the_same_request_twice_is_one_run_and_tells_the_thread(served: Served) -> None:
     given = body("r1", user("once"))
     first = await post(served, given)

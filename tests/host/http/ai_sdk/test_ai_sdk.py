@@ -146,6 +146,7 @@ async def test_files_go_in_and_come_out(front: Front) -> None:
     assert [answer.text for answer in got] == ["content", "more"]
 
 
+@pytest.mark.shows("ai-sdk", "repeated")
 async def test_the_same_message_twice_is_one_run_and_an_edited_one_another(front: Front) -> None:
     seen = await front.chat({"send": "hello"}, {"again": 1})
     assert len(await front.runs()) == 1

@@ -175,6 +175,7 @@ async def test_a_runner_that_fails(served: Served) -> None:
         assert "broken" in whole["__error__"]["message"]
 
 
+@pytest.mark.shows("langgraph", "repeated")
 async def test_the_same_request_twice_is_one_run(served: Served) -> None:
     async with langgraph(served.url) as client:
         thread_id = (await client.threads.create())["thread_id"]

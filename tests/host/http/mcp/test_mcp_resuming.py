@@ -129,6 +129,7 @@ async def test_a_cursor_is_good_for_its_workspace_and_as_it_was_given(served: Se
         assert bare.status_code == 400
 
 
+@pytest.mark.shows("mcp", "repeated")
 async def test_the_same_request_twice_is_one_run(served: Served) -> None:
     async with wire(served.url, ADMIN_KEY) as client:
         await client.begin()

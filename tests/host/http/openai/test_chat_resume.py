@@ -34,6 +34,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Served]:
         yield made
 
 
+@pytest.mark.shows("openai-chat", "repeated")
 async def test_the_same_key_is_the_same_run_in_whatever_form(host: Served) -> None:
     key = {"Idempotency-Key": "k-1"}
     async with client_of(host.url) as client:

@@ -307,6 +307,7 @@ async def test_a_request_that_the_client_repeats_by_itself_is_one_run(tmp_path: 
     await with_host(tmp_path, scenario)
 
 
+@pytest.mark.shows("openai-responses", "repeated")
 async def test_the_same_request_is_one_run(tmp_path: Path) -> None:
     async def scenario(served: Served, client: AsyncOpenAI) -> None:
         key = {"Idempotency-Key": "k1"}
