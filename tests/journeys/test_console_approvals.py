@@ -102,7 +102,8 @@ async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     shutil.copytree(SHOP, tmp_path / "shop", ignore=shutil.ignore_patterns("*.sqlite3*", "__pycache__"))
     await served.host.apply(ConfigFile(plugins=[trusted(tmp_path / "shop")]), actor="test")
     policy: dict[str, Any] = {"allowed_tool_names": ["shop.*"]}
-    policy["tool_approval"] = {"shop.*": {"approval": "required", "editable": True, "locked": ["kind"]}}
+    rule = {"approval": "required", "editable": True, "locked": ["kind"], "expires_in": 590}
+    policy["tool_approval"] = {"shop.*": rule}
     spec = AgentSpec(name="clerk", runner="plugin:acme/shop/default", resource_policy=policy)  # type: ignore[arg-type]
     await served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
     served.host.event_router.changed(WORKSPACE)
@@ -115,6 +116,9 @@ async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     await page.until(f"{shown('May shop.book be called?')} && document.title === '(1) {title} · Hostler'")
     await page.until("document.querySelector('.waiting-count').textContent === '1'")
     await page.evaluate("document.querySelector('.pause-row a').click()")
+    await page.until(there(".call-card .until"))
+    left = await page.evaluate("document.querySelector('.call-card .until').textContent")
+    await page.until(f"document.querySelector('.call-card .until').textContent !== {json.dumps(left)}")
     await press(page, "Edit arguments")
     await page.until(there(".editing input"))
     fields = "[...document.querySelectorAll('.editing .entry-name')].map((one) => one.textContent.trim())"
@@ -157,6 +161,16 @@ async def test_a_call_is_seen_at_once_edited_and_carried_out_as_it_was_approved(
     await page.until(f"{shown('Nothing waits for you')} && document.title === '{title} · Hostler'")
     await page.open(f"{served.url}/approvals?tab=decided")
     await page.until("document.querySelectorAll('.pause-row').length === 3")
+    # the run tells who decided each of them
+    decided = (await served.client.get(f"/v1/pauses?run_id={run_id}")).json()["items"]
+    (by,) = {call["decided_by"] for pause in decided for call in pause["calls"]}
+    await page.resize(1440, 3000)
+    await page.open(f"{served.url}/runs/{run_id}")
+    whose = "[...document.querySelectorAll('.step.of-pause .what')].map((one) => one.textContent.trim())"
+    decisions = [f"pause.call.approved {by} · approve"] * 2 + [f"pause.call.denied {by} · deny"]
+    wanted = json.dumps(json.dumps(decisions))
+    told = f"JSON.stringify({whose}.filter((one) => one.startsWith('pause.call.')))"
+    await page.until(f"JSON.stringify(JSON.parse({wanted})) === {told}")
     assert page.complaints == []
 
 

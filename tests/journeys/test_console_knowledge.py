@@ -105,6 +105,7 @@ async def uploads(served: Served, page: Page) -> None:
     await page.until(f"{sent} > {begun}")
     await page.network()
     await page.until(f"!{there('.files progress')} && {listed('large.txt', 'failed')}")
+    assert (await served.client.delete("/v1/knowledge/house/documents/large.txt")).is_success
     await page.evaluate(
         dropped({"evil <img src=x onerror=broken=1>.md": EVIL, "town.txt": CHINESE, "blank.md": " \n \n"})
     )

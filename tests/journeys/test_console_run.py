@@ -118,6 +118,32 @@ async def test_a_run_is_followed_stopped_run_again_and_forked(
     await page.until(f"location.pathname === {json.dumps(again)} && {repeats}")
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_another_run_is_chosen_to_compare_with(served: Served, page: Page, language: str) -> None:
+    text = texts(language)
+    await speak(page, language)
+    one, other = [(await served.say(f"say {n}", conversation_id="c"))["run_id"] for n in (1, 2)]
+    await look_at(served, page, one)
+    await page.open(f"{served.url}/runs/{one}/compare")
+    compared = f"location.pathname === '/runs/{one}/compare/{other}' && {written(text('compare.swap'))}"
+    row = "document.querySelector('.plain-list a')"
+    await page.until(f"{row}?.textContent === {json.dumps(other)}")
+    await page.evaluate(f"{row}.click()")
+    await page.until(compared)
+    await page.evaluate("document.querySelector('.compare-totals .quiet').click()")
+    await page.until(f"location.pathname === '/runs/{other}/compare/{one}'")
+    # by its id, or by the address of its page
+    for named in (other, f"{served.url}/runs/{other}"):
+        await page.open(f"{served.url}/runs/{one}/compare")
+        await page.until("document.querySelector('#other') !== null")
+        await page.type_into("#other", named)
+        await page.press("Enter")
+        await page.until(compared)
+    await page.open(f"{served.url}/runs/{one}/compare/none")
+    await page.until("document.querySelector('.failure') !== null")
+    assert page.complaints == []
+
+
 async def test_a_run_goes_on_in_the_page_after_the_host_was_gone(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data", shutdown_grace_seconds=0.1) as served:
         held = (await served.say("hold", wait=None, conversation_id="c"))["run"]["run_id"]
