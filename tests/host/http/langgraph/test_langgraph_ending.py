@@ -29,6 +29,12 @@ from support.http_host import WORKSPACE, Served
 from support.trust import trusted
 
 LISTENER = PLAYER.with_name("listener")
+PICTURE = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]
+
+
+def blob_files(served: Served) -> list[Path]:
+    """The files that the host keeps."""
+    return sorted(one for one in (served.host.settings.data_dir / "blobs").rglob("*") if one.is_file())
 
 
 async def begin(client: Any, thread_id: str, *steps: list[Any]) -> dict[str, Any]:
@@ -259,6 +265,10 @@ async def test_of_many_requests_at_once_that_reject_a_busy_thread_one_runs(serve
         assert [type(one) for one in refused] == [ConflictError] * 19
         (run,) = await client.runs.list(thread_id)
         assert run["run_id"] in [one["run_id"] for one in answers if not isinstance(one, BaseException)]
+        files = blob_files(served)
+        with pytest.raises(ConflictError, match="busy"):
+            await client.runs.create(thread_id, AGENT, input=plain(PICTURE), multitask_strategy="reject")
+        assert blob_files(served) == files, "what is refused is not stored first"
         await client.runs.cancel(thread_id, run["run_id"], wait=True)
         state = await client.threads.get_state(thread_id)
         assert len([one for one in state["values"]["messages"] if one["type"] == "human"]) == 1

@@ -43,6 +43,7 @@ from hostler.http.langgraph.run_request import (
 from hostler.http.langgraph.thread_state import load_messages, waiting_of
 from hostler.http.langgraph.threads import (
     NOT_OVER,
+    active_runs,
     check_thread,
     latest_run,
     new_thread_id,
@@ -147,13 +148,17 @@ async def _send_alone(
 
     def check_idle(tx: Tx) -> None:
         if any(run.event_id != own for run in runs_in(tx, request, thread_id, limit=2, statuses=NOT_OVER)):
-            raise ConflictError(
-                "the thread is busy: wait for its run to end, or choose another multitask_strategy",
-                reason="thread_busy",
-            )
+            raise _busy()
 
     named = msgspec.structs.replace(envelope, event_id=event_id)
     return await send_message(request, named, history=history, with_it=check_idle)
+
+
+def _busy() -> ConflictError:
+    return ConflictError(
+        "the thread is busy: wait for its run to end, or choose another multitask_strategy",
+        reason="thread_busy",
+    )
 
 
 async def _was_sent(request: ApiRequest) -> bool:
@@ -169,6 +174,9 @@ async def _was_sent(request: ApiRequest) -> bool:
 async def _make_way(request: ApiRequest, body: RunCreate, agent: str, thread_id: str) -> None:
     """Do what the request says about runs of its thread that are not over."""
     match body.multitask_strategy:
+        # looked for here, too: a transaction that fails is begun anew without it, with all others in it
+        case "reject" if await active_runs(request, thread_id):
+            raise _busy()
         case "interrupt":
             await interrupt_all(request, thread_id)
         case "rollback":
