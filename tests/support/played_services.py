@@ -9,7 +9,8 @@ from typing import Any, cast
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.models.port import ModelProvider, ModelRequest
-from hostler.tools.port import Found, OfferedTool, ToolInvocation
+from hostler.tools.errors import ToolChangedError
+from hostler.tools.port import Found, OfferedTool, ToolInvocation, present_tool
 from hostler_protocol.calls import ModelChunk, ModelDelta, ModelReply, RetrieveReply
 from hostler_protocol.content import ModelMessage, Usage
 from hostler_protocol.errors import HostlerError
@@ -60,7 +61,10 @@ class PlayedExternalCaller(Runner):
 
 
 class Tools:
-    """A tool service that is played. Its calls have these `outcomes` in their order, then numbers."""
+    """A tool service that is played. Its calls have these `outcomes` in their order, then numbers.
+
+    `comes_back`: the version that its tools have once they are started to be called.
+    """
 
     def __init__(self) -> None:
         self.calls: list[ToolInvocation] = []
@@ -69,6 +73,10 @@ class Tools:
         """Answers of `lookup`."""
         self.gate: Gate | None = None
         """Calls wait here."""
+        self.starts: Gate | None = None
+        """Starts wait here."""
+        self.version = ""
+        self.comes_back: str | None = None
         self.pins: dict[str, ToolPin] = {}
         self.broken: Exception | None = None
         """Raised where a tool is described to people."""
@@ -76,7 +84,10 @@ class Tools:
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
         if self.broken is not None:
             raise self.broken
-        return {name: OfferedTool(ToolResource(tool_name=name), pin) for name, pin in self.pins.items()}
+        return {
+            name: OfferedTool(ToolResource(tool_name=name), pin, version=self.version)
+            for name, pin in self.pins.items()
+        }
 
     async def check(self, workspace_id: str, tool_name: str, parameters: dict[str, Any]) -> None:
         pass
@@ -91,7 +102,13 @@ class Tools:
         return outcome
 
     async def prepare(self, invocation: ToolInvocation) -> None:
-        pass
+        if self.starts is not None:
+            await self.starts.passed()
+        if self.comes_back is not None:
+            self.version = self.comes_back
+        now = present_tool(self, invocation.workspace_id, invocation.tool_name)
+        if now is not None and invocation.definition not in (None, now.definition):
+            raise ToolChangedError(f"{invocation.tool_name} is another one")
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         found = self.found.pop(0)

@@ -97,6 +97,24 @@ async def test_what_a_person_says_did_not_happen_is_made_once_and_its_pause_is_o
         assert (pause.status, call.execution) == ("resumed", "succeeded")
 
 
+async def test_what_did_not_happen_is_asked_about_again_if_its_tool_comes_back_changed(
+    attempts: Attempts, rules: dict[str, Any]
+) -> None:
+    grant, tools = reconcilable(rules), attempts.tools
+    tools.pins = dict(grant.tool_pins)
+    first, _ = await in_doubt(attempts, grant, asks=bool(rules))
+    await resolve(attempts, first, "not_happened")
+    tools.found, tools.comes_back = [SAYS_NOTHING_HAPPENED], "2.0.0"
+    async with attempts.attempt(grant, again=await attempts.lost(first.run), resumed=True) as second:
+        made = second.begin("tool.call")
+        if rules:  # of what nobody approved nobody is asked
+            (asked,) = await second.asked()
+            assert (asked.review, len(tools.calls)) == (None, 1)
+            await second.decide(await ada(attempts.world), Action(call_id=asked.call_id, type="approve"))
+        assert (await second.runner.answer(made)).result == 2
+        assert len(tools.calls) == 2
+
+
 async def test_while_nobody_has_said_anything_it_is_not_made_again(
     attempts: Attempts, rules: dict[str, Any]
 ) -> None:

@@ -303,14 +303,19 @@ async def test_a_new_question_waits_until_the_calls_of_the_last_pause_are_made_a
     assert pause.status == "resuming"
 
 
-async def test_a_new_question_waits_as_long_as_an_approved_tool_works(
-    attempts: Attempts, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("does", ["starts", "works"])
+async def test_a_new_question_waits_as_long_as_an_approved_tool_starts_or_works(
+    attempts: Attempts, monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
     monkeypatch.setattr(held_calls, "SHARED_LOOK_SECONDS", 0.01)
     person = await ada(attempts.world)
     grant = attempt_grant(tool_approval={"search": "required"})
+    gate, tools = Gate(), attempts.tools
+    if does == "starts":
+        tools.starts, tools.pins = gate, dict(grant.tool_pins)
+    else:
+        tools.gate = gate
     async with attempts.attempt(grant, hold_seconds=0.0, blocked_seconds=-1.0) as attempt:
-        gate = attempts.tools.gate = Gate()
         approved = attempt.begin("tool.call")
         (asked,) = await attempt.asked()
         await attempt.decide(person, Action(call_id=asked.call_id, type="approve"))

@@ -279,17 +279,20 @@ class ToolCalls:
 
     async def _carry_out(self, call: ToolCall) -> ToolReply:
         with self._working():
-            if call.verdict is not None and call.verdict.definition is not None:
-                await self._check_approved(call, call.verdict.definition)
+            await self._check_approved(call)
             if not call.is_pure or call.verdict is not None:
                 await self._intend(call)
             return await self._perform(call)
 
-    async def _check_approved(self, call: ToolCall, definition: str) -> None:
-        """Start the tool, which was approved as it was seen last. AskAgainError: it came back as another."""
+    async def _check_approved(self, call: ToolCall) -> None:
+        """Start a tool that was approved as it was seen last. AskAgainError: it came back as another."""
+        definition = None if call.verdict is None else call.verdict.definition
+        if definition is None or self.held is None:
+            return
         tools = self._service(call)
         try:
-            await tools.prepare(self._invocation(call))
+            with self.held.going_on(call.name.call_id):
+                await tools.prepare(self._invocation(call))
         except ToolChangedError as changed:
             now = present_tool(tools, self.scope.workspace_id, call.tool)
             if now is None or now.definition != definition:
@@ -353,8 +356,9 @@ class ToolCalls:
             arguments = call.arguments if same else verdict.arguments or {}
             said = replace(said, resolution=call.resolution + 1, arguments=arguments)
             try:
+                await self._check_approved(said)
                 await self._intend(said)
-            except AskAgainError:  # another call of the pause is looked at still
+            except AskAgainError:  # or another call of the pause is looked at still
                 continue
             return await self._perform(said)
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 class _Entered(NamedTuple):
     """The result of a step: verdicts by call id, calls that people have to decide, calls that are refused.
 
-    `going_on`: a tool that was decided about is being called in this attempt.
+    `going_on`: a tool that was decided about is being started or called in this attempt.
     """
 
     verdicts: dict[str, Verdict]
@@ -92,6 +93,8 @@ class HeldCalls:
     """Requests shown to people: call id, revision, and how often the effect was in doubt."""
     _given_up: set[str] = field(default_factory=set)
     """Calls that the runner gave up."""
+    _going_on: set[str] = field(default_factory=set)
+    """Calls that were approved, and whose tools are being started."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _worker: asyncio.Task[None] | None = None
     _hold_timer: asyncio.TimerHandle | None = None
@@ -127,6 +130,15 @@ class HeldCalls:
     def withdraw(self, tx: Tx, call_id: str) -> None:
         """Withdraw a call that was given up from its pause, in the transaction that journals it."""
         pause_claims.give_up(tx, self.run.run_id, call_id, self.run.attempt)
+
+    @contextmanager
+    def going_on(self, call_id: str) -> Iterator[None]:
+        """Have new questions wait for an approved call while its tool is started."""
+        self._going_on.add(call_id)
+        try:
+            yield
+        finally:
+            self._going_on.discard(call_id)
 
     @property
     def waiting(self) -> int:
@@ -273,8 +285,8 @@ class HeldCalls:
         mine = {question.call_id for question in questions}
         calls_now = [] if pause is None else pause_calls.of_pause(tx, pause)
         asked = [call for call in calls_now if call.call_id in mine and not call.settled]
-        going_on = any(call.execution == "reserved" and call.epoch == run.attempt for call in calls_now)
-        return _Entered(verdicts, asked, refused, pause, going_on)
+        called = any(call.execution == "reserved" and call.epoch == run.attempt for call in calls_now)
+        return _Entered(verdicts, asked, refused, pause, called or bool(self._going_on))
 
     # -- the hold time ----------------------------------------------------------------------------
 
