@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from langgraph_sdk.errors import BadRequestError, ConflictError, NotFoundError, PermissionDeniedError
 
 from hostler.host.config import ConfigFile
 from hostler.http.langgraph.ending import ROLLED_BACK
+from hostler.storage.stores import conversations
 from support.databases import TEST_SECONDS
 from support.dialects.langgraph import (
     AGENT,
@@ -23,9 +25,10 @@ from support.dialects.langgraph import (
     said,
     texts_of,
 )
-from support.dialects.players import PLAYER, player
+from support.dialects.players import PLAYER, player, playing
 from support.every_row import everything
 from support.http_host import WORKSPACE, Served
+from support.server_process import LOOK_SECONDS
 from support.trust import trusted
 
 LISTENER = PLAYER.with_name("listener")
@@ -272,3 +275,24 @@ async def test_of_many_requests_at_once_that_reject_a_busy_thread_one_runs(serve
         await client.runs.cancel(thread_id, run["run_id"], wait=True)
         state = await client.threads.get_state(thread_id)
         assert len([one for one in state["values"]["messages"] if one["type"] == "human"]) == 1
+
+
+@pytest.mark.parametrize(
+    "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+async def test_hosts_look_one_after_the_other_whether_a_thread_is_busy(
+    tmp_path: Path, database_url: str
+) -> None:
+    """Neither sees what the other is about to store: a run that waits for its turn takes no lane."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    async with playing(tmp_path / "data", database=database_url) as served, langgraph(served.url) as client:
+        thread_id = (await client.threads.create())["thread_id"]
+        with psycopg.connect(database_url, autocommit=True) as look, psycopg.connect(database_url) as other:
+            lock = conversations.lock_of(WORKSPACE, thread_id)
+            other.execute(conversations._q.hold.postgres, {"lock": lock})
+            asking = client.runs.wait(thread_id, AGENT, input=plain("hi"), multitask_strategy="reject")
+            asked = asyncio.create_task(asking)
+            while look.execute(waiting).fetchone() == (0,):
+                assert not asked.done()
+                await asyncio.sleep(LOOK_SECONDS)
+        assert texts_of(await asked) == ["you said: hi"]

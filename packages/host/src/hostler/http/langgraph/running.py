@@ -147,6 +147,7 @@ async def _send_alone(
     own = stored_event_id(request.caller, event_id)
 
     def check_idle(tx: Tx) -> None:
+        conversations.hold(tx, request.workspace_id, thread_id)
         if any(run.event_id != own for run in runs_in(tx, request, thread_id, limit=2, statuses=NOT_OVER)):
             raise _busy()
 

@@ -11,6 +11,7 @@ from hostler.domain.same_fields import from_row
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.filters import NEWEST
+from hostler_protocol.ids import digest
 from hostler_protocol.limits import MAX_PAGE_BYTES
 
 SCAN_ROWS = 2_000
@@ -68,6 +69,20 @@ def page(tx: Tx, workspace_id: str, *, before: int | None, limit: int) -> Conver
             return ConversationPage(items, None)
         position = scanned["oldest"]
     return ConversationPage(items, position)
+
+
+def hold(tx: Tx, workspace_id: str, conversation_id: str) -> None:
+    """Have other hosts that hold this conversation wait for the end of this transaction.
+
+    What is read of it from here on is all that they have written.
+    """
+    if tx.dialect == "postgres":
+        tx.one(_q.hold, lock=lock_of(workspace_id, conversation_id))
+
+
+def lock_of(workspace_id: str, conversation_id: str) -> int:
+    """Return the number by which a conversation is locked. Those that share one wait for each other."""
+    return int(digest([workspace_id, conversation_id])[:15], 16)
 
 
 def known(tx: Tx, workspace_id: str, conversation_id: str) -> bool:

@@ -30,6 +30,10 @@ WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id
   AND value <> '' AND (scope_key, key) > (:after_scope, :after_key)
 ORDER BY scope_key, key LIMIT :limit
 
+-- name: hold (postgres)
+-- Wait for the end of other transactions that have done this. :lock is the number of a conversation.
+SELECT pg_advisory_xact_lock(CAST(:lock AS bigint)) AS held
+
 -- name: known
 -- Whether any data of a conversation is stored.
 SELECT 1 AS found WHERE
