@@ -69,6 +69,19 @@ async def test_threads(served: Served) -> None:
             await collect(client.runs.stream("other", AGENT, input=plain("x"), stream_mode="debug"))
 
 
+async def test_a_thread_that_many_create_at_once_is_created_once(served: Served) -> None:
+    steps = [{"updates": [{"values": plain("first"), "as_node": "__input__"}]}]
+    async with langgraph(served.url) as client:
+        for name, if_exists, refused in (("one", None, 7), ("other", "do_nothing", 0)):
+            asked = [
+                client.threads.create(thread_id=name, if_exists=if_exists, supersteps=steps) for _ in range(8)
+            ]
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            failed = [type(one) for one in answers if isinstance(one, BaseException)]
+            assert failed == [ConflictError] * refused
+            assert contents((await client.threads.get_state(name))["values"]) == ["first"]
+
+
 async def test_metadata_of_threads(served: Served) -> None:
     async with langgraph(served.url) as client:
         made = await client.threads.create(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from hostler.domain.narrow_callers import check_conversation
@@ -65,11 +65,18 @@ async def create_thread(request: ApiRequest, body: CreateThread) -> Json[dict[st
     if not name or "\x00" in name or len(name) > 255:
         raise wrong("thread_id", "1 to 255 characters, none of them NUL")
     check_conversation(request.caller, name)
+    is_named = body.thread_id is not None
+
+    def is_wanted(found: Thread) -> bool:
+        if found.known and is_named and body.if_exists != "do_nothing":
+            raise ConflictError(f"the thread {name!r} is there already", reason="thread_exists")
+        return not found.known
+
     thread = await _read(request, name)
-    if thread.known and body.thread_id is not None and body.if_exists != "do_nothing":
-        raise ConflictError(f"the thread {name!r} is there already", reason="thread_exists")
-    if not thread.known:
-        thread = await _change(request, name, body.metadata or {}, added, is_named=body.thread_id is not None)
+    if is_wanted(thread):
+        thread = await _change(
+            request, name, body.metadata or {}, added, is_named=is_named, is_wanted=is_wanted
+        )
     return Json(await _record(request, name, thread))
 
 
@@ -143,15 +150,21 @@ async def _change(
     added: Sequence[Said],
     *,
     is_named: bool = False,
+    is_wanted: Callable[[Thread], bool] = lambda _: True,
 ) -> Thread:
     """Change metadata of a thread and add messages to its end, both or neither; return the thread.
 
-    `is_named`: a client has chosen its id, so it is stored also if it has nothing else.
+    `is_named`: a client has chosen its id, so it is stored also if it has nothing else. `is_wanted`: whether
+    the thread is to be changed as it is now.
     """
     workspace, bounds = request.workspace_id, _bounds(request)
     add = adding(request, thread_id, added) if added else None
 
     def write(tx: Tx) -> Thread:
+        conversations.hold(tx, workspace, thread_id)
+        found = read_thread(tx, workspace, thread_id)
+        if not is_wanted(found):
+            return found
         if add is not None:
             add(tx)
         if changes or is_named:
