@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
@@ -184,8 +185,15 @@ def test_every_block_of_the_stylesheet_begins_outside_of_all_others() -> None:
 
 
 def test_texts_are_in_both_languages_and_all_are_used() -> None:
-    texts = {path.stem: json.loads(path.read_text("utf-8")) for path in (FOLDER / "locales").glob("*.json")}
-    assert set(texts) == {"en", "zh"}
+    pairs = {
+        path.stem: json.loads(path.read_text("utf-8"), object_pairs_hook=list)
+        for path in (FOLDER / "locales").glob("*.json")
+    }
+    assert set(pairs) == {"en", "zh"}
+    texts = {language: dict(found) for language, found in pairs.items()}
+    for name, found in pairs.items():
+        twice = [key for key, times in Counter(key for key, _ in found).items() if times > 1]
+        assert twice == [], f"{name}: the last of them would be shown everywhere"
     assert texts["en"].keys() == texts["zh"].keys()
     for language in texts.values():
         assert all(isinstance(text, str) and text.strip() for text in language.values())

@@ -43,7 +43,7 @@ export function Approve({ pause, call, sending, ready }) {
     }
   }
   return html`
-    ${!approves && html`<p class="dim">${t(call.review ? "decision.tool_changed" : "decision.of_installation")}</p>`}
+    ${!approves && html`<p class="dim">${t(call.review ? "decision.only_denied" : "decision.of_installation")}</p>`}
     ${edited !== null && html`<div class="editing">
       <h4>${t("decision.edit")}</h4>
       <${SchemaForm} fields=${fields} values=${edited} change=${(/** @type {any} */ values) => setEdited({ ...call.args, ...values, ...gone(fields, values) })} all=${all} id=${id} />
