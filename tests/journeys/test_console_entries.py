@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -254,9 +255,12 @@ async def test_who_may_not_configure_sees_no_form(tmp_path: Path) -> None:
             await page.until(f"{there('main .empty')} || {there('main .table')}")
             assert not await page.evaluate(there("main form.card")), path
             assert not await page.evaluate(there("main a.button")), path
-        # nor is anybody led to another host
-        await sign_in(served, page, "/models?new=&next=%2F%2Fevil.example")
-        await page.until(there('h2 a.back[href="/models"]'))
+        # nor is anybody led to another host, however it is written
+        await sign_in(served, page, "/models?new=&next=%2Fagents%3Fnew%3Dx")
+        await page.until(there('h2 a.back[href="/agents?new=x"]'))
+        for elsewhere in ("//evil.example", "/\\evil.example", "/\t/evil.example", "/.//evil.example", "/\\"):
+            await page.open(f"{served.url}/models?{urlencode({'new': '', 'next': elsewhere})}")
+            await page.until(there('h2 a.back[href="/models"]'))
         assert page.complaints == []
 
 

@@ -5,7 +5,7 @@ import { brief } from "../lib/brief.js";
 import { money, number, short } from "../lib/format.js";
 import { t } from "../lib/i18n.js";
 import { usePolled } from "../lib/polled.js";
-import { address, go, here } from "../lib/router.js";
+import { address, go, here, ownAddress } from "../lib/router.js";
 import { may } from "../lib/session.js";
 import { lazy } from "./lazy.js";
 import { ModelTest } from "./model_test.js";
@@ -18,11 +18,8 @@ const ModelEntry = lazy(() => import("./resource_entries.js").then((module) => m
 /** @param {{name?: string}} props */
 export const Section = ({ name }) => (name === undefined && here.value.query.has("new") && may("installation") ? html`<${New} />` : html`<${Models} name=${name} />`);
 
-/** Where the reader was when a model was missing; a page of this host. */
-const cameFrom = () => /^\/(?!\/)/.exec(here.value.query.get("next") ?? "")?.input ?? null;
-
 function New() {
-  const next = cameFrom();
+  const next = ownAddress(here.value.query.get("next")); // where a model was missing
   return html`
     <h2 class="thing"><a class="back" href=${next ?? "/models"} aria-label=${t(next ? "models.back_to_agent" : "models.back")}>←</a> ${t("source.new.models")}</h2>
     <p class="dim">${t("models.help")}</p>

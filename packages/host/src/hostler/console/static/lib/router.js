@@ -81,6 +81,13 @@ export function match(pattern, path) {
 /** The address of a page: `address("runs", id)`. @param {...string} parts */
 export const address = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
 
+/** The address on this host that a text names; null for that of another one, as browsers read it (`//HOST`, `/\HOST`). @param {string | null} text */
+export function ownAddress(text) {
+  if (!text || !URL.canParse(text, location.origin)) return null;
+  const { origin, pathname, search } = new URL(text, location.origin);
+  return origin === location.origin && !pathname.startsWith("//") ? pathname + search : null;
+}
+
 /** Follow links to pages without loading anew. @param {(path: string) => boolean} isPage */
 export function start(isPage) {
   beginPlaces();
