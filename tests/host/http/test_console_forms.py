@@ -319,3 +319,26 @@ def test_forms_of_entries_have_each_field_with_the_default_of_the_host(tmp_path:
 def _default(field: FieldInfo) -> Any:
     made = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
     return None if made is msgspec.NODEFAULT else made
+
+
+REMOVED = """
+const { removeEntry } = await import(process.argv[2] + "/lib/config_entries.js");
+const missing = (name) => ({ kind: "agent", name, place: "config.model", problem: "there is none" });
+const answers = [
+  () => Response.json({ items: [missing("old")] }),
+  () => Promise.reject(new TypeError("the answer is lost")),
+  () => Response.json({}, { status: 404 }),
+  () => Response.json({ items: [missing("old"), missing("new")] }),
+];
+globalThis.fetch = async () => answers.shift()();
+console.log(JSON.stringify(await removeEntry("models", "main")));
+"""
+
+
+def test_what_misses_an_entry_is_known_although_the_answer_to_its_removal_was_lost(tmp_path: Path) -> None:
+    script = tmp_path / "removed.mjs"
+    script.write_text(REMOVED)
+    process = node_clients().start(script, tmp_path, FOLDER.as_posix())
+    told, wrong = process.communicate(timeout=50)
+    assert process.returncode == 0, wrong
+    assert json.loads(told) == ["agent new: config.model: there is none"]

@@ -39,7 +39,8 @@ export const problemsOf = (diff, kind, name) => diff.problems.filter((/** @type 
 /** Remove an entry, and return what does not work any more without it. @param {string} kind @param {string} name @returns {Promise<string[]>} */
 export async function removeEntry(kind, name) {
   const known = new Set((await get("/v1/problems")).items.map(whole));
-  const { problems } = await remove(path("config", kind, name));
+  const diff = await remove(path("config", kind, name)); // null: its answer was lost on the way
+  const problems = diff ? diff.problems : (await get("/v1/problems")).items;
   return problems.map(whole).filter((/** @type {string} */ text) => !known.has(text));
 }
 
