@@ -187,6 +187,17 @@ async def an_mcp_server(served: Served, page: Page, tmp_path: Path) -> None:
     changed = await entry(served, "tools/mcp:s")
     assert changed is not None
     assert changed["mcp"]["approval"] == {"say": "required"}
+    # from the page of one to that of another at once: what was typed there is of that one alone
+    other = {"mcp": {"name": "other", "url": "http://127.0.0.1:9/mcp"}}
+    assert (await served.client.post("/v1/config/tools", json=other)).is_success
+    await page.evaluate("""document.querySelector('main [href="/mcp-servers"]:not(.back)').click()""")
+    await click(page, "other")
+    await page.type_into("#tools--url", "http://127.0.0.1:9/typed")
+    await page.until(shown("Discard"))
+    await page.evaluate("history.go(-2)")
+    await page.until(f"location.pathname === '/mcp-servers/s' && {there('#tools--command-0')}")
+    assert not await page.evaluate(shown("Discard"))
+    assert (await served.client.delete("/v1/config/tools/mcp:other")).is_success
     await take_away(page)
     await page.until(f"location.pathname === '/mcp-servers' && {shown('No MCP server yet')}")
     assert await entry(served, "tools/mcp:s") is None

@@ -38,7 +38,7 @@ function Servers({ name }) {
   return html`
     ${name === undefined && html`<div class="section-head"><p class="dim grow">${t("mcp.help")}</p>${may("installation") && html`<a class="button" href="/mcp-servers?new=">${t("source.new.mcp-servers")}</a>`}</div>`}
     <${PolledStates} of=${polled} quiet=${name !== undefined} />
-    ${servers && (name === undefined ? html`<${List} servers=${servers} />` : html`<${Server} server=${servers.find((/** @type {any} */ one) => one.name === name)} name=${name} again=${polled.again} />`)}
+    ${servers && (name === undefined ? html`<${List} servers=${servers} />` : html`<${Server} key=${name} server=${servers.find((/** @type {any} */ one) => one.name === name)} name=${name} again=${polled.again} />`)}
   `;
 }
 
