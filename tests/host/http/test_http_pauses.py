@@ -11,14 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler.domain.events import Caller
+from hostler.domain.tool_pins import approved_tool
 from hostler.http import openapi
 from hostler.http.app import ENDPOINTS
+from hostler.pauses import similar_approvals
 from hostler.storage.port import Tx
+from hostler.storage.stores import approval_rules, runs
+from hostler_protocol.limits import MAX_PAGE_ITEMS
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.command_line import CommandLine, Ran
 from support.http_host import Served, serving
 from support.json_schema import faults
-from support.pauses import WORKSPACE, call, open_pause, open_run, rule
+from support.pauses import PIN, WORKSPACE, call, open_pause, open_run, rule
 
 pytestmark = pytest.mark.gate("approvals")
 
@@ -265,6 +270,45 @@ async def test_an_approval_of_similar_calls_is_seen_and_revoked_by_those_it_conc
             (RITA, "approval_rule.revoked"),
             (FINN, "approval_rule.created"),
         ]
+
+    await with_host(tmp_path, scenario)
+
+
+async def test_an_approval_ahead_is_found_behind_any_number_of_those_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(similar_approvals, "MAX_PAGES_LOOKED_AT", 1)
+
+    async def scenario(served: Served) -> None:
+        keys = await keys_of(served)
+        await opened(served, call())
+
+        def approve_ahead(tx: Tx) -> None:
+            for subject in (*["boss"] * MAX_PAGE_ITEMS, EVE, EVE):
+                approval_rules.create(
+                    tx,
+                    runs.get(tx, WORKSPACE, "r1"),
+                    Caller(workspace_id=WORKSPACE, subject=subject, key_id="k"),
+                    tool_name="shop.book",
+                    tool=approved_tool(PIN, None),
+                    effective={},
+                    arguments=None,
+                    rule=rule("role:finance"),
+                    pause_id="p1",
+                    call_id="k1",
+                    uses=1,
+                    minutes=60,
+                )
+
+        await served.host.db.write(approve_ahead)
+        for who, size, pages in ((EVE, 1, [0, 1, 1]), (EVE, 2, [0, 2]), (FINN, 100, [100, 2])):
+            found, query = [], f"limit={size}"
+            async with served.as_key(keys[who]) as client:
+                while query:
+                    page = (await client.get(f"/v1/approval-rules?{query}")).json()
+                    found.append(len(page["items"]))
+                    query = page["next_cursor"] and f"limit={size}&cursor={page['next_cursor']}"
+            assert found == pages, who
 
     await with_host(tmp_path, scenario)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hostler.domain.approvers import may_see
 from hostler.domain.events import Caller
+from hostler.domain.record import Record
 from hostler.storage.port import Tx
 from hostler.storage.stores import approval_rules, members, pauses, runs
 from hostler.storage.stores.approval_rules import StandingRule
@@ -12,7 +13,7 @@ from hostler_protocol.errors import NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 MAX_PAGES_LOOKED_AT = 20
-"""Pages of rules looked through for those that a caller may see."""
+"""Pages of rules looked through for those that a caller may see; then the next request goes on."""
 
 
 class ApprovalRuleView(Strict):
@@ -37,17 +38,31 @@ class ApprovalRuleView(Strict):
     expires_at: float
 
 
-def page(tx: Tx, caller: Caller, *, after: str, limit: int) -> list[ApprovalRuleView]:
+class RulePage(Record):
+    """Rules by id; `next`: the id after which more may follow."""
+
+    items: list[ApprovalRuleView]
+    next: str | None
+
+
+def page(tx: Tx, caller: Caller, *, after: str, limit: int) -> RulePage:
     """Return the rules in force that the caller may see, by id, after the id `after`."""
     seen: list[StandingRule] = []
+    more = True
     for _ in range(MAX_PAGES_LOOKED_AT):
         found = approval_rules.page(tx, caller.workspace_id, after=after, limit=MAX_PAGE_ITEMS)
-        seen += [rule for rule in found if _may_see(caller, rule)]
-        if len(seen) >= limit or len(found) < MAX_PAGE_ITEMS:
+        more = len(found) == MAX_PAGE_ITEMS
+        for index, rule in enumerate(found):
+            after = rule.rule_id
+            if _may_see(caller, rule):
+                seen.append(rule)
+            if len(seen) == limit:
+                more = more or index + 1 < len(found)
+                break
+        if len(seen) == limit or not more:
             break
-        after = found[-1].rule_id
-    names = members.names(tx, caller.workspace_id, [rule.subject for rule in seen[:limit]])
-    return [_view(tx, rule, names.get(rule.subject)) for rule in seen[:limit]]
+    names = members.names(tx, caller.workspace_id, [rule.subject for rule in seen])
+    return RulePage([_view(tx, rule, names.get(rule.subject)) for rule in seen], after if more else None)
 
 
 def revoke(tx: Tx, caller: Caller, rule_id: str) -> None:

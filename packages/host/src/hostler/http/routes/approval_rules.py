@@ -7,7 +7,7 @@ an administrator sees all. Whoever sees one and has `pauses:write` may revoke it
 from __future__ import annotations
 
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import PageQuery, list_cursors, listing
+from hostler.http.pagination import PageQuery, list_cursors
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Listing
 from hostler.pauses import similar_approvals
@@ -19,10 +19,14 @@ async def list_approval_rules(request: ApiRequest, query: PageQuery) -> Listing[
     """List the approvals of similar calls that are in force and that the caller may see."""
     cursors = list_cursors(request.state.host.cursors, "approval_rules", request.workspace_id, query)
     after = "" if query.cursor is None else cursors.read_text(query.cursor)
-    rows = await request.state.host.db.read(
-        lambda tx: similar_approvals.page(tx, request.caller, after=after, limit=query.size + 1)
+    page = await request.state.host.db.read(
+        lambda tx: similar_approvals.page(tx, request.caller, after=after, limit=query.size)
     )
-    return listing(rows, query.size, lambda rule: rule, lambda rule: rule.rule_id, cursors)
+    return Listing(
+        items=page.items,
+        next_cursor=None if page.next is None else cursors.issue(page.next),
+        has_more=page.next is not None,
+    )
 
 
 @endpoint("DELETE", "/v1/approval-rules/{rule_id}", right="pauses:write", tag="pauses")
