@@ -230,7 +230,9 @@ async def test_answers_and_results_of_clients_need_no_digest(tmp_path: Path) -> 
     await with_host(tmp_path, scenario)
 
 
-async def test_an_approval_of_similar_calls_is_seen_and_revoked_by_those_it_concerns(tmp_path: Path) -> None:
+async def test_an_approval_of_similar_calls_is_seen_and_revoked_by_those_it_concerns(
+    tmp_path: Path, shell: Callable[..., Awaitable[Ran]]
+) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
         pause = await opened(served, call("k1", rule=rule("role:finance")))
@@ -258,6 +260,10 @@ async def test_an_approval_of_similar_calls_is_seen_and_revoked_by_those_it_conc
             "approved_by_name": None,
             "uses_left": 3,
         }
+        rule_id = path.rpartition("/")[2]
+        listed_there = (await shell(served, keys[FINN], "similar")).out
+        assert all(said in listed_there for said in (rule_id, "shop.book", "seats", FINN)), listed_there
+        assert (await shell(served, keys[EVE], "revoke", rule_id)).status == 1
         only_reads = await served.key(WORKSPACE, "pauses:read", subject=FINN, roles=["finance"])
         for key, status in ((keys[EVE], 404), (keys["foreign"], 404), (only_reads, 403), (keys[RITA], 204)):
             async with served.as_key(key) as client:
@@ -265,6 +271,8 @@ async def test_an_approval_of_similar_calls_is_seen_and_revoked_by_those_it_conc
         async with served.as_key(keys[FINN]) as client:
             assert (await client.delete(path)).status_code == 204
             assert (await client.get("/v1/approval-rules")).json()["items"] == []
+        assert (await shell(served, keys[FINN], "revoke", rule_id)).status == 0, "it is revoked already"
+        assert "no approvals of similar calls" in (await shell(served, keys[FINN], "similar")).err
         facts = (await served.client.get("/v1/audit?action=approval_rule")).json()["items"]
         assert [(one["actor"], one["action"]) for one in facts] == [
             (RITA, "approval_rule.revoked"),

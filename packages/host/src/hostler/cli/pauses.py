@@ -233,6 +233,7 @@ def list_similar(server: Server, limit: LimitOption = 100, as_json: JsonOption =
         {
             "rule": "rule_id",
             "tool": "tool",
+            "equal arguments": lambda rule: _names(rule["arguments"]),
             "agent": "agent",
             "conversation": "conversation_id",
             "for": "requester",
@@ -244,6 +245,10 @@ def list_similar(server: Server, limit: LimitOption = 100, as_json: JsonOption =
         none="no approvals of similar calls",
         spare=("for", "conversation"),
     )
+
+
+def _names(arguments: list[str] | None) -> str:
+    return "all" if arguments is None else ", ".join(arguments) or "none"
 
 
 @app.command("revoke")
