@@ -11,6 +11,7 @@ from hostler.storage.port import Query
 from hostler.storage.sql.connect import open_database
 from hostler.storage.stores import (
     conversation_metadata,
+    events,
     notices,
     outbox_upkeep,
     pauses,
@@ -26,6 +27,10 @@ PLANS = {
     "items of a run before one": (
         transcripts._q.said_before,
         "transcripts_by_run (workspace_id=? AND run_id=? AND seq<?)",
+    ),
+    "events of who sent them": (
+        events._q.page_requester,
+        "events_by_requester (workspace_id=? AND requester=? AND seq<?)",
     ),
     "notices of a run": (notices._q.drop_notices_of_run, "notices_by_run"),
     "deliveries of its notices": (

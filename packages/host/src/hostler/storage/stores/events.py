@@ -186,12 +186,14 @@ def page(
         "thread_id": None if thread_id is ANY else thread_id,
         "event_types": None if event_types is None else _json(list(event_types)),
         "outcome": outcome,
-        "requester": requester,
         "limit": limit,
     }
     if conversation_id is not ANY:
         query = _q.page_conversation
-        params["conversation_id"] = conversation_id
+        params |= {"conversation_id": conversation_id, "requester": requester}
+    elif requester is not None:
+        query = _q.page_requester
+        params["requester"] = requester
     return [stored(row) for row in tx.all(query, **params)]
 
 

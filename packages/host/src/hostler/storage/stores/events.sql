@@ -42,7 +42,15 @@ WHERE workspace_id = :workspace_id AND seq < :before_seq
   AND (:any_thread = 1 OR [is thread_id :thread_id])
   AND (cast(:event_types AS text) IS NULL OR event_type IN [texts :event_types])
   AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
-  AND (cast(:requester AS text) IS NULL OR requester = :requester)
+ORDER BY seq DESC LIMIT :limit
+
+-- name: page_requester
+-- Events that one has sent, newest first.
+SELECT * FROM events
+WHERE workspace_id = :workspace_id AND requester = :requester AND seq < :before_seq
+  AND (:any_thread = 1 OR [is thread_id :thread_id])
+  AND (cast(:event_types AS text) IS NULL OR event_type IN [texts :event_types])
+  AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
 ORDER BY seq DESC LIMIT :limit
 
 -- name: page_conversation
