@@ -235,6 +235,8 @@ IN_ROUTES: dict[str, Bound] = {
     "checkpoint": Bound("message", "the thread in the path"),
     **{name: Bound("item", WORKSPACE) for name in ("namespace", "key")},
     **{name: Bound("who or what a fact is about", f"facts of {WORKSPACE}") for name in ("actor", "target")},
+    "requester": Bound("who sent an event", f"events of {WORKSPACE}"),
+    "rule_id": Bound("approval of similar calls", f"{WORKSPACE}, as far as the caller may see its pause"),
     "path": Bound("file", "files of the skill in the path"),
     "server": Bound("MCP server", SHARED),
 }

@@ -33,7 +33,9 @@ pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(60)]
 SCRIPT = """
 import { readFileSync } from "node:fs";
 const root = process.argv[2];
-globalThis.fetch = async (url) => ({ ok: true, json: async () => JSON.parse(readFileSync(url, "utf8")) });
+// parts of texts are cut from one file of their language when they are served
+const fileOf = (part) => new URL(`../${part.pathname.split("/").at(-2)}.json`, part);
+globalThis.fetch = async (url) => ({ ok: true, json: async () => JSON.parse(readFileSync(fileOf(url))) });
 globalThis.localStorage = { getItem: () => null, setItem: () => {} };
 globalThis.document = { documentElement: {} };
 const { speak } = await import(root + "/lib/i18n.js");
