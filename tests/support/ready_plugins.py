@@ -10,8 +10,10 @@ ever. Shims of `NEW_INTERPRETERS` are not forked either.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
+import os
 import secrets
 import socket
 import subprocess
@@ -74,6 +76,7 @@ class Connection:
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.connect(f"\0{address}")
+        _at_the_end(self._socket.close)
 
     def start(self, descriptors: Sequence[int]) -> ForkedProcess:
         """Fork a shim that has these descriptors: standard input, output, errors, and its sockets."""
@@ -103,17 +106,24 @@ def _own_source(*modules: str) -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(f"\0{address}")
         listening.listen(128)
-        _kept.append(
-            subprocess.Popen(
-                source_command("plugin_source", listening, "-" * 4000, *modules),
-                pass_fds=[listening.fileno()],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                env={**PLUGIN_ENVIRONMENT, "ROOM": "-" * 60_000},  # for the environments of its forks
-                cwd="/",
-            )
+        process = subprocess.Popen(
+            source_command("plugin_source", listening, "-" * 4000, *modules),
+            pass_fds=[listening.fileno()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env={**PLUGIN_ENVIRONMENT, "ROOM": "-" * 60_000},  # for the environments of its forks
+            cwd="/",
         )
+    _kept.append(process)
+    _at_the_end(functools.partial(process.__exit__, None, None, None))
+    _at_the_end(process.kill)  # first
     return address
+
+
+def _at_the_end(close: Callable[[], object]) -> None:
+    """Close something when this process ends, not when a fork of it does. Python warns of what stays open."""
+    owner = os.getpid()
+    atexit.register(lambda: close() if os.getpid() == owner else None)
 
 
 _kept: list[subprocess.Popen[bytes]] = []
