@@ -10,7 +10,7 @@ from hostler.domain.model_entries import ModelEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.models.port import ModelProvider, ModelRequest
 from hostler.tools.errors import ToolChangedError
-from hostler.tools.port import Found, OfferedTool, ToolInvocation, present_tool
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler_protocol.calls import ModelChunk, ModelDelta, ModelReply, RetrieveReply
 from hostler_protocol.content import ModelMessage, Usage
 from hostler_protocol.errors import HostlerError
@@ -106,8 +106,8 @@ class Tools:
             await self.starts.passed()
         if self.comes_back is not None:
             self.version = self.comes_back
-        now = present_tool(self, invocation.workspace_id, invocation.tool_name)
-        if now is not None and invocation.definition not in (None, now.definition):
+        now = self.offered(invocation.workspace_id).get(invocation.tool_name)
+        if now is not None and invocation.definition not in (None, now.present.definition):
             raise ToolChangedError(f"{invocation.tool_name} is another one")
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
