@@ -24,13 +24,17 @@ PAGES = {
     "chat": "/chat/ada",
     "runs": "/runs",
     "run": "/runs/{run}",
+    "compare": "/runs/{run}/compare/{other}",
     "approvals": "/approvals",
+    "approval": "/approvals/{pause}",
     "agents": "/agents",
     "agent": "/agents/reception",
     "plugins": "/plugins",
     "models": "/models",
+    "new-model": "/models?new=",
     "knowledge": "/knowledge/house-rules?q=dogs+at+breakfast",
     "tools": "/tools",
+    "tool": "/tools/shop.book",
     "channels": "/channels",
     "channel": "/channels/help-bot",
     "hook": "/hooks/code",
@@ -82,13 +86,20 @@ async def at_rest(page: Page) -> None:
     )
 
 
-async def shown(page: Page, made: Scene, path: str) -> bytes:
+async def names_in_addresses(made: Scene) -> dict[str, str]:
+    """The run of the scene, another one of its agent, and what waits."""
+    found = (await made.served.client.get("/v1/runs?agent=reception&status=completed")).json()["items"]
+    other = next(run["run_id"] for run in found if run["run_id"] != made.run_id)
+    return {"run": made.run_id, "other": other, "pause": made.pause_id}
+
+
+async def shown(page: Page, address: str) -> bytes:
     """Open a page, and return its picture."""
-    await page.open(made.served.url + path.format(run=made.run_id, pause=made.pause_id))
+    await page.open(address)
     await at_rest(page)
-    assert await page.evaluate(FITS), f"{path} scrolls sideways"
+    assert await page.evaluate(FITS), f"{address} scrolls sideways"
     failure = await page.evaluate("document.querySelector('.failure')?.innerText ?? null")
-    assert failure is None, f"{path}: {failure}"
+    assert failure is None, f"{address}: {failure}"
     return await page.picture()
 
 
@@ -98,6 +109,7 @@ async def test_each_page_has_its_pictures_in_the_documentation(tmp_path: Path) -
     text = (ROOT / "docs" / "console.md").read_text()
     async with scene(tmp_path / "data") as made, browsing() as page:
         await sources(made)
+        names = await names_in_addresses(made)
         code = (await made.served.client.post("/v1/auth/links", json={})).json()["code"]
         await page.open(f"{made.served.url}/runs#sign-in={code}")
         await at_rest(page)
@@ -111,7 +123,7 @@ async def test_each_page_has_its_pictures_in_the_documentation(tmp_path: Path) -
             await page.wish(theme)
             await page.evaluate(f"localStorage.setItem('hostler-language', '{language}')")
             for name, path in PAGES.items():
-                picture = await shown(page, made, path)
+                picture = await shown(page, made.served.url + path.format(**names))
                 assert picture[8:12] == b"WEBP"
                 file = PICTURES / f"{name}-{size}.webp"
                 if writes:
