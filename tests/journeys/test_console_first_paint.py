@@ -21,7 +21,7 @@ MOST_PAINT_MS = 300 if SOAK else math.inf
 """From the beginning of a visit until its content is painted. Beside other tests nothing is promised."""
 VISITS = 5 if SOAK else 1
 MOST_REQUESTS = 12
-"""To the API, before there is content."""
+"""Addresses of the API that are asked before there is content; some again where that takes long."""
 MOST_NODES = 4_000
 PAINTED = """
 (() => {
@@ -69,7 +69,8 @@ async def test_little_comes_before_a_page_is_seen(tmp_path: Path) -> None:
         for path in (*await navigation(page), *things):
             visits = [await visit(page, f"{url}{path}") for _ in range(VISITS)]
             late[path] = [one["ms"] for one in visits]
-            assert all(len(one["asked"]) <= MOST_REQUESTS for one in visits), (path, visits)
+            asked = [sorted(set(one["asked"])) for one in visits]
+            assert all(len(one) <= MOST_REQUESTS for one in asked), (path, asked)
             nodes = "document.querySelectorAll('*').length"
             assert await page.evaluate(nodes) < MOST_NODES, path
             print(path, "first content, ms:", *late[path], "after", visits[-1]["asked"])

@@ -77,6 +77,8 @@ NOT_ASKED = {
     "MCP server": "is the installation's: test_http_trials.py",
     "file": "is looked up among those of the skill in the path: test_console_resources.py",
     "message, or the number of a step": "is looked up in the conversation or run in the path",
+    "approval of similar calls": "is looked up among those of the workspace: test_http_pauses.py",
+    "who sent an event": "only filters the events of the workspace: test_store_events.py",
     "who or what a fact is about": "only filters the facts of the workspace: test_store_audit_filters.py",
     "secret, model, tool, knowledge base, file": "is read when a run starts: test_workspace_allowances.py",
 }
