@@ -225,8 +225,10 @@ async def test_a_message_meanwhile_is_pulled_and_a_cancelled_run_ends(tmp_path: 
         assert json.loads(ended.said[-1])[0]["items"][0]["input"]["text"] == "and in dollars?"
 
         for step in ("wait", "stubborn"):
-            run_id = await at.start(steps(("delta", "so far"), (step,)))
+            run_id = await at.start(steps(("delta", "so far"), ("meet", step), (step,)))
             await at.host.seen(run_id, "message.delta")
+            # Its result is seen before the runner goes on; a meeting shows that it has gone on.
+            await at.run(("meet", step), ("say", "met"), conversation_id="c2")
             await at.host.cancel(run_id)
             assert (await at.host.ended(run_id)).record.status == "cancelled"
         assert await at.told(api("get_plugin_storage", key="cancelled")) == ["yes"]  # it could clean up
