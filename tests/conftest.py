@@ -20,7 +20,7 @@ from support.databases import (
     pytest_generate_tests,
 )
 from support.known_secrets import secrets_of_the_module, secrets_of_the_test
-from support.order import pytest_collection_modifyitems
+from support.order import pytest_collection_modifyitems, pytest_xdist_auto_num_workers
 from support.ready_plugins import pytest_runtest_setup
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "pytest_generate_tests",
     "pytest_pyfunc_call",
     "pytest_runtest_setup",
+    "pytest_xdist_auto_num_workers",
     "secrets_of_the_module",
     "secrets_of_the_test",
 ]

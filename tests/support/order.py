@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from itertools import islice
 
 import pytest
@@ -28,6 +29,17 @@ SLOWEST = (
     "tests/faults/test_two_hosts.py",
 )
 """The slowest files as measured, slowest first; `pytest --durations=0` says which."""
+
+LEAST_WORKERS = 6
+"""Workers wait for processes and disks: with four of them, two cores were idle for a sixth of the time."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Answer how many workers `-n auto` is: one for each processor that may be used, and at least six."""
+    return max(
+        LEAST_WORKERS,
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
