@@ -156,11 +156,17 @@ async def test_metadata_of_conversations_latest_first(database: SqlDatabase) -> 
     assert {one.conversation_id: one.metadata["n"] for one in found} == {n: n for n in ("c1", "c2", "c3")}
     assert [one.updated_at for one in found] == sorted((one.updated_at for one in found), reverse=True)
     assert len(await database.read(lambda tx: conversation_metadata.latest(tx, "w", limit=2))) == 2
-    await database.write(lambda tx: conversation_metadata.put(tx, "w", "c2", {}, UNBOUNDED))
+    for name in ("c2", "c4"):
+        await database.write(
+            lambda tx, name=name: conversation_metadata.put(tx, "w", name, {}, UNBOUNDED)  # type: ignore[misc]
+        )
     one = await database.read(lambda tx: conversation_metadata.find(tx, "w", "c1"))
     assert one is not None
     assert (one.conversation_id, one.metadata) == ("c1", {"n": "c1"})
-    assert await database.read(lambda tx: conversation_metadata.find(tx, "w", "c2")) is None
+    emptied = await database.read(lambda tx: conversation_metadata.find(tx, "w", "c2"))
+    assert emptied is not None
+    assert emptied.metadata == {}
+    assert await database.read(lambda tx: conversation_metadata.find(tx, "w", "c4")) is None
 
 
 async def test_titles_of_several_conversations_at_once(database: SqlDatabase) -> None:

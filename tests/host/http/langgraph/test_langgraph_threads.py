@@ -133,6 +133,20 @@ async def test_metadata_of_threads(served: Served) -> None:
             await client.threads.get("named")
 
 
+async def test_a_named_thread_stays_where_its_metadata_are_taken_away(served: Served) -> None:
+    async with langgraph(served.url) as client:
+        for name in ("titled", "told", "plain"):
+            await client.threads.create(thread_id=name)
+        for title in ("A name", None):
+            path = "/v1/conversations/titled/title"
+            assert (await served.client.put(path, json={"title": title})).status_code == 200
+        for metadata in ({"topic": "t"}, {}):
+            answer = await served.client.post("/v1/conversations/told", json={"metadata": metadata})
+            assert answer.status_code == 200
+        found = await client.threads.search()
+        assert {one["thread_id"] for one in found} == {"titled", "told", "plain"}
+
+
 async def test_pages_of_a_history(served: Served) -> None:
     async with langgraph(served.url) as client:
         for text in "abcde":

@@ -53,15 +53,13 @@ def latest(tx: Tx, ws: str, *, limit: int) -> list[Described]:
 
 
 def put(tx: Tx, ws: str, conversation_id: str, metadata: dict[str, Any], bounds: Quotas) -> None:
-    """Replace the metadata of a conversation.
+    """Replace the metadata of a conversation; with {} one that had none is not named by that.
 
     InvalidArgumentError if it is no JSON; PayloadTooLargeError beyond 256 KiB, or if the workspace's quota of
     state has no room for it.
     """
-    if metadata:
+    if metadata or find(tx, ws, conversation_id) is not None:  # what is named stays so, also without metadata
         describe(tx, ws, conversation_id, metadata, bounds)
-    else:
-        state_values.delete(tx, ws, _area(ws, conversation_id).scope_key, KEY)
 
 
 def describe(tx: Tx, ws: str, conversation_id: str, metadata: dict[str, Any], bounds: Quotas) -> None:
