@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,36 @@ async def test_a_call_given_up_while_people_are_asked_is_withdrawn(attempts: Att
         _, (settled,) = await attempt.pause()
         assert settled.decision == "cancelled"
         assert attempts.tools.calls == []
+
+
+@pytest.mark.parametrize("comes_back", ["", "2.0.0"])
+async def test_a_call_given_up_while_its_tool_starts_is_made_or_withdrawn(
+    attempts: Attempts, comes_back: str
+) -> None:
+    person, grant, tools = await ada(attempts.world), attempt_grant(**ASKS), attempts.tools
+    tools.pins, tools.starts, tools.comes_back = dict(grant.tool_pins), Gate(), comes_back
+    async with attempts.attempt(grant) as attempt:
+        call_id = attempt.begin("tool.call")
+        (asked,) = await attempt.asked()
+        await attempt.decide(person, Action(call_id=asked.call_id, type="approve"))
+        await tools.starts.reached()
+        attempt.calls.give_up(call_id, goes_on=True)
+        tools.starts.open()
+        while not (made := await attempt.entries("call")):  # nobody is told when it is over
+            await asyncio.sleep(0)
+        entries = await attempt.entries()
+        pause, (settled,) = await attempt.pause()
+        assert (pause.status, settled.handed_over) == ("resumed", True)
+        if comes_back:
+            assert data_of(made[0])["given_up"] is True
+            assert kinds(entries) == ["call"]
+            assert (settled.execution, tools.calls) == ("none", [])
+        else:  # it is the one that was approved
+            assert kinds(entries) == ["intent", "call"]
+            assert (settled.execution, len(tools.calls)) == ("succeeded", 1)
+        attempt.begin("tool.call", text="another")
+        again = (await attempt.asked(len(attempt.requested) + 1))[-1]
+        assert again.call_id != asked.call_id, "the next question does not wait for it"
 
 
 async def test_a_question_is_answered_with_the_decision(attempts: Attempts) -> None:

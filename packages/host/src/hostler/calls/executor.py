@@ -211,7 +211,7 @@ class CallExecutor:
         except asyncio.CancelledError:
             if call.given_up:
                 begun = recorded is not None or record.name in self.tools.begun
-                self._give_up(record, asked=call.given_up == "goes on" and not begun)
+                self._give_up(record, goes_on=call.given_up == "goes on", begun=begun)
             raise
         except Exception:
             # the top of a call's worker: the run gets a refusal, the log the traceback
@@ -285,20 +285,27 @@ class CallExecutor:
             record.effect = None if action is None else action_pin(action.name).effect
         return record
 
-    def _give_up(self, record: CallRecord, *, asked: bool) -> None:
+    def _give_up(self, record: CallRecord, *, goes_on: bool, begun: bool) -> None:
         """The runner no longer waits: what it heard so far is all it hears when it makes the call again.
 
-        `asked`: the call did nothing but, perhaps, ask people, who need not answer any more.
+        Where it `goes_on`, a call that was not `begun` did nothing but, perhaps, ask people, who need not
+        answer any more. That one was not may turn out later.
         """
         if record.is_written:
             return
         held, of_ledger = self._held, record.name.method in LEDGER_CALLS
-        if asked and held is not None and (of_ledger or record.asking is not None):
-            call_id = record.asking or record.name.call_id
-            held.give_up(call_id)
-            self._log.write_withdrawn(record, lambda tx: held.withdraw(tx, call_id), held.changed)
+        if goes_on and not begun and held is not None and (of_ledger or record.asking is not None):
+            self._withdraw(record, held)
         elif not CALLS[record.name.method].effect:
             self._log.write(record, given_up=True)
+        elif goes_on and held is not None:
+            self.tools.when_not_called(record.name, lambda: self._withdraw(record, held))
+
+    def _withdraw(self, record: CallRecord, held: HeldCalls) -> None:
+        """Ask nobody about a call, and journal that it was given up."""
+        call_id = record.asking or record.name.call_id
+        held.give_up(call_id)
+        self._log.write_withdrawn(record, lambda tx: held.withdraw(tx, call_id), held.changed)
 
     # -- from the recording -----------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class ToolCalls:
     """Calls whose tools may have been called: they run to their end even if nobody waits for them."""
     _intents: int = 0
     """Intents that are durable, or may be."""
-    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    _tasks: dict[asyncio.Task[ToolReply], CallName] = field(default_factory=dict)
     _busy: int = 0
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -126,16 +126,30 @@ class ToolCalls:
         for task in list(self._tasks):
             task.cancel()
 
+    def when_not_called(self, name: CallName, withdraw: Callable[[], None]) -> None:
+        """Withdraw a call that the runner gave up while its tool was started, if people would be asked again.
+
+        Nobody waits for that question, and new ones would wait for this call until the attempt ends.
+        """
+
+        def ended(task: asyncio.Task[ToolReply]) -> None:
+            if not task.cancelled() and isinstance(task.exception(), AskAgainError):
+                withdraw()
+
+        for task, of in self._tasks.items():
+            if of == name:
+                task.add_done_callback(ended)
+
     async def _to_its_end(self, name: CallName, work: Coroutine[Any, Any, ToolReply]) -> ToolReply:
         """Finish the work even if the runner gives up, so that the outcome becomes known."""
         self.begun.add(name)
         task = asyncio.create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = name
         task.add_done_callback(self._over)
         return await asyncio.shield(task)
 
-    def _over(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+    def _over(self, task: asyncio.Task[ToolReply]) -> None:
+        self._tasks.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.debug("run %s: a tool call ended with: %s", self.scope.run_id, error)
 
