@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from hostler.cli.fault_page import plain_page
+from hostler.simulation.faults import trial
 from hostler.simulation.faults.fault import KINDS, Calls, Fault, Outcome, ToolRun, read_fault, when
 from hostler.simulation.faults.model import sample_of
 from hostler.simulation.faults.report import ADVICE, Finding, Report, differences, merged
@@ -158,6 +159,12 @@ class Blocking(Runner):
         {work}
         yield message("done")
 """
+IMPATIENT = [
+    sys.executable,
+    "-c",
+    "from hostler.simulation.faults import __main__ as trier; trier.CPU_SECONDS = 1; trier.main()",
+]
+"""A life has a tenth of the time of a processor."""
 MANIFEST = "plugin: {author: test, name: blocking}\nrunners: [{name: default, entry: 'blocking:Blocking'}]\n"
 
 
@@ -173,7 +180,10 @@ MANIFEST = "plugin: {author: test, name: blocking}\nrunners: [{name: default, en
         ("import os; os._exit(3)", "its process ended with status 3"),
     ],
 )
-def test_a_runner_that_cannot_live_in_the_world_is_named(tmp_path: Path, work: str, message: str) -> None:
+def test_a_runner_that_cannot_live_in_the_world_is_named(
+    tmp_path: Path, work: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "COMMAND", IMPATIENT)
     (tmp_path / "hostler.yaml").write_text(MANIFEST)
     (tmp_path / "blocking.py").write_text(BLOCKING.format(work=work))
     with pytest.raises(AssertionError) as failed:

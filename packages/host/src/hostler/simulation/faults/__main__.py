@@ -37,7 +37,7 @@ MAX_HANGS = 3
 MAX_CALLS = 40
 """Calls at which each kind of fault is tried; of more, some are left out evenly."""
 JOBS = 2
-WARM = ("jsonschema_rs", "yaml", "email.parser", "encodings.ascii")
+WARM = ("jsonschema_rs", "yaml", "email.parser", "encodings.ascii", "hostler.models.demo")
 """The host imports these when it needs them."""
 MODEL_KINDS = ("model-fallback-selector", "llm-model-selector", "select-llm-model")
 HANGS = (

@@ -66,10 +66,9 @@ class Case(msgspec.Struct, frozen=True):
 
 def load_anew(folder: Path, others: Sequence[str] = ()) -> Plugin:
     """Load a plugin as a new process does: nothing is left of its modules, or of those of other plugins."""
-    folders = [folder, *map(Path, others)]
+    below = tuple(f"{one}{os.sep}" for one in (folder, *others))
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file is not None and any(Path(file).is_relative_to(one) for one in folders):
+        if (getattr(module, "__file__", None) or "").startswith(below):
             del sys.modules[name]
     return load_folder(folder, {})
 
@@ -99,6 +98,8 @@ class FaultLife:
         data.mkdir()
         self._disk = SimulatedDisk(data / "hostler.db")
         shutil.copyfile(template_of(base.parent), self._disk.path)
+        self._facts = sqlite3.connect(self._disk.path)
+        """For all looks at the facts: the first one of a connection reads the whole schema."""
         settings = Settings(data_dir=data, cancel_grace_seconds=1.0, hold_seconds=3.0)
         self._host = SimulatedHost(self._world, "host", settings, self._disk, shared=False)
         self._agent = AgentSpec(
@@ -114,7 +115,10 @@ class FaultLife:
 
     def live(self) -> Outcome:
         """Live it, and return what came of the run."""
-        return self._world.run(self._live())
+        try:
+            return self._world.run(self._live())
+        finally:
+            self._facts.close()
 
     def _kill_host(self) -> None:
         self._host.kill()
@@ -221,11 +225,7 @@ class FaultLife:
         return [text for _, text in found]
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
-        connection = sqlite3.connect(self._disk.path)
-        try:
-            return connection.execute(sql).fetchall()
-        finally:
-            connection.close()
+        return self._facts.execute(sql).fetchall()
 
 
 def _scripted(_entry: ModelEntry, _key: str | None) -> tuple[ScriptedModel, int]:
