@@ -79,7 +79,7 @@ def accept(tx: Tx, run_id: str, conversation: str) -> None:
 
 def finish(tx: Tx, run_id: str, conversation: str) -> None:
     """The second durable point: results, state, assistant's message, end."""
-    runs.transition(tx, run_id, 1, "running", cause="started", actor="h1")
+    begun = runs.Begun.of(cause="started", actor="h1")
     area = StateArea(
         scope="conversation", scope_key=digest([conversation]), agent_id="a1", conversation_id=conversation
     )
@@ -87,7 +87,8 @@ def finish(tx: Tx, run_id: str, conversation: str) -> None:
     answer = Message(role="assistant", content=ANSWER, message_id="m1")
     transcripts.append(tx, WORKSPACE, _item(answer, event_id=None, run_id=run_id, conversation=conversation))
     ended = NewEntry("result", "run.completed", b'{"data":{"finish_reason":"stop"}}')
-    runs.transition(tx, run_id, 1, "completed", cause="finished", actor="h1", entries=[*RESULTS, ended])
+    entries = [begun.entry, *RESULTS, ended]
+    runs.transition(tx, run_id, 1, "completed", cause="finished", actor="h1", entries=entries, begun=begun)
 
 
 def _item(message: Message, *, conversation: str, **ids: Any) -> transcripts.NewTranscriptItem:

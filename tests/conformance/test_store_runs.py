@@ -12,9 +12,9 @@ import pytest
 from hostler.domain.runs import HOLDS_LANE, STATUSES, TRANSITIONS
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import journal, runs
+from hostler.storage.stores import journal, run_lanes, runs
 from hostler.storage.stores import run_claims as claims
-from hostler.storage.stores.runs import Appended, Fenced, Moved, Run
+from hostler.storage.stores.runs import Appended, Begun, Fenced, Moved, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
@@ -97,8 +97,54 @@ async def test_every_change_of_status_is_as_the_table_says(database: SqlDatabase
             assert (now.status, now.status_code) == (to, "x")
             assert now.attempt == was.attempt + (to == "queued")
             assert (now.finished_at is not None) == (to in TERMINAL_STATUSES)
-            in_lane = await database.read(partial(runs.active_in_lane, workspace_id="w1", lane=was.lane))
+            in_lane = await database.read(partial(run_lanes.active_in_lane, workspace_id="w1", lane=was.lane))
             assert (in_lane is None) == (to not in HOLDS_LANE), run_id
+
+
+async def test_a_run_that_begins_and_ends_at_once_is_left_as_if_it_had_done_so_in_turn(
+    database: SqlDatabase,
+) -> None:
+    grant, deadline = '{"grant":1}', 2**45
+    begun = Begun.of(cause="it began", actor="h1", deadline_at=deadline, grant_json=grant)
+    results = [delta(1), result("message.completed")]
+    told: list[Any] = []
+    for run_id in ("in turn", "at once"):
+        await opened(database, new(run_id, lane=run_id))
+        if run_id == "in turn":
+            await database.write(
+                partial(runs.begin, run_id=run_id, attempt=1, begun=begun, entries=[begun.entry])
+            )
+            outcome = await move(database, run_id, 1, "completed", entries=results)
+        else:
+            outcome = await move(
+                database, run_id, 1, "completed", entries=[begun.entry, *results], begun=begun
+            )
+        assert isinstance(outcome, Moved)
+        assert outcome.before == "running"
+        ended = await at(database, run_id)
+        assert (ended.status, ended.grant_json, ended.deadline_at) == ("completed", grant, deadline)
+        assert ended.started_at is not None
+        page = await database.read(partial(journal.page, run_id=run_id))
+        told.append(
+            (
+                [(one.position, one.sequence, one.kind, one.type, one.data) for one in page.items],
+                (ended.position, ended.sequence, ended.kept_sequence),
+            )
+        )
+    assert told[0] == told[1]
+
+
+async def test_a_run_of_another_attempt_does_not_begin(database: SqlDatabase) -> None:
+    begun = Begun.of(cause="it began", actor="h1", grant_json="{}")
+    await opened(database, new("r1"))
+    await move(database, "r1", 1, "running")
+    await move(database, "r1", 1, "queued")
+    was = await at(database, "r1")
+    begin = partial(runs.begin, run_id="r1", attempt=1, begun=begun, entries=[begun.entry])
+    assert await database.write(begin) == Fenced("queued", 2)
+    ended = await move(database, "r1", 1, "completed", entries=[begun.entry], begun=begun)
+    assert ended == Fenced("queued", 2)
+    assert await at(database, "r1") == was
 
 
 async def test_a_run_is_claimed_only_by_claiming(database: SqlDatabase) -> None:
@@ -211,7 +257,9 @@ async def test_a_run_that_is_held_back_waits_for_its_time(database: SqlDatabase)
     assert (await at(database, "due")).status == "claimed"
     assert await claim(database) == []
     assert (await database.read(claims.look)).due == now + 3_600_000
-    assert await database.read(lambda tx: runs.count_waiting(tx, "l", 10)) == 0, "it stands in nobody's way"
+    assert await database.read(lambda tx: run_lanes.count_waiting(tx, "l", 10)) == 0, (
+        "it stands in nobody's way"
+    )
 
 
 async def test_what_became_due_since_it_was_looked_is_still_told(database: SqlDatabase) -> None:

@@ -14,7 +14,7 @@ from hostler.pauses.transitions import go_on
 from hostler.runs.recovery import recover
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import journal, pause_calls, pauses, runs
+from hostler.storage.stores import journal, pause_calls, pauses, run_lanes, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import NewEntry
 from hostler.storage.stores.run_endings import begin_again
@@ -190,7 +190,7 @@ async def test_a_run_that_has_begun_goes_on_before_an_older_one_that_was_delayed
         opened(earlier, "begun")
         runs.transition(earlier, "begun", 1, "running", cause="test", actor="h1")
         begin_again(tx, "begun", 1, cause="test", actor="recovery", crashed=True)
-        return runs.first_waiting(tx, WORKSPACE, "lane")
+        return run_lanes.first_waiting(tx, WORKSPACE, "lane")
 
     first = await database.write(lost)
     assert first is not None

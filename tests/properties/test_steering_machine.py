@@ -28,7 +28,7 @@ from hostler.domain.steering import TRANSITIONS, SteerStatus
 from hostler.runs.admission import Opening, open_event
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import agents, events, run_endings, runs, steering
+from hostler.storage.stores import agents, events, run_endings, run_lanes, runs, steering
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import NewEntry
@@ -100,7 +100,7 @@ class SteeringMachine(RuleBasedStateMachine):
         self.claim()
         while self.work is not None:
             self.begin()
-            if not read(self.database, partial(runs.count_waiting, lane=self.work.run.lane, limit=1)):
+            if not read(self.database, partial(run_lanes.count_waiting, lane=self.work.run.lane, limit=1)):
                 return
             self.pull(4)
             self.end("completed")

@@ -14,7 +14,7 @@ from hostler.runs.dispatch import Dispatcher
 from hostler.runs.snapshot import FactsAhead
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import runs
+from hostler.storage.stores import run_lanes, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun, Run, RunAttempt
 from support.run_rows import new
@@ -133,7 +133,7 @@ class Stage:
 
     async def waiting(self) -> int:
         """How many runs wait, by the database."""
-        return await self.database.read(lambda tx: runs.count_queued(tx, 1_000))
+        return await self.database.read(lambda tx: run_lanes.count_queued(tx, 1_000))
 
     async def until(self, *run_ids: str) -> None:
         """Wait until these, and no others, have begun."""

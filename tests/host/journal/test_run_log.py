@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -15,13 +16,14 @@ from hostler.domain.scopes import StateArea
 from hostler.journal import run_log
 from hostler.journal.feed import Feed, Seen, StoredResult
 from hostler.journal.run_log import FencedError, Item, RunLog
-from hostler.storage.port import Tx
+from hostler.storage.port import Query, Row, Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.session import CommitUnknownError, ConstraintError
+from hostler.storage.sql.session import CommitUnknownError, ConstraintError, SessionTx
 from hostler.storage.stores import hosts, journal, runs
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import NewEntry
+from hostler.storage.stores.runs import Begun
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
 from support.run_rows import new
 from support.shaky_database import Shaky
@@ -67,8 +69,8 @@ async def attempt(database: SqlDatabase, shaky: Shaky | None = None, *, member: 
 
 
 def move(to: Any, attempt: int = 1) -> Callable[..., Any]:
-    def moved(tx: Tx, entries: Sequence[NewEntry] = ()) -> Any:
-        return runs.transition(tx, RUN, attempt, to, cause="test", actor="t", entries=entries)
+    def moved(tx: Tx, entries: Sequence[NewEntry] = (), begun: Begun | None = None) -> Any:
+        return runs.transition(tx, RUN, attempt, to, cause="test", actor="t", entries=entries, begun=begun)
 
     return moved
 
@@ -328,9 +330,9 @@ async def test_what_follows_from_a_result_precedes_what_comes_after_it(database:
         done.append("call")
         return NewEntry("call", "steering.pull", b"{}"), None
 
-    def end(tx: Tx, entries: Any) -> Any:
+    def end(tx: Tx, entries: Any, begun: Begun | None) -> Any:
         done.append("end")
-        return move("failed")(tx, entries)
+        return move("failed")(tx, entries, begun)
 
     one = await attempt(database)
     await database.write(move("running"))
@@ -344,3 +346,85 @@ async def test_what_follows_from_a_result_precedes_what_comes_after_it(database:
     one.log.close()
     await one.log.pump(one.fences.append)
     assert done == ["first message", "call", "last message", "message of the end", "end"]
+
+
+async def test_a_run_that_begins_and_ends_in_one_batch_is_updated_once(database: SqlDatabase) -> None:
+    one = await attempt(database)
+    begun = Begun.of(cause="test", actor="t", deadline_at=7, grant_json='{"grant":1}')
+    one.log.add(Item(entry=NewEntry("context", "attempt", b"{}"), begun=begun, synced=False))
+    one.log.add(one.delta(1))
+    one.log.add(Item(move=move("completed"), last=True, done=one.note("end")))
+    one.log.close()
+    changes: list[str] = []
+    real = SessionTx.one
+
+    def noted(tx: SessionTx, query: Query, **params: Any) -> Row | None:
+        changes.extend([query.name] if query.name in {"runs.move", "runs.append"} else [])
+        return real(tx, query, **params)
+
+    with mock.patch.object(SessionTx, "one", noted):
+        await one.log.pump(one.fences.append)
+    assert changes == ["runs.move"]
+    assert await told(database) == [
+        ("lifecycle", "claimed"),
+        ("context", "attempt"),
+        ("lifecycle", "running"),
+        ("result", "message.delta"),
+        ("lifecycle", "completed"),
+    ]
+    ended = await database.read(lambda tx: runs.get(tx, WORKSPACE, RUN))
+    assert (ended.status, ended.deadline_at, ended.grant_json) == ("completed", 7, '{"grant":1}')
+    assert ended.started_at == ended.finished_at
+
+
+async def test_a_call_finds_its_run_running_with_its_grant(database: SqlDatabase) -> None:
+    one = await attempt(database)
+    seen: list[tuple[str, str | None]] = []
+
+    def call(tx: Tx) -> tuple[NewEntry, None]:
+        run = runs.get(tx, WORKSPACE, RUN)
+        seen.append((run.status, run.grant_json))
+        return NewEntry("call", "run.create", b"{}"), None
+
+    one.log.add(Item(begun=Begun.of(cause="test", actor="t", grant_json="{}"), synced=False))
+    one.log.add(Item(work=call))
+    one.log.add(one.delta(1))
+    one.log.add(Item(move=move("completed"), last=True))
+    one.log.close()
+    await one.log.pump(one.fences.append)
+    assert seen == [("running", "{}")]
+    kinds = [kind for kind, _ in await told(database)]
+    assert kinds == ["lifecycle", "lifecycle", "call", "result", "lifecycle"]
+
+
+async def test_what_a_result_has_the_journal_say_follows_it_and_the_start_of_its_run(
+    database: SqlDatabase,
+) -> None:
+    one = await attempt(database)
+    one.log.add(Item(begun=Begun.of(cause="test", actor="t"), synced=False))
+    left_out = [NewEntry("warning", "dropped", b"{}")]
+    one.log.add(Item(entry=NewEntry("result", "state.updated", b'{"data":{}}'), after=lambda _: left_out))
+    one.log.close()
+    await one.log.pump(one.fences.append)
+    assert [kind for kind, _ in await told(database)] == ["lifecycle", "lifecycle", "result", "warning"]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_an_attempt_that_was_superseded_does_not_begin(database: SqlDatabase, ends: bool) -> None:
+    one = await attempt(database)
+    await database.write(move("running"))
+    await database.write(move("queued"))
+    before = await told(database)
+    one.log.add(Item(begun=Begun.of(cause="test", actor="t", grant_json="{}"), synced=False))
+    if ends:
+        one.log.add(Item(move=move("completed"), last=True))
+    one.log.close()
+    await one.log.pump(one.fences.append)
+    assert len(one.fences) == 1
+    assert await told(database) == before
+
+
+async def told(database: SqlDatabase) -> list[tuple[str, str]]:
+    """What the journal has, in order."""
+    page = await database.read(lambda tx: journal.page(tx, RUN))
+    return [(entry.kind, entry.type) for entry in page.items]

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from hostler.runs.orchestrator import Accepted
-from hostler.storage.stores import events, runs
+from hostler.storage.stores import events, run_lanes
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import (
     ConflictError,
@@ -335,7 +335,7 @@ async def test_a_full_queue_refuses_only_what_would_have_to_wait(tmp_path: Path,
         queued = [one.run.run_id for one in answers if isinstance(one, Accepted) and one.run is not None]
         refused = [one for one in answers if isinstance(one, RateLimitedError)]
         assert (len(queued), len(refused)) == (3, 17), answers
-        assert await host.host.db.read(lambda tx: runs.count_queued(tx, 100)) == 3
+        assert await host.host.db.read(lambda tx: run_lanes.count_queued(tx, 100)) == 3
         assert (await host.run([["say", "elsewhere"]], conversation_id="d")).said == ["elsewhere"]
         known = next(n for n, one in enumerate(answers) if isinstance(one, Accepted))
         again = await host.send([["say", str(known)]], event_id=f"e{known}", conversation_id="c")

@@ -50,7 +50,7 @@ INSTALLATION_WIDE = {
     "runs.cancelled_of": "what a host has to cancel among its own",
     "run_claims.look": "the dispatcher reads all queues",
     "runs.attempts_of": "a host looks for attempts of its own that it does not execute",
-    "runs.count_queued": "the bound of the queue",
+    "run_lanes.count_queued": "the bound of the queue",
     "knowledge_bases.every": "what each workspace is offered is read when the host starts",
     "knowledge_bases.removed": "the worker removes what is left of removed bases of every workspace",
     "knowledge_bases.to_cut_again": "the worker indexes documents of every workspace",

@@ -22,6 +22,7 @@ from hostler.storage.stores import hosts, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Deltas, Entries, NewEntry
 from hostler.storage.stores.run_rows import Appended, Fenced, Moved
+from hostler.storage.stores.runs import Begun
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
 from hostler_protocol.limits import MIB
 
@@ -34,7 +35,7 @@ LAST_RETRY_SECONDS = 5.0
 """Back-off while the database cannot write (disk full, connection lost). The run waits, losing nothing."""
 
 
-Move = Callable[[Tx, Entries], Moved | Fenced]
+Move = Callable[[Tx, Entries, Begun | None], Moved | Fenced]
 
 
 @dataclass(slots=True)
@@ -43,15 +44,18 @@ class Item:
 
     `entry` is known, or made by `work` inside the transaction, together with an answer for `done` (None: no
     entry). `move` changes the run's status and stores the entries it gets with that, in one update of the
-    run: those of the batch so far, this item's last. `before` is awaited first, to store blobs; `after`
-    writes the consequences of the entry, before the effects of later items.
+    run: those of the batch so far, this item's last. `begun`: the run moves to `running` after the entry; a
+    `move` of the same batch gets that change too, if no `work` is between them. `before` is awaited first, to
+    store blobs; `after` writes the consequences of the entry, before the effects of later items, and returns
+    further entries.
     """
 
     entry: NewEntry | Deltas | None = None
     work: Callable[[Tx], tuple[NewEntry | None, Any]] | None = None
+    begun: Begun | None = None
     move: Move | None = None
     before: Callable[[], Awaitable[None]] | None = None
-    after: Callable[[Tx], None] | None = None
+    after: Callable[[Tx], Entries | None] | None = None
     published: Sequence[StoredResult] = ()
     synced: bool = True
     size: int = 0
@@ -160,8 +164,8 @@ class RunLog:
     def entries_first(self, move: Callable[[Tx], Moved | Fenced]) -> Move:
         """Return a `move` that first appends the batch's entries, then makes a change that writes more."""
 
-        def moved(tx: Tx, entries: Entries) -> Moved | Fenced:
-            _append(tx, self.run_id, self.attempt, entries)
+        def moved(tx: Tx, entries: Entries, begun: Begun | None) -> Moved | Fenced:
+            self._write(tx, entries, begun)
             return move(tx)
 
         return moved
@@ -258,19 +262,33 @@ class RunLog:
         """
         check_lease(tx, self.member)
         entries: list[NewEntry | Deltas] = []
+        begun: Begun | None = None
         answers: list[Any] = []
         for item in batch:
+            if begun is not None and item.work is not None:  # a call may read what its run was granted
+                self._write(tx, entries, begun)
+                entries, begun = [], None
             entry, answer = item.work(tx) if item.work is not None else (item.entry, None)
             if entry is not None:
                 entries.append(entry)
             answers.append(answer)
             if item.after is not None:
-                item.after(tx)
+                entries += item.after(tx) or ()
+            if item.begun is not None:
+                begun = item.begun
+                entries.append(begun.entry)
             if item.move is not None:
-                _unfenced(item.move(tx, entries))
-                entries = []
-        _append(tx, self.run_id, self.attempt, entries)
+                _unfenced(item.move(tx, entries, begun))
+                entries, begun = [], None
+        self._write(tx, entries, begun)
         return answers
+
+    def _write(self, tx: Tx, entries: Entries, begun: Begun | None) -> None:
+        """Append entries, and move the run to `running` with them if it has `begun`."""
+        if begun is not None:
+            _unfenced(runs.begin(tx, self.run_id, self.attempt, begun, entries))
+        elif entries:
+            _unfenced(runs.append(tx, self.run_id, self.attempt, entries))
 
     def _fail(self, batch: list[Item], error: HostlerError) -> None:
         for item in batch:
@@ -296,11 +314,6 @@ def check_lease(tx: Tx, member: Membership) -> None:
     """Raise FencedError if the host that claimed an attempt is no longer a member of the database."""
     if not hosts.holds(tx, member):
         raise FencedError("the lease of its host is over")
-
-
-def _append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> None:
-    if entries:
-        _unfenced(runs.append(tx, run_id, attempt, entries))
 
 
 def _unfenced(outcome: Appended | Moved | Fenced) -> None:

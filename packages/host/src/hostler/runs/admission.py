@@ -33,6 +33,7 @@ from hostler.storage.stores import (
     deferred,
     events,
     quotas,
+    run_lanes,
     runs,
     steering_outcomes,
     transcripts,
@@ -321,13 +322,13 @@ class _Lane(Record):
 def _lane(tx: Tx, opening: Opening, run: NewRun, *, steers: bool = True) -> _Lane:
     if run.parallel:
         return _Lane(parallel=True)
-    if runs.lane_is_free(tx, run.lane):
+    if run_lanes.lane_is_free(tx, run.lane):
         return _Lane(parallel=False, free=True)
-    holder = runs.active_in_lane(tx, run.workspace_id, run.lane)
-    waiting = runs.count_waiting(tx, run.lane, MAX_QUEUED_PER_LANE)
+    holder = run_lanes.active_in_lane(tx, run.workspace_id, run.lane)
+    waiting = run_lanes.count_waiting(tx, run.lane, MAX_QUEUED_PER_LANE)
     last = holder if not waiting else None
     if holder is None and waiting == 1:
-        first = runs.first_waiting(tx, run.workspace_id, run.lane)
+        first = run_lanes.first_waiting(tx, run.workspace_id, run.lane)
         last = first if first is not None and (first.follows is not None or first.attempt > 1) else None
     steered = last if steers and last is not None and _takes(tx, opening, run, last) else None
     return _Lane(parallel=False, holder=holder, waiting=waiting, steered=steered)

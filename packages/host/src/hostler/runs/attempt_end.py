@@ -25,6 +25,7 @@ from hostler.storage.port import Tx
 from hostler.storage.stores.journal import Entries, NewEntry
 from hostler.storage.stores.run_endings import finish
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
+from hostler.storage.stores.runs import Begun
 from hostler_protocol.errors import HostlerError
 
 LOG = "log"
@@ -82,8 +83,14 @@ class AttemptEnd:
         item.done = self._committed
         self.journal.add(item)
 
-    def _finish(
-        self, ending: Ending, entry: NewEntry, used: Callable[[], Used], tx: Tx, entries: Entries
+    def _finish(  # noqa: PLR0917  the last three as a `Move`
+        self,
+        ending: Ending,
+        entry: NewEntry,
+        used: Callable[[], Used],
+        tx: Tx,
+        entries: Entries,
+        begun: Begun | None,
     ) -> Moved | Fenced:
         usage, cost = used()
         self.settle(tx)
@@ -98,6 +105,7 @@ class AttemptEnd:
             entries=[*entries, entry],
             usage=usage,
             cost=cost,
+            begun=begun,
         )
         self._recorded = self.look(tx, self.run)
         return moved

@@ -22,6 +22,7 @@ from hostler.domain.result_sequence import ResultStream
 from hostler.domain.usage import Used
 from hostler.journal.feed import Feed
 from hostler.journal.resume import artifact_id_of
+from hostler.journal.run_log import Item
 from hostler.pauses.explicit import ExplicitPauses
 from hostler.plugins.connection import PluginConnection
 from hostler.runs.attempt_end import AttemptEnd, LookAtEnd
@@ -37,6 +38,7 @@ from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import Entries
 from hostler.storage.stores.pause_claims import begin_resuming
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
+from hostler.storage.stores.runs import Begun
 from hostler_protocol.errors import CancelledCallError, UnavailableError
 from hostler_protocol.manifest import AgentRunnerManifest
 
@@ -94,23 +96,27 @@ class Parts(msgspec.Struct, frozen=True):
     scope: CallScope
     results: AttemptResults
 
-    def to_running(self, tx: Tx, entries: Entries) -> Moved | Fenced:
-        """Move the run to `running`: its grant is frozen, and a pause that was decided is claimed."""
-        run, prepared = self.run, self.prepared
-        deadline = prepared.deadline_at
-        moved = runs.transition(
-            tx,
-            run.run_id,
-            run.attempt,
-            "running",
+    def starting(self) -> Item:
+        """Return the item of the move to `running`: the grant is frozen, and a decided pause claimed."""
+        prepared, deadline = self.prepared, self.prepared.deadline_at
+        begun = Begun.of(
             cause="the plugin took it",
             actor=self.end.host_id,
-            entries=entries,
             deadline_at=None if deadline is None else int(deadline * 1000),
             grant_json=prepared.grant.encoded,
         )
-        if run.attempt > 1:
-            begin_resuming(tx, run.run_id, run.attempt)
+        resumes = partial(self._resume, begun) if self.run.attempt > 1 else None
+        return Item(
+            entry=prepared.context_entry,
+            begun=begun if resumes is None else None,
+            move=resumes,
+            synced=False,
+        )
+
+    def _resume(self, begun: Begun, tx: Tx, entries: Entries, _: Begun | None) -> Moved | Fenced:
+        run = self.run
+        moved = runs.begin(tx, run.run_id, run.attempt, begun, [*entries, begun.entry])
+        begin_resuming(tx, run.run_id, run.attempt)
         return moved
 
     async def confirm_owned(self) -> None:

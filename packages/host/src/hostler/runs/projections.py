@@ -30,11 +30,11 @@ from hostler.domain.scopes import area_of
 from hostler.runs.queued_actions import ActionOutbox, queue_action
 from hostler.runs.replies import Reply, reply_of
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import artifacts, audit, blobs, quotas, runs, transcripts
+from hostler.storage.stores import artifacts, audit, blobs, quotas, transcripts
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import Blob, BlobFolder
-from hostler.storage.stores.journal import NewEntry
+from hostler.storage.stores.journal import Entries, NewEntry
 from hostler.storage.stores.key_ranges import Full
 from hostler_protocol.content import Message, text_of
 from hostler_protocol.errors import HostError
@@ -47,7 +47,7 @@ class Projected(NamedTuple):
     """Work for the run's log: a step to await before the transaction, one to do in it, and one after it."""
 
     before: Callable[[], Awaitable[None]] | None = None
-    after: Callable[[Tx], None] | None = None
+    after: Callable[[Tx], Entries | None] | None = None
     settled: Callable[[], None] | None = None
 
 
@@ -108,20 +108,20 @@ class _Artifact:
         if await self._db.read(self._exceeded) is None:
             self._put = await self._blobs.put(self._write.content)
 
-    def _create(self, tx: Tx) -> None:
+    def _create(self, tx: Tx) -> Entries | None:
         scope, write = self._scope, self._write
         made: object = self._exceeded(tx) if self._put is None else None
         if self._put is not None:
             made = artifacts.create(tx, scope.workspace_id, self._new(self._put), scope.allotment.bounds)
         self._is_stored = isinstance(made, artifacts.StoredArtifact)
         if self._is_stored:
-            return
+            return None
         if isinstance(made, QuotaExceeded):
             why, details = made.error.message, made.error.details
         else:
             why, details = "there was no room for it when it came", {}
         body = {"artifact_id": write.artifact_id, "size_bytes": write.size_bytes, **details}
-        _refuse(
+        return _refused(
             tx, scope, "artifact", body, f"the content of artifact {write.artifact_id} is not stored: {why}"
         )
 
@@ -181,7 +181,8 @@ def _transcript(
     return Projected(before, append, settled)
 
 
-def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
+def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> Entries | None:
+    """Store a state value; return what the journal says if it is not stored."""
     area = area_of(
         write.scope,
         write.scope_key,
@@ -193,20 +194,20 @@ def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
     body: dict[str, Any] = {"key": write.key, "scope": write.scope}
     if isinstance(outcome, Full):
         why = f"the scope holds {outcome.limit:,} keys"
-        _refuse(
+        return _refused(
             tx, scope, "state", {**body, "limit": outcome.limit}, f"{write.key!r:.80} is not stored: {why}"
         )
-    elif isinstance(outcome, QuotaExceeded):
+    if isinstance(outcome, QuotaExceeded):
         why, details = outcome.error.message, outcome.error.details
-        _refuse(tx, scope, "state", {**body, **details}, f"{write.key!r:.80} is not stored: {why}")
-    elif isinstance(outcome, states.VersionConflict):
+        return _refused(tx, scope, "state", {**body, **details}, f"{write.key!r:.80} is not stored: {why}")
+    if isinstance(outcome, states.VersionConflict):
         raise HostError("a state value without a version condition was refused")
+    return None
 
 
-def _refuse(tx: Tx, scope: CallScope, kind: str, body: dict[str, Any], reason: str) -> None:
-    """Record that what a result brought is not stored."""
+def _refused(tx: Tx, scope: CallScope, kind: str, body: dict[str, Any], reason: str) -> Entries:
+    """Record that what a result brought is not stored; return what the journal says of it."""
     data = msgspec.json.encode({"reason": reason, "result_type": None})
-    # fenced: the result's own entry, which follows, undoes the transaction
-    runs.append(tx, scope.run_id, scope.attempt, [NewEntry("warning", "dropped", data)])
     ws, runner = scope.workspace_id, scope.grant.runner_id
     audit.record(tx, ws, actor=runner, action=f"{kind}.refused", target=scope.run_id, body=body)
+    return [NewEntry("warning", "dropped", data)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hostler.domain.clock import monotonic_clock
 from hostler.storage.port import Database
-from hostler.storage.stores import runs
+from hostler.storage.stores import run_lanes
 from hostler_protocol.errors import RateLimitedError
 
 RETRY_SECONDS = 5.0
@@ -86,6 +86,6 @@ class QueueLimit:
 
     async def _count(self) -> None:
         before = self._queued  # runs queued during the count may be in it or not
-        found = await self.db.read(lambda tx: runs.count_queued(tx, self.most))
+        found = await self.db.read(lambda tx: run_lanes.count_queued(tx, self.most))
         self._found, self._queued = found, self._queued - before
         self._counted_at = self.clock()

@@ -19,7 +19,6 @@ from hostler.domain.reservations import BudgetExhausted
 from hostler.domain.result_sequence import Stop
 from hostler.domain.usage import Used
 from hostler.journal.resume import Resumption, read_answer
-from hostler.journal.run_log import Item
 from hostler.pauses.held_calls import HeldCalls
 from hostler.pauses.requests import Questions, request_of
 from hostler.plugins.lingering_runs import RunLingersError
@@ -124,9 +123,7 @@ class RunningAttempt:
                 self._results.write(self._stream.attempt_started(run.attempt, prepared.cause))
             for note in prepared.notes:
                 self._results.write(self._stream.warn(note))
-        end.journal.add(
-            Item(entry=prepared.context_entry, move=self._parts.to_running, synced=False), hurry=False
-        )
+        end.journal.add(self._parts.starting(), hurry=False)
         self._clock.end_at(prepared.deadline_at, self._deadline_over)
         if end.stop_reason is not None:
             self._results.write(self._stream.stop("cancelled", end.stop_reason))

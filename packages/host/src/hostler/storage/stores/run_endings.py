@@ -26,6 +26,7 @@ from hostler.storage.stores import (
 from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.journal import Entries, NewEntry
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
+from hostler.storage.stores.runs import Begun
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import RunFailure
 from hostler_protocol.results import RunFailed
@@ -59,6 +60,7 @@ def finish(
     usage: Usage | None = None,
     cost: str | None = None,
     crashed: bool = False,
+    begun: Begun | None = None,
 ) -> Moved | Fenced:
     """End a run: the only way to a terminal status. `attempt` None means any attempt.
 
@@ -66,8 +68,8 @@ def finish(
     not pull go to the next run of its lane, or are dropped if the agent's policy says so. Its pause is
     settled, an action that it waited for is taken back if it is not begun, and webhooks that want its end get
     a delivery. The message of a run that never began is placed in the conversation. The actor of a cancelled
-    run is the one who requested it, not `actor`. Return Fenced if nothing was written. NotFoundError if there
-    is no run.
+    run is the one who requested it, not `actor`. `begun`: as of `runs.transition`. Return Fenced if nothing
+    was written. NotFoundError if there is no run.
     """
     if status == "cancelled":
         actor = _canceller(tx, run_id) or actor
@@ -84,6 +86,7 @@ def finish(
         usage=usage,
         cost=cost,
         crashed=crashed,
+        begun=begun,
     )
     if isinstance(moved, Moved):
         if moved.before == "queued" and moved.attempt == 1:

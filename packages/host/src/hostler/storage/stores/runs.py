@@ -55,6 +55,25 @@ _MAX_RACES = 10
 """How often a change of status is retried when other hosts change the run meanwhile."""
 
 
+class Begun(NamedTuple):
+    """The change of a claimed run to `running`: its journal entry, and what is stored with it.
+
+    It may be written in one update with the end of the run.
+    """
+
+    entry: NewEntry
+    deadline_at: int | None = None
+    grant_json: str | None = None
+
+    @classmethod
+    def of(
+        cls, *, cause: str, actor: str, deadline_at: int | None = None, grant_json: str | None = None
+    ) -> Begun:
+        """Return the change."""
+        entry = lifecycle("claimed", "running", cause=cause, actor=actor, status_code=None)
+        return cls(entry, deadline_at, grant_json)
+
+
 def open(  # noqa: A001  the word for it; used as runs.open
     tx: Tx, run: NewRun, claim: Membership | None, *, lane_is_free: bool = False
 ) -> Run:
@@ -98,6 +117,22 @@ def append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> Appended | Fe
     return Appended(position + 1, sequence + 1)
 
 
+def begin(tx: Tx, run_id: str, attempt: int, begun: Begun, entries: Entries) -> Moved | Fenced:
+    """Move a claimed run to `running`, and journal `entries`, which have the entry of that in its place."""
+    moved = _move(
+        tx,
+        run_id,
+        attempt,
+        before="claimed",
+        to="running",
+        entries=entries,
+        begins=True,
+        deadline_at=begun.deadline_at,
+        grant_json=begun.grant_json,
+    )
+    return _fenced(tx, run_id) if moved is None else moved
+
+
 def transition(
     tx: Tx,
     run_id: str,
@@ -116,6 +151,7 @@ def transition(
     usage: Usage | None = None,
     cost: str | None = None,
     grant_json: str | None = None,
+    begun: Begun | None = None,
 ) -> Moved | Fenced:
     """Change a run's status if its present one allows it; the first terminal status wins.
 
@@ -124,12 +160,15 @@ def transition(
     `attempt` None means any attempt (recovery, cancellation). `entries`, for example the terminal result, are
     journalled before the lifecycle entry, in the same update. A change to `queued` begins a new attempt: with
     `restart` from nothing, otherwise from the journal; `crashed` counts it as a recovery. Fields that are
-    None stay as they are, and so does a stored grant. NotFoundError if there is no such run.
+    None stay as they are, and so does a stored grant. `begun`: the run is still `claimed` in the database,
+    and moves to `running` with this update; `entries` have the entry of that already. NotFoundError if there
+    is no such run.
     """
     if to == "claimed":
         raise ValueError("only run_claims.claim claims a run: it checks whether the lane is free")
     likely = None if attempt is None else _LIKELY_BEFORE.get(to)
-    row: Row
+    if begun is not None:
+        likely, deadline_at, grant_json = "claimed", begun.deadline_at, begun.grant_json
     for _ in range(_MAX_RACES):
         if likely is None or attempt is None:
             row = _status(tx, run_id)
@@ -138,42 +177,89 @@ def transition(
                 return Fenced(before, current)
         else:  # the usual change, tried without reading the status first
             before, current, likely = likely, attempt, None
-        entry = lifecycle(before, to, cause=cause, actor=actor, status_code=status_code)
-        written = [*entries, entry]
-        count, results, kept = _counts(written)
-        moved = tx.one(
-            _q.move,
-            run_id=run_id,
-            attempt=current,
-            status_before=before,
-            status=to,
+        was: RunStatus = "running" if begun is not None else before
+        entry = lifecycle(was, to, cause=cause, actor=actor, status_code=status_code)
+        moved = _move(
+            tx,
+            run_id,
+            current,
+            before=before,
+            to=to,
+            entries=[*entries, entry],
+            begins=begun is not None or to == "running",
             status_code=status_code,
-            new_attempt=int(begins_attempt(before, to)),
-            crashed=int(crashed),
-            restart=int(restart and begins_attempt(before, to)),
-            entries=count,
-            results=results,
-            kept=kept,
-            holds_lane=int(to in HOLDS_LANE),
-            terminal=int(to in TERMINAL_STATUSES),
-            now=tx.now,
+            crashed=crashed,
+            restart=restart,
             host_id=host_id,
             not_before=not_before,
             deadline_at=deadline_at,
-            usage=None if usage is None else msgspec.json.encode(usage).decode(),
+            usage=usage,
             cost=cost,
             grant_json=grant_json,
         )
         if moved is not None:
-            position, sequence = moved["position"] - count, moved["sequence"] - results
-            workspace = moved["workspace_id"]
-            place = place_of(moved)
-            journal.append(
-                tx, workspace, run_id, current, written, position=position, sequence=sequence, place=place
-            )
-            wanted = moved["webhook"] is not None
-            return Moved(before, moved["attempt"], position + 1, sequence + 1, moved["steers"], wanted)
+            return moved
     raise RuntimeError(f"run {run_id} changed {_MAX_RACES} times while its status was to be changed")
+
+
+def _move(
+    tx: Tx,
+    run_id: str,
+    attempt: int,
+    *,
+    before: RunStatus,
+    to: RunStatus,
+    entries: Entries,
+    begins: bool,
+    status_code: str | None = None,
+    crashed: bool = False,
+    restart: bool = False,
+    host_id: str | None = None,
+    not_before: int | None = None,
+    deadline_at: int | None = None,
+    usage: Usage | None = None,
+    cost: str | None = None,
+    grant_json: str | None = None,
+) -> Moved | None:
+    """Change the status from `before`, with `entries`; None: the run has another status or attempt.
+
+    `begins`: it becomes `running`, on its way to `to` if that is another status.
+    """
+    count, results, kept = _counts(entries)
+    renewed = begins_attempt(before, to)
+    moved = tx.one(
+        _q.move,
+        run_id=run_id,
+        attempt=attempt,
+        status_before=before,
+        status=to,
+        status_code=status_code,
+        new_attempt=int(renewed),
+        crashed=int(crashed),
+        restart=int(restart and renewed),
+        entries=count,
+        results=results,
+        kept=kept,
+        begins=int(begins),
+        holds_lane=int(to in HOLDS_LANE),
+        terminal=int(to in TERMINAL_STATUSES),
+        now=tx.now,
+        host_id=host_id,
+        not_before=not_before,
+        deadline_at=deadline_at,
+        usage=None if usage is None else msgspec.json.encode(usage).decode(),
+        cost=cost,
+        grant_json=grant_json,
+    )
+    if moved is None:
+        return None
+    position, sequence = moved["position"] - count, moved["sequence"] - results
+    workspace, place = moved["workspace_id"], place_of(moved)
+    journal.append(tx, workspace, run_id, attempt, entries, position=position, sequence=sequence, place=place)
+    was: RunStatus = "running" if begins and to != "running" else before
+    return Moved(
+        was, moved["attempt"], position + 1, sequence + 1, moved["steers"], moved["webhook"] is not None
+    )
 
 
 def request_cancel(
@@ -331,35 +417,6 @@ def family(tx: Tx, workspace_id: str, run_id: str, limit: int) -> Family:
     """Count the runs below a run, up to `limit`."""
     (row,) = tx.all(_q.family, workspace_id=workspace_id, run_id=run_id, limit=limit)
     return Family(int(row["size"]), int(row["unfinished"]))
-
-
-def lane_is_free(tx: Tx, lane: str) -> bool:
-    """Whether no run holds a lane and none in its queue could start."""
-    return tx.one(_q.lane_is_free, lane=lane, now=tx.now) is not None
-
-
-def count_waiting(tx: Tx, lane: str, limit: int) -> int:
-    """Count the runs queued in a lane that could start in it, up to `limit`."""
-    row = tx.one(_q.count_waiting, lane=lane, now=tx.now, limit=limit)
-    return 0 if row is None else int(row["waiting"])
-
-
-def active_in_lane(tx: Tx, workspace_id: str, lane: str) -> Run | None:
-    """Return the run that holds a lane, or None."""
-    row = tx.one(_q.lane_holder, workspace_id=workspace_id, lane=lane)
-    return None if row is None else run_of(row)
-
-
-def first_waiting(tx: Tx, workspace_id: str, lane: str) -> Run | None:
-    """Return the queued run of a lane that starts next, or None."""
-    row = tx.one(_q.first_waiting, workspace_id=workspace_id, lane=lane, now=tx.now)
-    return None if row is None else run_of(row)
-
-
-def count_queued(tx: Tx, limit: int) -> int:
-    """Count all queued runs, up to `limit`."""
-    row = tx.one(_q.count_queued, limit=limit)
-    return 0 if row is None else int(row["waiting"])
 
 
 def _next_ordinal() -> int:

@@ -50,7 +50,7 @@ UPDATE runs SET status = :status, status_code = :status_code,
     host_id = CASE WHEN :status IN ('queued', 'paused') THEN NULL
                    ELSE coalesce(cast(:host_id AS text), host_id) END,
     not_before = coalesce(cast(:not_before AS bigint), not_before),
-    started_at = CASE WHEN :status = 'running' THEN coalesce(started_at, :now) ELSE started_at END,
+    started_at = CASE WHEN :begins = 1 THEN coalesce(started_at, :now) ELSE started_at END,
     finished_at = CASE WHEN :terminal = 1 THEN cast(:now AS bigint) END,
     deadline_at = coalesce(cast(:deadline_at AS bigint), deadline_at),
     usage = coalesce(cast(:usage AS text), usage), cost = coalesce(cast(:cost AS text), cost),
@@ -118,14 +118,6 @@ WITH RECURSIVE below (run_id, unfinished) AS (
 SELECT count(*) AS size, coalesce(sum(unfinished), 0) AS unfinished
 FROM (SELECT unfinished FROM below LIMIT :limit) AS some_of_them
 
--- name: count_waiting
--- Queued runs of a lane that could start if it were free, counted up to :limit.
-SELECT count(*) AS waiting FROM (
-    SELECT 1 FROM runs WHERE lane = :lane AND status = 'queued'
-      AND (not_before IS NULL OR not_before <= :now OR attempt > 1)
-    LIMIT :limit
-) AS some_of_them
-
 -- name: page
 -- Newest first. :statuses is a list like ',queued,running,'; no status holds a wildcard.
 SELECT * FROM runs
@@ -163,27 +155,6 @@ SELECT count(*) AS number FROM (
       AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
       AND (cast(:conversation_id AS text) IS NULL OR conversation_id = :conversation_id)
     LIMIT :limit) AS counted
-
--- name: lane_is_free
--- One row if no run holds the lane and no queued run of it could start.
-SELECT 1 AS free WHERE NOT EXISTS (SELECT 1 FROM runs WHERE active_lane = :lane)
-  AND NOT EXISTS (SELECT 1 FROM runs WHERE lane = :lane AND status = 'queued'
-                  AND (not_before IS NULL OR not_before <= :now OR attempt > 1))
-
--- name: lane_holder
--- The run that holds a lane, if any.
-SELECT * FROM runs WHERE workspace_id = :workspace_id AND active_lane = :lane
-
--- name: first_waiting
--- The queued run of a lane that starts next.
-SELECT * FROM runs
-WHERE workspace_id = :workspace_id AND lane = :lane AND status = 'queued' AND parallel = 0
-  AND (not_before IS NULL OR not_before <= :now OR attempt > 1)
-ORDER BY ordinal LIMIT 1
-
--- name: count_queued
--- All queued runs, counted up to :limit.
-SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE status = 'queued' LIMIT :limit) AS some_of_them
 
 -- name: cancelled_of
 -- Active runs of a host that were cancelled, perhaps through another host.
