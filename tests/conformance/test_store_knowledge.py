@@ -233,14 +233,29 @@ def test_indexing_goes_on_where_another_host_ended(database: SqlDatabase, tmp_pa
     run(scenario())
 
 
+def test_an_indexer_without_work_writes_nothing(database: SqlDatabase, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with library(database, tmp_path) as one:
+            before = database.groups_committed
+            assert not await one.indexer.index_next()
+            assert not await one.indexer.remove_next()
+            assert not await one.indexer.cut_next()
+            assert not await one.indexer.purge()
+            assert database.groups_committed == before
+
+    run(scenario())
+
+
 def test_a_document_that_ends_its_host_each_time_fails(database: SqlDatabase, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with library(database, tmp_path) as one:
             await one.put("bad.txt", "bad", "text/plain")
             for _ in range(knowledge_documents.MAX_ATTEMPTS):
+                assert await database.read(knowledge_documents.waits)
                 claim = await database.write(lambda tx: knowledge_documents.claim(tx, "host-1", -1))
                 assert claim is not None
             assert await database.write(lambda tx: knowledge_documents.claim(tx, "host-1", 1000)) is None
+            assert not await database.read(knowledge_documents.waits)
             failed = await one.document("bad.txt")
             assert (
                 failed.reason == "its indexing was begun 5 times and ended with its host each time: split it"

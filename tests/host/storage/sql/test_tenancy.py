@@ -56,6 +56,7 @@ INSTALLATION_WIDE = {
     "knowledge_bases.to_cut_again": "the worker indexes documents of every workspace",
     "knowledge_documents.next_gone": "the worker removes what is left of documents of every workspace",
     "knowledge_documents.next_work": "the worker indexes documents of every workspace",
+    "knowledge_documents.waits": "the worker indexes documents of every workspace",
     "knowledge_documents.removed": "the worker removes what is left of documents of every workspace",
     "knowledge_documents.release_own": "what an earlier process of this host was indexing",
     "knowledge_passages.having": "a token begins with the base that it is of",

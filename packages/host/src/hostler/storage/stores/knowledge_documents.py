@@ -225,6 +225,11 @@ def release_own(tx: Tx, host_id: str) -> int:
     return tx.run(_q.release_own, host_id=host_id)
 
 
+def waits(tx: Tx) -> bool:
+    """Whether a version of any workspace waits, so that `claim` may find one."""
+    return tx.one(_q.waits, now=tx.now) is not None
+
+
 def claim(tx: Tx, host_id: str, lease_ms: int, *, after_ws: str = "") -> Claim | None:
     """Take the next version that waits, of the next workspace that has one; None if none has.
 

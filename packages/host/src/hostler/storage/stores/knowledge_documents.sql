@@ -61,11 +61,18 @@ SELECT * FROM knowledge_versions WHERE workspace_id = :ws AND version_id = :vers
 UPDATE knowledge_versions SET state = 'gone', claimed_by = NULL, claimed_until = 0
 WHERE workspace_id = :ws AND version_id = :version_id AND state NOT IN ('gone', 'removed')
 
+-- part: has_work
+-- In the words of the index of these versions, so that it is used.
+state IN ('waiting', 'indexing') AND (state = 'waiting' OR claimed_until < :now)
+
 -- name: next_work
 -- The oldest version that waits, or whose host does not go on with it, of the next workspace.
 SELECT * FROM knowledge_versions
-WHERE workspace_id > :after_ws AND (state = 'waiting' OR (state = 'indexing' AND claimed_until < :now))
+WHERE workspace_id > :after_ws AND [part has_work]
 ORDER BY workspace_id, created_at LIMIT 1[postgres FOR UPDATE SKIP LOCKED]
+
+-- name: waits
+SELECT 1 AS waits FROM knowledge_versions WHERE [part has_work] LIMIT 1
 
 -- name: claim
 UPDATE knowledge_versions

@@ -104,6 +104,8 @@ class Indexer:
 
     async def index_next(self) -> bool:
         """Index the next version that waits; return False if none does."""
+        if not await self._db.read(knowledge_documents.waits):  # an idle host writes nothing
+            return False
         after = self._last_workspace
         claim = await self._db.write(
             lambda tx: knowledge_documents.claim(tx, self._host_id, self._lease_ms, after_ws=after)
