@@ -70,7 +70,7 @@ class Preparations:
                 **changes,
             }
             opened = runs.open(tx, NewRun(**new), HOST)
-            return opened, look_ahead(tx, opened, offer)
+            return opened, look_ahead(tx, opened, offer, agent)
 
         return await self.world.db.write(work)
 

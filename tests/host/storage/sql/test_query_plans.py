@@ -12,6 +12,7 @@ from hostler.storage.sql.connect import open_database
 from hostler.storage.stores import (
     conversation_metadata,
     events,
+    knowledge_documents,
     notices,
     outbox_upkeep,
     pauses,
@@ -55,6 +56,9 @@ PLANS = {
         runs._q.move,
         "sqlite_autoindex_settings_1 (workspace_id=? AND kind=?)",
     ),
+    "what a run that ends has sent": (runs._q.move, "outbox_by_run (workspace_id=? AND run_id=?)"),
+    "documents to index": (knowledge_documents._q.next_work, "knowledge_versions_work (workspace_id>?)"),
+    "whether there are any": (knowledge_documents._q.waits, "knowledge_versions_work"),
     "metadata of a conversation": (conversation_metadata._q.find, PRIMARY_KEY),
     "metadata of a page of them": (conversation_metadata._q.of_page, PRIMARY_KEY),
     "channels with messages": (outbox_upkeep._q.next_unsent_channel, "outbox_unsent (workspace_id=? AND ch"),

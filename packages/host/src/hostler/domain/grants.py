@@ -63,6 +63,12 @@ STATE_CALLS = frozenset({"state.get", "state.set", "state.delete", "state.list"}
 SCHEDULE_CALLS = frozenset({"schedule.create", "schedule.list", "schedule.delete"})
 """They are tools of the same names, too."""
 STORAGE_CALLS = frozenset({"storage.get", "storage.set", "storage.delete", "storage.keys"})
+_BY_PERMISSION = tuple(
+    (method, *call.permission)
+    for method, call in CALLS.items()
+    if call.permission is not None and method not in REMOTE_WORKER_CALLS
+)
+"""Calls with the kind of resources and the operation that a manifest must ask for."""
 OPEN_CALLS = frozenset({"artifact.upload", "prompt.get", "host.info"})
 """Calls that affect only the run itself and need no permission."""
 
@@ -339,12 +345,8 @@ def _states(
 def _calls(
     manifest: AgentRunnerManifest, catalog: ResourceCatalog, state: bool, storage_areas: frozenset[str]
 ) -> frozenset[str]:
-    opened = set(OPEN_CALLS)
-    for method, call in CALLS.items():
-        if call.permission is not None and method not in REMOTE_WORKER_CALLS:
-            kind, operation = call.permission
-            if operation in getattr(manifest.permissions, kind):
-                opened.add(method)
+    permissions = manifest.permissions
+    opened = {*OPEN_CALLS, *(call for call, kind, may in _BY_PERMISSION if may in getattr(permissions, kind))}
     if state:
         opened |= STATE_CALLS
     if storage_areas:

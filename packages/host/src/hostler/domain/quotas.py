@@ -7,6 +7,7 @@ there. Files that people and events bring count for the workspace alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
@@ -23,6 +24,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
 GIB = 1024 * MIB
 STATE_ROW_BYTES = 100
 """What each state value counts besides its key and its JSON: a deleted one keeps its row, for its version."""
+MAX_CACHED_QUOTAS = 1_000
+"""Pairs of quotas, of a workspace and an agent, whose bounds are kept: a run asks for them three times."""
 REASON = "quota_exceeded"
 """`details["reason"]` of the error."""
 
@@ -74,7 +77,13 @@ class Amounts(NamedTuple):
 
     def plus(self, other: Amounts) -> Amounts:
         """Return the sum."""
-        return Amounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Amounts(
+            self.artifacts + other.artifacts,
+            self.artifact_bytes + other.artifact_bytes,
+            self.storage_values + other.storage_values,
+            self.storage_bytes + other.storage_bytes,
+            self.state_bytes + other.state_bytes,
+        )
 
     def negated(self) -> Amounts:
         """Return the change that undoes this one."""
@@ -167,6 +176,7 @@ class QuotaExceeded(Record):
         )
 
 
+@lru_cache(maxsize=MAX_CACHED_QUOTAS)
 def quotas_of(workspace: WorkspaceQuota, agent: AgentQuota | None = None) -> Quotas:
     """Return the bounds for a run of an agent; without one, of what comes into the workspace otherwise."""
     if agent is None:

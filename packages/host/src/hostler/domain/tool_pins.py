@@ -7,6 +7,7 @@ the operator.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -46,7 +47,7 @@ def approved_tool(pin: ToolPin, definition: str | None) -> ApprovedTool:
     return ApprovedTool(**msgspec.structs.asdict(pin), definition=definition or "")
 
 
-class PresentTool(Record):
+class PresentTool(Record, dict=True):
     """A tool as it is now, and as people are shown it who are asked about a call. JSON Schemas.
 
     `version`: of the plugin that offers it.
@@ -58,9 +59,9 @@ class PresentTool(Record):
     result_schema: dict[str, Any] | None = None
     version: str = ""
 
-    @property
+    @cached_property
     def definition(self) -> str:
-        """Return the digest of everything that is approved with a call of the tool: an approval holds for no
+        """The digest of everything that is approved with a call of the tool: an approval holds for no
         other definition.
         """
         pin = msgspec.to_builtins(self.pin)

@@ -66,12 +66,12 @@ class HostTools:
         self, models: LiveModels, knowledge: KnowledgeService | None, workspace_id: str
     ) -> ResourceCatalog:
         """Return all resources that runs of a workspace may be granted now."""
-        tools, may = self.sources.offered(workspace_id), self.allowances.of(workspace_id)
+        (tools, pins), may = self.sources.granted_from(workspace_id), self.allowances.of(workspace_id)
         bases = knowledge.offered(workspace_id) if knowledge else {}
         return ResourceCatalog(
             models={model.model_id: model.resource() for model in models.list() if may.model(model.model_id)},
-            tools={name: tool.resource for name, tool in tools.items()},
-            tool_pins={name: tool.pin for name, tool in tools.items()},
+            tools=tools,
+            tool_pins=pins,
             skills={name: skill for name, skill in self.skills.resources().items() if may.skill(name)},
             knowledge_bases={kb_id: base for kb_id, base in bases.items() if may.knowledge_base(kb_id)},
             interactions=True,

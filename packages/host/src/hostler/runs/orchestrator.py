@@ -298,9 +298,9 @@ class Orchestrator:
 
         def work(tx: Tx) -> Opened:
             opened = store(tx, opening, claim)
-            if offer is None or opened.run is None or opened.begins != "now":
+            if offer is None or agent is None or opened.run is None or opened.begins != "now":
                 return opened
-            return msgspec.structs.replace(opened, ahead=look_ahead(tx, opened.run, offer))
+            return msgspec.structs.replace(opened, ahead=look_ahead(tx, opened.run, offer, agent))
 
         def started(opened: Opened) -> None:
             self._dispatch(opened, reserved)

@@ -121,14 +121,23 @@ class FactsAhead(NamedTuple):
     facts: Look[AttemptFacts]
 
 
-def look_ahead(tx: Tx, run: Run, offer: Offer) -> FactsAhead:
-    """Have the facts of a first attempt read once the transaction is written."""
-    return FactsAhead(offer.manifest, tx.look(lambda tx: read_facts(tx, run, *offer)))
+def look_ahead(tx: Tx, run: Run, offer: Offer, agent: Agent) -> FactsAhead:
+    """Have the facts of a first attempt read once the transaction is written. `agent`: the run's version."""
+    return FactsAhead(offer.manifest, tx.look(lambda tx: read_facts(tx, run, *offer, agent)))
 
 
-def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: ResourceCatalog) -> AttemptFacts:
-    """Read the facts of an attempt in one snapshot."""
-    origin = _origin(tx, run)
+def read_facts(
+    tx: Tx,
+    run: Run,
+    manifest: AgentRunnerManifest,
+    catalog: ResourceCatalog,
+    agent: Agent | None = None,
+) -> AttemptFacts:
+    """Read the facts of an attempt in one snapshot. `agent`: the run's version of it, if that is known."""
+    agent = agent or agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
+    if agent is None:
+        raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
+    origin = _origin(tx, run, agent)
     event = _event_of(origin.event)
     changed = {} if origin.source is None else origin.source.config or {}
     configuration = configure(manifest.config_schema, {**origin.agent.spec.config, **changed})
@@ -233,13 +242,10 @@ def _bounds_above(tx: Tx, run: Run, source: Source | None) -> ParentBounds | Non
     return decode_grant(parent.grant_json).bounds_below
 
 
-def _origin(tx: Tx, run: Run) -> Origin:
+def _origin(tx: Tx, run: Run, agent: Agent) -> Origin:
     event = None if run.event_id is None else events.find(tx, run.workspace_id, run.event_id)
-    agent = agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
     if event is None or event.envelope is None:
         raise HostError("the event of this run was deleted")
-    if agent is None:
-        raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
     event, first_id = whole(tx, run, event)
     event = with_tools_of_steers(tx, run, event)
     source = sources.find(tx, run.workspace_id, run.run_id)

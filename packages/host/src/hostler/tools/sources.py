@@ -16,12 +16,14 @@ from msgspec.structs import replace
 
 from hostler.domain.allowances import Allowances
 from hostler.domain.record import Record
+from hostler.domain.tool_pins import ToolPin
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.schema import ToolSchema, check_argument_size, check_off_loop
 from hostler.tools.schema_cost import SchemaError
 from hostler_protocol.calls import ToolDetail
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
+from hostler_protocol.grants import ToolResource
 
 MAX_CACHED_SCHEMAS = 1024
 """Compiled schemas in the cache; one takes some tens of kilobytes."""
@@ -73,10 +75,15 @@ class PreparedSource(Protocol):
 
 
 class _Listing(Record):
-    """The tools of one workspace at these revisions of the sources."""
+    """The tools of one workspace at these revisions of the sources.
+
+    `resources` and `pins` are those of what is offered, by name: every grant is built from them.
+    """
 
     revisions: tuple[int, ...]
     offered: dict[str, OfferedTool] = msgspec.field(default_factory=dict)
+    resources: dict[str, ToolResource] = msgspec.field(default_factory=dict)
+    pins: dict[str, ToolPin] = msgspec.field(default_factory=dict)
     refused: list[OfferedTool] = msgspec.field(default_factory=list)
     by_id: dict[str, OfferedTool] = msgspec.field(default_factory=dict)
     withheld: dict[str, OfferedTool] = msgspec.field(default_factory=dict)
@@ -123,6 +130,11 @@ class ToolSources:
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
         """Return every tool that can be granted now, by name."""
         return self._listing(workspace_id).offered
+
+    def granted_from(self, workspace_id: str) -> tuple[Mapping[str, ToolResource], Mapping[str, ToolPin]]:
+        """Return the resources and the pins of the tools that can be granted now, by name."""
+        listing = self._listing(workspace_id)
+        return listing.resources, listing.pins
 
     def refused(self, workspace_id: str) -> Sequence[OfferedTool]:
         """Return the tools that no run may get now, with the reason in `problem`."""
@@ -271,5 +283,6 @@ def _list_tools(
         elif found[0].problem is not None:
             listing.refused.append(found[0])
         else:
-            listing.offered[name] = found[0]
+            listing.offered[name] = tool = found[0]
+            listing.resources[name], listing.pins[name] = tool.resource, tool.pin
     return listing

@@ -93,8 +93,9 @@ def finish(
             _place_message(tx, run_id)
         if moved.steers:
             steering_outcomes.settle(tx, run_id)
-        action_outcomes.withdraw_of_run(tx, run_id)
-        outbox_growth.leave(tx, run_id, status)
+        if moved.sends:
+            action_outcomes.withdraw_of_run(tx, run_id)
+            outbox_growth.leave(tx, run_id, status)
         if status in {"failed", "timeout"}:
             failure_replies.queue(tx, run_id)
         if moved.wanted and (run := runs.by_id(tx, run_id)) is not None:

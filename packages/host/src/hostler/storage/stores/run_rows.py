@@ -142,6 +142,8 @@ class Moved(msgspec.Struct, frozen=True):
     """Messages that the run absorbed and has not pulled."""
     wanted: bool = False
     """The run ended, and the entry of a webhook names the event."""
+    sends: bool = False
+    """The run ended, and the outbox has something of it."""
 
 
 class Fenced(msgspec.Struct, frozen=True):

@@ -258,7 +258,13 @@ def _move(
     journal.append(tx, workspace, run_id, attempt, entries, position=position, sequence=sequence, place=place)
     was: RunStatus = "running" if begins and to != "running" else before
     return Moved(
-        was, moved["attempt"], position + 1, sequence + 1, moved["steers"], moved["webhook"] is not None
+        was,
+        moved["attempt"],
+        position + 1,
+        sequence + 1,
+        moved["steers"],
+        moved["webhook"] is not None,
+        moved["sends"] is not None,
     )
 
 

@@ -36,8 +36,8 @@ SELECT workspace_id, status, attempt FROM runs WHERE run_id = :run_id
 -- A change of status, with its journal entries. :status_before and :attempt were read before, or are the usual ones: no
 -- row means that they do not match. A stored grant is not replaced. A run that has begun goes on before all others of its
 -- lane, also before older ones whose start was delayed at that time. `webhook` is not NULL if the entry of one names this
--- end: asked here, since a query of its own would be one more for every run. SQLite would plan the statement anew for each
--- pattern that is a parameter.
+-- end, `sends` not if the outbox has something of a run that ends: asked here, since queries of their own would be more
+-- for every run. SQLite would plan the statement anew for each pattern that is a parameter.
 UPDATE runs SET status = :status, status_code = :status_code,
     attempt = attempt + :new_attempt, crashes = crashes + :crashed,
     ordinal = CASE WHEN :new_attempt = 1 AND parallel = 0 THEN coalesce(
@@ -58,7 +58,9 @@ UPDATE runs SET status = :status, status_code = :status_code,
 WHERE run_id = :run_id AND status = :status_before AND attempt = :attempt
 RETURNING workspace_id, position, sequence, attempt, steers, agent_name, conversation_id, bot_id,
     (SELECT 1 FROM settings WHERE :terminal = 1 AND settings.workspace_id = runs.workspace_id
-     AND settings.kind = 'webhook' AND settings.spec LIKE '%"run.' || runs.status || '"%' LIMIT 1) AS webhook
+     AND settings.kind = 'webhook' AND settings.spec LIKE '%"run.' || runs.status || '"%' LIMIT 1) AS webhook,
+    (SELECT 1 FROM outbox WHERE :terminal = 1 AND outbox.workspace_id = runs.workspace_id
+     AND outbox.run_id = runs.run_id LIMIT 1) AS sends
 
 -- name: rebase
 -- The next attempt starts without a recording: the runner saved its own state.
