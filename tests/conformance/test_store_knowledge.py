@@ -20,11 +20,13 @@ from hostler.storage.stores import knowledge_bases, knowledge_documents, quotas
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.knowledge_documents import StoredDocument
 from hostler.storage.stores.knowledge_passages import STEP_PASSAGES
+from hostler.tools.knowledge import indexer
 from hostler.tools.knowledge.bases import KnowledgeBases, Upload
 from hostler.tools.knowledge.indexer import Indexer
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError, PayloadTooLargeError
 from support.databases import run
 from support.knowledge import chunks, open_gate
+from support.shaky_database import Shaky
 
 pytestmark = pytest.mark.gate("knowledge")
 WS = "w"
@@ -229,6 +231,35 @@ def test_indexing_goes_on_where_another_host_ended(database: SqlDatabase, tmp_pa
             # the first host comes back: its claim is lost, and it changes nothing
             one.indexer._step = real  # type: ignore[method-assign]
             assert not await one.indexer.index_next()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("fault", [{"refusals": 1}, {"unheard": 1}])
+def test_a_worker_whose_first_write_fails_tries_it_again(
+    database: SqlDatabase, tmp_path: Path, fault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "RETRY_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        async with library(database, tmp_path) as one:
+            await one.put("rules.md", RULES)
+            await database.write(lambda tx: knowledge_documents.claim(tx, "host-1", 600_000))  # it was killed
+            shaky: Any = Shaky(database, **fault)
+            again = Indexer(shaky, one.blobs, one.bases, "host-1", open_gate)
+            stepped = asyncio.Event()
+
+            async def indexed() -> None:
+                while (await one.document("rules.md")).state != "ready":
+                    await stepped.wait()
+                    stepped.clear()
+
+            working, waiting = asyncio.create_task(again.work(stepped.set)), asyncio.create_task(indexed())
+            done, _ = await asyncio.wait({working, waiting}, timeout=60, return_when="FIRST_COMPLETED")
+            assert done == {waiting}
+            working.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await working
 
     run(scenario())
 

@@ -73,10 +73,13 @@ class Indexer:
 
     async def work(self, succeeded: Callable[[], None]) -> None:
         """Index and remove, until cancelled. A worker."""
-        await self._released()
+        has_begun = False
         while True:
             self._wake.clear()
             try:
+                if not has_begun:
+                    await self._released()
+                    has_begun = True
                 await self._bases.follow()
                 while (
                     await self.index_next()
