@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler.plugins.connection import PluginConnection
+from hostler.plugins.handler import RunHandler
 from hostler.runs.orchestrator import Accepted
 from hostler.storage.stores import events, run_lanes
 from hostler.storage.stores.run_rows import Run
@@ -25,6 +27,7 @@ from hostler_protocol.errors import (
     StorageError,
     UnavailableError,
 )
+from hostler_protocol.methods import RunStartParams
 from support.stepping import WORKSPACE, Latch, Stage, stage, within
 
 SECONDS = 110.0
@@ -68,6 +71,26 @@ async def test_what_becomes_of_an_event(tmp_path: Path, database_url: str) -> No
         assert (await host.ended(first.run.run_id)).record.status == "completed"
         assert (await host.ended(waits.run.run_id)).said == ["second"]
         assert (await outcome(host, "e1")).outcome == "started"
+
+
+async def test_a_plugin_that_is_ready_gets_a_run_before_its_event_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    start = PluginConnection.start_run
+
+    async def noted(connection: PluginConnection, params: RunStartParams, handler: RunHandler) -> None:
+        order.append("started")
+        await start(connection, params, handler)
+
+    async with within(), stage(tmp_path / "data") as host:
+        await host.run([["say", "the plugin is ready"]])
+        monkeypatch.setattr(PluginConnection, "start_run", noted)
+        accepted = await host.send([["say", "hello"]])
+        order.append("answered")
+        assert order == ["started", "answered"]
+        assert accepted.run is not None
+        assert (await host.ended(accepted.run.run_id)).said == ["hello"]
 
 
 async def test_an_event_that_is_known_with_another_body_leaves_no_bytes(

@@ -183,6 +183,7 @@ class Orchestrator:
             pending.give_up()
             raise
         pending.started(opened)
+        await asyncio.sleep(0)  # the attempt goes first: its plugin works while the answer is made
         return opened
 
     async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
