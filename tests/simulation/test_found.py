@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,12 +19,6 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     cause: str
     plan: Plan
-
-
-@pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
-    with Workers(1) as made:
-        yield made
 
 
 @pytest.mark.parametrize("file", FOUND, ids=lambda file: file.stem)

@@ -6,7 +6,7 @@ Long odds are for `just soak`, which lives the first thousand seeds (docs/simula
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pytest
 
@@ -58,12 +58,6 @@ EACH = 25
 """How many of the others a test lives, so that tests spread over the workers."""
 MAX_STORY_LINES = 30
 pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
-    with Workers(1) as made:
-        yield made
 
 
 def lived(workers: Workers, plans: Iterable[Plan]) -> list[Ended]:

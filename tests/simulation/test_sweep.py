@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from simulation import sweep
 from simulation.lives import Workers
 from simulation.workloads.strikes import KINDS
@@ -18,12 +14,6 @@ EVERY = {
 }
 BEFORE_THE_TOOL = range(147, 166, 2)
 """Around the confirmation that a run is still here, which is the last thing before its tool is called."""
-
-
-@pytest.fixture(scope="module")
-def workers() -> Iterator[Workers]:
-    with Workers(2) as workers:
-        yield workers
 
 
 def test_a_fault_at_any_await_loses_and_repeats_nothing(workers: Workers) -> None:
