@@ -40,6 +40,8 @@ from support.forking import (
 
 LEFT_OUT = ("__main__", "pytest_plugin", "testing", "litellm")
 """Parts of module names that no command needs."""
+HELP = "typer.rich_utils"
+"""What commands that are called wrongly, or asked for help, import besides: most of what these take."""
 
 
 CommandProcess = ForkedProcess | subprocess.Popen[bytes]
@@ -210,6 +212,7 @@ def _prepare() -> None:
     for module in pkgutil.walk_packages(hostler.__path__, "hostler."):
         if not any(part in module.name for part in LEFT_OUT):
             importlib.import_module(module.name)
+    importlib.import_module(HELP)
     learn_struct_types()
     asyncio.run(find_capabilities())
 
