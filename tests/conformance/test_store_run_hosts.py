@@ -6,7 +6,7 @@ from typing import Any
 
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import hosts, runs
+from hostler.storage.stores import hosts, run_hosts
 from hostler.storage.stores.hosts import Membership
 from support.databases import run
 from support.run_rows import claim, move, new, opened
@@ -26,12 +26,15 @@ async def test_the_runs_of_a_dead_host_are_found(database: SqlDatabase) -> None:
     assert [found.member for found in await database.read(hosts.alive)] == [one]
     assert await database.write(lambda tx: hosts.renew(tx, two, 60_000)) is None, "too late"
     assert await database.write(lambda tx: hosts.renew(tx, one, 60_000)) is not None
-    assert [found.run_id for found in await database.read(lambda tx: runs.active_of(tx, two))] == ["r1", "r2"]
+    assert [found.run_id for found in await database.read(lambda tx: run_hosts.active_of(tx, two))] == [
+        "r1",
+        "r2",
+    ]
     assert await database.read(hosts.lost) == []
     assert not await database.write(lambda tx: hosts.take_over(tx, one))
     assert [await database.write(lambda tx: hosts.take_over(tx, two)) for _ in range(2)] == [True, False]
     assert await database.read(hosts.lost) == [two]
-    assert [found.run_id for found in await database.read(lambda tx: runs.active(tx, after="r1"))] == [
+    assert [found.run_id for found in await database.read(lambda tx: run_hosts.active(tx, after="r1"))] == [
         "r2",
         "r3",
     ]
@@ -76,8 +79,8 @@ async def test_what_a_host_claimed_before_it_joined_again_is_lost(database: SqlD
     now = await joined(database, "h1")
     await opened(database, new("r2"), by=now)
     assert await database.read(hosts.lost) == [before]
-    assert [one.run_id for one in await database.read(lambda tx: runs.active_of(tx, before))] == ["r1"]
-    assert await database.read(lambda tx: runs.attempts_of(tx, now)) == {("r2", 1)}
+    assert [one.run_id for one in await database.read(lambda tx: run_hosts.active_of(tx, before))] == ["r1"]
+    assert await database.read(lambda tx: run_hosts.attempts_of(tx, now)) == {("r2", 1)}
 
 
 async def test_nobody_takes_over_from_a_host_within_its_transaction(database: SqlDatabase) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hostler.domain.runs import HOLDS_LANE, STATUSES, TRANSITIONS
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import journal, run_lanes, runs
+from hostler.storage.stores import journal, run_families, run_lanes, runs
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.runs import Appended, Begun, Fenced, Moved, Run
 from hostler_protocol.content import Usage
@@ -313,7 +313,9 @@ async def test_cancelling_is_noted_once_and_only_while_it_matters(database: SqlD
     assert again is not None
     assert (again.cancel_reason, again.cancel_requested_by) == ("user asked", "ada")
     assert again.cancel_requested_at == asked.cancel_requested_at is not None
-    assert [one.run_id for one in await database.read(lambda tx: runs.children(tx, "w1", "r1"))] == ["child"]
+    assert [one.run_id for one in await database.read(lambda tx: run_families.children(tx, "w1", "r1"))] == [
+        "child"
+    ]
     assert await database.write(lambda tx: runs.request_cancel(tx, "w2", "r1", "stranger", by="ada")) is None
     await move(database, "r1", 1, "cancelled", status_code="cancelled")
     assert await database.write(lambda tx: runs.request_cancel(tx, "w1", "r1", "late", by="ada")) is None
@@ -321,7 +323,7 @@ async def test_cancelling_is_noted_once_and_only_while_it_matters(database: SqlD
 
 async def test_a_family_is_counted_through_runs_that_have_ended(database: SqlDatabase) -> None:
     async def family(run_id: str, limit: int = 100, ws: str = "w1") -> tuple[int, int]:
-        return await database.read(lambda tx: runs.family(tx, ws, run_id, limit))
+        return await database.read(lambda tx: run_families.family(tx, ws, run_id, limit))
 
     await opened(database, new("top"))
     assert await family("top") == (0, 0)

@@ -9,7 +9,7 @@ import pytest
 from hostler.storage.sealing.envelope import KeyMissingError
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.session import CommitUnknownError
-from hostler.storage.stores import hosts, runs
+from hostler.storage.stores import hosts, run_hosts, runs
 from support.dispatching import HOST, NEVER, SOON, Stage, agent, dispatching, move, silently
 
 
@@ -106,7 +106,7 @@ async def test_a_host_that_stops_while_it_claims_loses_nothing(database: SqlData
         for _ in range(number):
             await asyncio.sleep(0)
         await stage.dispatcher.stop(0)
-        assert await database.read(lambda tx: runs.attempts_of(tx, HOST)) == set()
+        assert await database.read(lambda tx: run_hosts.attempts_of(tx, HOST)) == set()
 
 
 async def test_a_host_without_its_lease_ends_everything_and_claims_nothing(database: SqlDatabase) -> None:

@@ -11,7 +11,7 @@ from hostler.domain.events import Caller
 from hostler.runs.orchestrator import Orchestrator
 from hostler.runs.records import record, record_of
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import run_notes, runs
+from hostler.storage.stores import run_families, run_notes, runs
 from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.calls import RunCreateParams
@@ -149,9 +149,9 @@ def _too_many(tx: Tx, workspace_id: str, own: Run) -> HostlerError | None:
         depth, first = depth + 1, above
     if depth > MAX_DEPTH:
         return InvalidArgumentError(f"child runs may be {MAX_DEPTH} deep, no more")
-    if len(runs.children(tx, workspace_id, own.run_id, limit=MAX_CHILDREN)) >= MAX_CHILDREN:
+    if len(run_families.children(tx, workspace_id, own.run_id, limit=MAX_CHILDREN)) >= MAX_CHILDREN:
         return RateLimitedError(f"{MAX_CHILDREN} children of this run are not over yet", CHILD_RETRY_SECONDS)
-    family = runs.family(tx, workspace_id, first.run_id, MAX_FAMILY)
+    family = run_families.family(tx, workspace_id, first.run_id, MAX_FAMILY)
     if family.size >= MAX_FAMILY:
         return InvalidArgumentError(f"run {first.run_id} may have {MAX_FAMILY:,} runs below it, no more")
     if family.unfinished >= MAX_UNFINISHED_FAMILY:

@@ -22,7 +22,7 @@ from hostler.runs.queue_limit import QueueLimit
 from hostler.runs.snapshot import FactsAhead
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import run_claims as claims
-from hostler.storage.stores import runs
+from hostler.storage.stores import run_hosts
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_claims import Claims, Queues
 from hostler.storage.stores.run_rows import Run, RunAttempt
@@ -275,7 +275,7 @@ class Dispatcher:
         """Cancel runs whose cancellation was recorded by another host, or did not reach this dispatcher."""
         member = self._member()
         if self._attempts and member is not None:
-            for run in await self._db.read(lambda tx: runs.cancelled_of(tx, member)):
+            for run in await self._db.read(lambda tx: run_hosts.cancelled_of(tx, member)):
                 self.cancel(run.run_id, run.cancel_reason or "cancelled", grace_of(run))
 
     async def _find_lost(self) -> None:
@@ -287,7 +287,7 @@ class Dispatcher:
         if member is None or now - self._searched_at < self._lost_seconds:
             return
         self._searched_at = now
-        claimed = await self._db.read(lambda tx: runs.attempts_of(tx, member))
+        claimed = await self._db.read(lambda tx: run_hosts.attempts_of(tx, member))
         missing = {one for one in claimed if one.run_id not in self._attempts}
         lost = missing & self._missing
         self._missing = missing

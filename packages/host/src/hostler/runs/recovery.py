@@ -13,7 +13,7 @@ from hostler.journal.call_records import used_by
 from hostler.journal.effects import had_effects
 from hostler.pauses.parking import begin_after_loss
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import agents, budgets, hosts, journal, pauses, runs
+from hostler.storage.stores import agents, budgets, hosts, journal, pauses, run_hosts, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import end_waiting
 from hostler.storage.stores.run_rows import Run, RunAttempt
@@ -47,7 +47,7 @@ async def settle_lost(db: Database, lost: Iterable[RunAttempt], is_resumable: Is
 
 async def _settle_all(db: Database, member: Membership, is_resumable: IsResumable) -> int:
     settled, after = 0, ""
-    while left := await db.read(partial(runs.active_of, member=member, after=after)):
+    while left := await db.read(partial(run_hosts.active_of, member=member, after=after)):
         for run in left:
             await _settle_one(db, run, is_resumable)
         settled, after = settled + len(left), left[-1].run_id

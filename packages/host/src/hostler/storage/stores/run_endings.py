@@ -19,6 +19,7 @@ from hostler.storage.stores import (
     notices,
     outbox_growth,
     pauses,
+    run_families,
     run_notes,
     runs,
     steering_outcomes,
@@ -174,7 +175,7 @@ def request_cancel(
             if run.status in {"queued", "paused"}:
                 end_waiting(tx, run, "cancelled", "cancelled", request.reason, actor=actor)
         inherited = f"its parent run was cancelled: {reason}"
-        children = runs.children(tx, workspace_id, request.run_id)
+        children = run_families.children(tx, workspace_id, request.run_id)
         family += [(RequestedEnd(child.run_id, inherited, grace), request.run_id) for child in children]
     return requested
 

@@ -26,7 +26,6 @@ from hostler.storage.stores.run_rows import (
     Moved,
     NewRun,
     Run,
-    RunAttempt,
     new_row,
     opened_run,
     run_of,
@@ -47,8 +46,6 @@ _LIKELY_BEFORE: dict[RunStatus, RunStatus] = {
     "paused": "running",
 }
 """The usual status before a change that the owner of an attempt makes."""
-_MAX_ATTEMPTS = 10_000
-"""Active attempts of one host that are read; far more than it executes at once."""
 MAX_COUNTED = 10_000
 """Runs that are counted for the size of a list: a greater number says no more to anybody."""
 _MAX_RACES = 10
@@ -376,53 +373,6 @@ def of_agent(
     rows = tx.all(_q.of_agent, **params, before_time=before_time, before_id=before_id, limit=limit)
     counted = tx.one(_q.count_of_agent, **params, limit=MAX_COUNTED)
     return [run_of(row) for row in rows], 0 if counted is None else int(counted["number"])
-
-
-def active_of(tx: Tx, member: Membership, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
-    """Return active runs of a host in one epoch, by id after `after`."""
-    host_id, epoch = member
-    rows = tx.all(_q.active_of, host_id=host_id, host_epoch=epoch, after=after, limit=limit)
-    return [run_of(row) for row in rows]
-
-
-def attempts_of(tx: Tx, member: Membership) -> set[RunAttempt]:
-    """Return the active attempts that a host claimed in one epoch, at most 10,000."""
-    rows = tx.all(_q.attempts_of, host_id=member.host_id, host_epoch=member.epoch, limit=_MAX_ATTEMPTS)
-    return {RunAttempt(row["run_id"], row["attempt"]) for row in rows}
-
-
-def cancelled_of(tx: Tx, member: Membership, limit: int = MAX_PAGE_ITEMS) -> list[Run]:
-    """Return active runs of a host in one epoch that were cancelled."""
-    rows = tx.all(_q.cancelled_of, host_id=member.host_id, host_epoch=member.epoch, limit=limit)
-    return [run_of(row) for row in rows]
-
-
-def active(tx: Tx, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
-    """Return active runs of all hosts, by id after `after`."""
-    return [run_of(row) for row in tx.all(_q.active, after=after, limit=limit)]
-
-
-def children(
-    tx: Tx, workspace_id: str, parent_run_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS
-) -> list[Run]:
-    """Return unfinished child runs, by id."""
-    rows = tx.all(
-        _q.children, workspace_id=workspace_id, parent_run_id=parent_run_id, after=after, limit=limit
-    )
-    return [run_of(row) for row in rows]
-
-
-class Family(NamedTuple):
-    """The number of runs below a run: its children, theirs and so on."""
-
-    size: int
-    unfinished: int
-
-
-def family(tx: Tx, workspace_id: str, run_id: str, limit: int) -> Family:
-    """Count the runs below a run, up to `limit`."""
-    (row,) = tx.all(_q.family, workspace_id=workspace_id, run_id=run_id, limit=limit)
-    return Family(int(row["size"]), int(row["unfinished"]))
 
 
 def _next_ordinal() -> int:

@@ -87,39 +87,6 @@ SELECT * FROM runs WHERE workspace_id = :workspace_id AND run_id = :run_id
 -- name: by_id
 SELECT * FROM runs WHERE run_id = :run_id
 
--- name: active_of
--- Active runs that a host claimed in one epoch, by id.
-SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND host_epoch = :host_epoch
-  AND run_id > :after
-ORDER BY run_id LIMIT :limit
-
--- name: attempts_of
--- Their attempts only.
-SELECT run_id, attempt FROM runs
-WHERE status IN ('claimed', 'running') AND host_id = :host_id AND host_epoch = :host_epoch LIMIT :limit
-
--- name: active
--- Active runs of all hosts, by id: for recovery of an installation with one host.
-SELECT * FROM runs WHERE status IN ('claimed', 'running') AND run_id > :after ORDER BY run_id LIMIT :limit
-
--- name: children
-SELECT * FROM runs WHERE workspace_id = :workspace_id AND parent_run_id = :parent_run_id
-  AND status IN ('queued', 'claimed', 'running', 'paused') AND run_id > :after
-ORDER BY run_id LIMIT :limit
-
--- name: family
--- Children of a run, theirs and so on, counted up to :limit. Through finished ones too: their children go on.
-WITH RECURSIVE below (run_id, unfinished) AS (
-    SELECT run_id, CASE WHEN status IN ('queued', 'claimed', 'running', 'paused') THEN 1 ELSE 0 END
-    FROM runs WHERE workspace_id = :workspace_id AND parent_run_id = :run_id
-    UNION ALL
-    SELECT child.run_id, CASE WHEN child.status IN ('queued', 'claimed', 'running', 'paused') THEN 1 ELSE 0 END
-    FROM runs child JOIN below ON child.parent_run_id = below.run_id
-    WHERE child.workspace_id = :workspace_id
-)
-SELECT count(*) AS size, coalesce(sum(unfinished), 0) AS unfinished
-FROM (SELECT unfinished FROM below LIMIT :limit) AS some_of_them
-
 -- name: page
 -- Newest first. :statuses is a list like ',queued,running,'; no status holds a wildcard.
 SELECT * FROM runs
@@ -157,9 +124,3 @@ SELECT count(*) AS number FROM (
       AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
       AND (cast(:conversation_id AS text) IS NULL OR conversation_id = :conversation_id)
     LIMIT :limit) AS counted
-
--- name: cancelled_of
--- Active runs of a host that were cancelled, perhaps through another host.
-SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND host_epoch = :host_epoch
-  AND cancel_reason IS NOT NULL
-LIMIT :limit
