@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, Literal
 
 import msgspec
-from msgspec.structs import FieldInfo
 
 from hostler.domain.config_mistakes import Severity
+from hostler.domain.struct_fields import struct_fields
 from hostler_protocol._base import Strict
 
 Kind = Literal[
@@ -120,18 +119,13 @@ def compare(
 def sparse(entry: msgspec.Struct) -> dict[str, Any]:
     """Return an entry as in a configuration file: plain data, without fields that have their default."""
     found: dict[str, Any] = {}
-    for field in _fields(type(entry)):
+    for field in struct_fields(type(entry)).values():
         value = getattr(entry, field.name)
         made = field.default_factory
         default = field.default if made is msgspec.NODEFAULT else made()
         if value != default:
             found[field.encode_name] = _sparse(value)
     return found
-
-
-@cache
-def _fields(kind: type[msgspec.Struct]) -> tuple[FieldInfo, ...]:
-    return tuple(msgspec.structs.fields(kind))  # it reads all annotations again each time
 
 
 def _sparse(value: Any) -> Any:

@@ -21,6 +21,7 @@ import msgspec
 from hostler.domain.bindings import FilterOutcome
 from hostler.domain.config_mistakes import nearest
 from hostler.domain.record import Record
+from hostler.domain.struct_fields import struct_fields
 from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope
@@ -214,20 +215,14 @@ def unknown_fields(text: str) -> Iterator[str]:
         kind: type[msgspec.Struct] = EventEnvelope
         at = NAME
         for name in path:
-            fields = _fields(kind)
+            fields = struct_fields(kind)
             if name not in fields:
                 yield f"{at} has no field {name!r}{nearest(name, fields)}"
                 break
-            inner = _struct(fields[name])
+            inner = _struct(fields[name].type)
             if inner is None:
                 break
             kind, at = inner, f"{at}.{name}"
-
-
-@functools.cache
-def _fields(kind: type[msgspec.Struct]) -> Mapping[str, Any]:
-    """Return the types of a struct's fields by their wire names; kept, since hints are evaluated anew."""
-    return {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
 
 
 def _struct(kind: Any) -> type[msgspec.Struct] | None:

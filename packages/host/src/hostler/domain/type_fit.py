@@ -14,6 +14,7 @@ import msgspec
 
 from hostler.domain.config_mistakes import MAX_MISTAKES, Mistake, key_place, nearest
 from hostler.domain.json_data import json_mistakes
+from hostler.domain.struct_fields import struct_fields, type_info
 from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -127,7 +128,7 @@ def _branches(kind: Any) -> tuple[Any, ...]:
 
 
 def _fit_struct(data: Mapping[Any, Any], kind: type[msgspec.Struct], place: str, mistakes: _Mistakes) -> Any:
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    fields = struct_fields(kind)
     config = kind.__struct_config__
     kept: dict[str, Any] = {}
     usable = True
@@ -277,7 +278,7 @@ def _structs_in(info: Any) -> list[msgspec.inspect.StructType]:
 
 
 def _types_at(kind: Any, path: str) -> list[Any]:
-    types: list[Any] = [msgspec.inspect.type_info(kind)]
+    types: list[Any] = [type_info(kind)]
     for step in re.findall(r"\.([A-Za-z0-9_-]+)|\[(?:\d+|\.\.\.)\]", path):
         types = [inner for outer in types for inner in _step(outer, step)]
     return types
