@@ -12,23 +12,25 @@ SLOW_FOLDERS = ("tests/faults/", "tests/journeys/")
 SLOWEST = (
     "tests/simulation/test_seeds.py",
     "tests/journeys/test_http_fuzzed.py",
-    "tests/journeys/test_bench.py",
-    "tests/faults/test_effects_killed.py",
     "tests/journeys/test_docs.py",
+    "tests/journeys/test_conversation_order.py",
+    "tests/faults/test_own_pauses_killed.py",
+    "tests/faults/test_effects_killed.py",
+    "tests/journeys/test_widget.py",
+    "tests/journeys/test_cli_run.py",
+    "tests/journeys/test_cli_authors.py",
+    "tests/faults/test_two_hosts_pauses.py",
+    "tests/journeys/test_bench.py",
     "tests/faults/test_thawed_hosts.py",
+    "tests/journeys/test_entries_table.py",
+    "tests/journeys/test_cli_operations.py",
     "tests/faults/test_deferred_killed.py",
     "tests/faults/test_host_killed.py",
-    "tests/faults/test_own_pauses_killed.py",
-    "tests/faults/test_two_hosts_pauses.py",
-    "tests/journeys/test_conversation_order.py",
-    "tests/journeys/test_entries_table.py",
-    "tests/journeys/test_cli_run.py",
-    "tests/journeys/test_cli_operations.py",
     "tests/journeys/test_explicit_pauses_lost.py",
     "tests/journeys/test_audit_verify.py",
     "tests/faults/test_two_hosts.py",
 )
-"""The slowest files as measured, slowest first; `pytest --durations=0` says which."""
+"""Files that take the most of the processor, with all that they start, as measured; the most first."""
 
 LEAST_WORKERS = 6
 """Workers wait for processes and disks: with four of them, two cores were idle for a sixth of the time."""
