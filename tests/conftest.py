@@ -20,6 +20,7 @@ from support.databases import (
     pytest_generate_tests,
 )
 from support.known_secrets import secrets_of_the_module, secrets_of_the_test
+from support.memory import memory, tmp_path
 from support.order import pytest_collection_modifyitems, pytest_xdist_auto_num_workers
 from support.ready_plugins import pytest_runtest_setup
 
@@ -28,6 +29,7 @@ __all__ = [
     "browser_of_the_process",
     "database",
     "database_url",
+    "memory",
     "postgres_server",
     "postgres_template",
     "pytest_collection_modifyitems",
@@ -37,6 +39,7 @@ __all__ = [
     "pytest_xdist_auto_num_workers",
     "secrets_of_the_module",
     "secrets_of_the_test",
+    "tmp_path",
 ]
 
 # A shell that starts tests in the background has them ignore Ctrl-C, and all that they start inherits that.

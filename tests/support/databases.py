@@ -21,6 +21,7 @@ from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.sqlite import SqliteDriver
 from hostler.storage.stores import installation
+from simulation.folders import MEMORY
 from support.postgres import PostgresServer, PostgresUnavailableError
 
 T = TypeVar("T")
@@ -32,10 +33,10 @@ SEALED = "sealed"
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server(memory: Path) -> Iterator[PostgresServer]:
     """The server of this test process. Where none can run, tests are skipped, but not in CI."""
     try:
-        server = PostgresServer()
+        server = PostgresServer(memory) if memory.parent == MEMORY else PostgresServer()
     except PostgresUnavailableError as error:
         if os.environ.get("CI"):
             raise
