@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hostler.cli.options import JsonOption, LimitOption
-from hostler.cli.output import FAILED, USAGE, fail
+from hostler.cli.output import USAGE, fail
+from hostler.cli.pause_decisions import (
+    ask_person,
+    at_terminal,
+    decide,
+    find_call,
+    find_pause,
+    object_of,
+    text_of,
+    with_top_up,
+)
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import moment, write_done, write_items, write_record
@@ -19,8 +27,6 @@ if TYPE_CHECKING:
     from hostler.cli.client import Api
 
 app = typer.Typer(help="Calls and questions that wait for people: list, show, decide.", no_args_is_help=True)
-FULL_ID_CHARS = 36
-MAX_LOOKED_THROUGH = 1_000
 UNSETTLED = ("open", "needs_review", "ready", "resuming")
 
 PauseArgument = Annotated[
@@ -63,7 +69,7 @@ def show(server: Server, pause: PauseArgument, as_json: JsonOption = False) -> N
     """Show a pause: its calls with full arguments, their digests and decisions."""
     from hostler.cli.pause_show import show_pause
 
-    write_record(server.ask(lambda api: _pause(api, pause)), show_pause, as_json=as_json)
+    write_record(server.ask(lambda api: find_pause(api, pause)), show_pause, as_json=as_json)
 
 
 @app.command("approve")
@@ -93,16 +99,16 @@ def approve(
     as_json: JsonOption = False,
 ) -> None:
     """Approve a call with the arguments that are shown, or more for a budget."""
-    more: dict[str, Any] = {"comment": comment, "edited_args": _object(edited)}
+    more: dict[str, Any] = {"comment": comment, "edited_args": object_of(edited)}
     if uses is not None or minutes is not None:
         more["similar"] = {"uses": uses, "minutes": minutes}
 
     def action(found: dict[str, Any]) -> dict[str, Any]:
         if top_up is not None:
-            more["edited_args"] = _with_top_up(found, top_up)
+            more["edited_args"] = with_top_up(found, top_up)
         return {"type": "approve", "args_hash": digest or found["args_hash"], **more}
 
-    _decide(server, pause, call, ("approval", "budget"), action, yes or as_json, as_json)
+    decide(server, pause, call, ("approval", "budget"), action, yes or as_json, as_json)
 
 
 @app.command("deny")
@@ -119,7 +125,7 @@ def deny(
     def action(found: dict[str, Any]) -> dict[str, Any]:
         return {"type": "deny", "args_hash": found["args_hash"], "comment": comment}
 
-    _decide(server, pause, call, ("approval", "budget"), action, True, as_json)
+    decide(server, pause, call, ("approval", "budget"), action, True, as_json)
 
 
 @app.command("answer")
@@ -141,11 +147,11 @@ def answer(
     given = parse_settings(values or [])
 
     def action(found: dict[str, Any]) -> dict[str, Any] | None:
-        if not given and button is None and _at_terminal():
-            return _ask(found)
+        if not given and button is None and at_terminal():
+            return ask_person(found)
         return {"type": "answer", "values": given, "action": button, "comment": comment}
 
-    _decide(server, pause, call, ("question",), action, True, as_json)
+    decide(server, pause, call, ("question",), action, True, as_json)
 
 
 @app.command("result")
@@ -168,11 +174,11 @@ def result(
     def action(found: dict[str, Any]) -> dict[str, Any] | None:
         if error is not None:
             return {"type": "error", "error": error}
-        if value is None and _at_terminal():
-            return _ask(found)
-        return {"type": "result", "result": value_of(_text(value) if value else sys.stdin.read())}
+        if value is None and at_terminal():
+            return ask_person(found)
+        return {"type": "result", "result": value_of(text_of(value) if value else sys.stdin.read())}
 
-    _decide(server, pause, call, ("client_tool",), action, True, as_json)
+    decide(server, pause, call, ("client_tool",), action, True, as_json)
 
 
 @app.command("cancel")
@@ -186,7 +192,7 @@ def cancel(
     """Cancel a pause and its run."""
 
     async def ask(api: Api) -> Any:
-        found = await _pause(api, pause)
+        found = await find_pause(api, pause)
         return await api.post(route("pauses", found["id"], "cancel"), {"reason": reason})
 
     _show_status(server.ask(ask), as_json)
@@ -213,11 +219,11 @@ def resolve(
         fail(f"{outcome!r} is not an outcome: write happened or not-happened", USAGE)
     body = {"outcome": word, "comment": comment}
     if value is not None:
-        body["result"] = value_of(_text(value))
+        body["result"] = value_of(text_of(value))
 
     async def ask(api: Api) -> Any:
-        found = await _pause(api, pause)
-        one = _find_call(found, call, None, lambda c: c.get("review") or c["execution"] == "in_doubt")
+        found = await find_pause(api, pause)
+        one = find_call(found, call, None, lambda c: c.get("review") or c["execution"] == "in_doubt")
         path = route("pauses", found["id"], "calls", one["call_id"], "resolve")
         return await api.post(path, body)
 
@@ -227,7 +233,7 @@ def resolve(
 @app.command("similar")
 @server_command
 def list_similar(server: Server, limit: LimitOption = 100, as_json: JsonOption = False) -> None:
-    """List the approvals of similar calls that are in force."""
+    """List the approvals of similar calls ahead that have uses and time left."""
     write_items(
         server.items("/v1/approval-rules", limit=limit),
         {
@@ -239,6 +245,7 @@ def list_similar(server: Server, limit: LimitOption = 100, as_json: JsonOption =
             "for": "requester",
             "by": lambda rule: rule["approved_by_name"] or rule["approved_by"],
             "uses left": "uses_left",
+            "in force": lambda rule: "no: who approved may not now" if rule["lapsed"] else "yes",
             "until": lambda rule: moment(rule["expires_at"]),
         },
         as_json=as_json,
@@ -286,140 +293,5 @@ def _state(entry: dict[str, Any]) -> str:
     return "waits for you" if entry["waiting"] and entry["status"] == "open" else entry["status"]
 
 
-# -- shared by the commands -----------------------------------------------------------------------
-
-
-def _decide(
-    server: Server,
-    pause: str,
-    call: str | None,
-    kinds: tuple[str, ...],
-    action_of: Callable[[dict[str, Any]], dict[str, Any] | None],
-    sure: bool,
-    as_json: bool,
-) -> None:
-    """Fetch the pause, find the call, ask for confirmation unless `sure`, and send the action."""
-
-    async def ask(api: Api) -> tuple[dict[str, Any], bool]:
-        found = await _pause(api, pause)
-        one = _find_call(found, call, kinds, lambda c: c["decision"] == "undecided")
-        action = action_of(one) if sure or _agreed(one) else None
-        if action is None:
-            fail("no decision was sent", FAILED)
-        body = {
-            "revision": found["revision"],
-            "actions": [{"call_id": one["call_id"], **_set_fields(action)}],
-        }
-        response = await api.post(route("pauses", found["id"], "actions"), body)
-        return {**response, "run_id": found["run_id"]}, api.in_process
-
-    response, in_process = server.ask(ask)
-    if response["remaining"]:
-        next_step = f"{response['remaining']} more to decide before the run goes on"
-    elif in_process:
-        next_step = "the run continues when a server runs on this data directory: hostler serve"
-    else:
-        next_step = f"the run continues: hostler runs tail {response['run_id']}"
-    write_done(response, f"saved; {next_step}", as_json=as_json)
-
-
-def _with_top_up(call: dict[str, Any], amount: float) -> dict[str, Any]:
-    """Return the arguments of a question about a budget with another amount to add."""
-    if call["kind"] != "budget":
-        fail(f"call {call['call_id']} is no question about a budget: leave out --top-up", USAGE)
-    what = call["args"]["budget"]
-    whole = what not in {"cost", "seconds"} and amount.is_integer()
-    return {**call["args"], "top_up": {what: int(amount) if whole else amount}}
-
-
 def _show_status(pause: dict[str, Any], as_json: bool) -> None:
     write_done(pause, f"pause {pause['id']} is {pause['status']}", as_json=as_json)
-
-
-async def _pause(api: Api, text: str) -> dict[str, Any]:
-    """Return the pause with this id, or with an id that begins like this."""
-    if len(text) < FULL_ID_CHARS:
-        found = await api.items("/v1/pauses", limit=MAX_LOOKED_THROUGH)
-        matching = [p for p in found if p["id"].startswith(text)]
-        if len(matching) == 1:
-            one: dict[str, Any] = matching[0]
-            return one
-        if matching:
-            fail(f"the ids of {len(matching)} pauses begin with {text!r}: write more of it", USAGE)
-    whole: dict[str, Any] = await api.get(route("pauses", text))
-    return whole
-
-
-def _find_call(
-    pause: dict[str, Any],
-    name: str | None,
-    kinds: tuple[str, ...] | None,
-    waits: Callable[[dict[str, Any]], bool],
-) -> dict[str, Any]:
-    """Return the named call, or the only one of these kinds that waits."""
-    calls: list[dict[str, Any]] = pause["calls"]
-    if name is not None:
-        for number, call in enumerate(calls, start=1):
-            if name in (call["call_id"], str(number), call.get("tool_call_id")):
-                return call
-        fail(f"pause {pause['id']} has no call {name!r}: its calls have the numbers 1 to {len(calls)}", USAGE)
-    fitting = [call for call in calls if (kinds is None or call["kind"] in kinds) and waits(call)]
-    if not fitting:
-        fail(f"pause {pause['id']} ({pause['status']}) has no call that waits for this command")
-    if len(fitting) > 1:
-        numbers = ", ".join(str(calls.index(call) + 1) for call in fitting)
-        fail(f"{len(fitting)} calls wait: name one, {numbers} (`hostler pauses show {pause['id']}`)", USAGE)
-    return fitting[0]
-
-
-def _agreed(call: dict[str, Any]) -> bool:
-    """At a terminal, show the call and ask whether to approve it."""
-    from hostler.cli.pause_show import show_call
-
-    if not _at_terminal():
-        return True
-    show_call(call)
-    return typer.confirm("approve?", default=False)
-
-
-def _ask(call: dict[str, Any]) -> dict[str, Any] | None:
-    """Ask the person at the terminal for an action."""
-    from hostler.cli.line_input import Lines
-    from hostler.cli.pause_prompt import decide_call
-
-    lines = Lines()
-    try:
-        return decide_call(lines, call)
-    except EOFError:
-        return None
-    finally:
-        lines.close()
-
-
-def _at_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _set_fields(action: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not None; a result may be None."""
-    return {name: value for name, value in action.items() if value is not None or name == "result"}
-
-
-def _text(value: str) -> str:
-    if not value.startswith("@"):
-        return value
-    try:
-        return Path(value[1:]).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"{value[1:]} cannot be read: {error}", USAGE)
-
-
-def _object(value: str | None) -> dict[str, Any] | None:
-    import msgspec
-
-    if value is None:
-        return None
-    try:
-        return msgspec.json.decode(_text(value), type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        fail(f"--edit expects a JSON object: {error}", USAGE)

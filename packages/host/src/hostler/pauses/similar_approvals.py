@@ -1,4 +1,4 @@
-"""Approvals of similar calls ahead: which are in force, who sees them, and how they are revoked."""
+"""Approvals of similar calls ahead: which there are, who sees them, and how they are revoked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hostler.domain.approvers import may_see
 from hostler.domain.events import Caller
 from hostler.domain.record import Record
 from hostler.storage.port import Tx
-from hostler.storage.stores import approval_rules, members, pauses, runs
+from hostler.storage.stores import approval_rules, members, pause_votes, pauses, runs
 from hostler.storage.stores.approval_rules import StandingRule
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
@@ -20,7 +20,8 @@ class ApprovalRuleView(Strict):
     """An approval that lets similar calls through, too. Times are UTC epoch seconds.
 
     `arguments`: those that must be equal; None: all of them. It applies to `agent` in the conversation of the
-    call that was approved, without one in its run; these are None once that run is deleted.
+    call that was approved, without one in its run; these are None once that run is deleted. `lapsed`: whoever
+    approved may not do so now, as after their key was revoked, so that people are asked all the same.
     """
 
     rule_id: str
@@ -34,6 +35,7 @@ class ApprovalRuleView(Strict):
     approved_by: str
     approved_by_name: str | None
     uses_left: int
+    lapsed: bool
     created_at: float
     expires_at: float
 
@@ -46,7 +48,7 @@ class RulePage(Record):
 
 
 def page(tx: Tx, caller: Caller, *, after: str, limit: int) -> RulePage:
-    """Return the rules in force that the caller may see, by id, after the id `after`."""
+    """Return the rules with uses and time left that the caller may see, by id, after the id `after`."""
     seen: list[StandingRule] = []
     more = True
     for _ in range(MAX_PAGES_LOOKED_AT):
@@ -92,6 +94,7 @@ def _view(tx: Tx, rule: StandingRule, name: str | None) -> ApprovalRuleView:
         approved_by=rule.subject,
         approved_by_name=name,
         uses_left=rule.uses_left,
+        lapsed=not pause_votes.still_stands(tx, rule.requester, rule),
         created_at=rule.created_at / 1000,
         expires_at=rule.expires_at / 1000,
     )

@@ -16,7 +16,10 @@ from hostler.pauses.similar_approvals import ApprovalRuleView
 
 @endpoint("GET", "/v1/approval-rules", right="pauses:read", tag="pauses")
 async def list_approval_rules(request: ApiRequest, query: PageQuery) -> Listing[ApprovalRuleView]:
-    """List the approvals of similar calls that are in force and that the caller may see."""
+    """List the approvals of similar calls that have uses and time left, and that the caller may see.
+
+    One with `lapsed` lets no call through: whoever approved may not do so now.
+    """
     cursors = list_cursors(request.state.host.cursors, "approval_rules", request.workspace_id, query)
     after = "" if query.cursor is None else cursors.read_text(query.cursor)
     page = await request.state.host.db.read(

@@ -1,4 +1,4 @@
-// Approvals of similar calls ahead that are in force: what is let through without asking, and an end to it.
+// Approvals of similar calls ahead with uses and time left: what is let through without asking, and an end to it.
 import { html } from "../lib/html.js";
 import { path, remove } from "../lib/api.js";
 import { usePages } from "../lib/fresh.js";
@@ -21,7 +21,7 @@ export function SimilarList() {
   const revoke = (/** @type {any} */ rule) => attempt(() => remove(path("approval-rules", rule.rule_id)), t("similar.revoked")).then(list.reload);
   /** @type {import("./table.js").Column[]} */
   const columns = [
-    { key: "tool", label: t("similar.tool"), wide: true, cell: (rule) => html`<span><a href=${address("approvals", rule.pause_id)}><bdi>${rule.tool}</bdi></a><br /><span class="dim" dir="auto">${equalsOf(rule)}</span></span>` },
+    { key: "tool", label: t("similar.tool"), wide: true, cell: (rule) => html`<span><a href=${address("approvals", rule.pause_id)}><bdi>${rule.tool}</bdi></a><br /><span class="dim" dir="auto">${equalsOf(rule)}</span>${rule.lapsed && html`<br /><span class="wrong">${t("similar.lapsed")}</span>`}</span>` },
     { key: "agent", label: t("runs.agent"), cell: (rule) => rule.agent && html`<span><${ThingLink} to=${pageOf("agent", rule.agent)}>${rule.agent}<//>${placeOf(rule)}</span>` },
     { key: "requester", label: t("similar.for"), cell: (rule) => rule.requester && html`<${ThingLink} to=${actorPage(rule.requester)}>${rule.requester}<//>` },
     { key: "approved_by", label: t("similar.by"), cell: (rule) => html`<${ThingLink} to=${actorPage(rule.approved_by)}>${rule.approved_by_name ?? rule.approved_by}<//>` },
