@@ -251,6 +251,7 @@ async def a_folder_of_skills(served: Served, page: Page, tmp_path: Path) -> None
     assert (await served.client.get("/v1/config/skills")).json()["items"] == []
 
 
+@in_languages("en", "zh")
 async def test_who_may_not_configure_sees_no_form(tmp_path: Path) -> None:
     async with a_host(tmp_path) as (served, page):
         model = ModelEntry(id="main", base_url="http://127.0.0.1:9/v1", api_key="hunter2-written-out")
@@ -282,7 +283,13 @@ async def test_a_first_agent_that_needs_a_model_ends_in_a_chat(tmp_path: Path) -
         async with a_host(tmp_path) as (served, page):
             await sign_in(served, page, "/agents")
             await page.until(shown("The Local agent asks a model, and there is none yet."))
-            await page.until(there(USE_LOCAL))
+            # who adds the model is back where the first start was shown: at the runs, or at the agents
+            for path in ("/runs", "/agents"):
+                await page.open(f"{served.url}{path}")
+                await click(page, "Add a model")
+                await page.until(there(f'h2 a.back[href="{path}"]'))
+                await page.evaluate("document.querySelector('h2 a.back').click()")
+                await page.until(f"location.pathname === {json.dumps(path)} && {there(USE_LOCAL)}")
             await page.evaluate(f"document.querySelector({json.dumps(USE_LOCAL)}).click()")
             await page.type_into("#agent-name", "helper")
             await page.until(shown("There is no model yet."))

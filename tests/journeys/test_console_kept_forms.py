@@ -18,6 +18,7 @@ from hostler.host.config import ConfigFile
 from support.channel_host import WIRES
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import choose, click, shown, sign_in, there
+from support.console_words import candidates, in_languages
 from support.http_host import Served, serving
 from support.trust import trusted
 
@@ -67,12 +68,15 @@ class Form:
     def told(self) -> str:
         """An expression: all of it is in the form, and seen."""
         texts = [f"{_of(name)}.value === {json.dumps(text)}" for name, text in self.typed.items()]
-        choices = [
-            f"{_of(name)}.selectedOptions[0].text.endsWith({json.dumps(label)})"
-            for name, label in self.chosen.items()
-        ]
+        choices = [f"{_ends(label)}({_of(name)}.selectedOptions[0])" for name, label in self.chosen.items()]
         seen = [f"{_of(name)}.checkVisibility()" for name in (*self.typed, *self.chosen)]
         return " && ".join([*texts, *choices, *seen])
+
+
+def _ends(label: str) -> str:
+    """A function of an option: it is read so, or its end is."""
+    said = json.dumps(candidates(label))
+    return f"((option) => {said}.some((one) => option.text.endsWith(one)))"
 
 
 def _of(selector: str) -> str:
@@ -85,7 +89,7 @@ async def _choose(page: Page, selector: str, label: str) -> None:
     await choose(
         page,
         selector,
-        await page.until(f"{options}.find((one) => one.text.endsWith({json.dumps(label)})).value"),
+        await page.until(f"{options}.find({_ends(label)}).value"),
     )
 
 
@@ -305,11 +309,14 @@ async def _save(page: Page, form: Form) -> None:
         if form.secret.kind:
             await choose(page, *form.secret.kind)
         await page.type_into(form.secret.name, form.secret.given)
-    await click(page, form.saves, within=form.within)
+    # in Chinese what adds an entry is called as what adds a part of it
+    within = f"{form.within} .buttons" if form.saves == "Add it" else form.within
+    await click(page, form.saves, within=within)
     if form.asks:
         await click(page, form.saves, within="dialog")
 
 
+@in_languages("en", "zh")
 async def test_each_form_is_there_after_a_reload_and_gone_once_it_is_saved(
     tmp_path: Path, page: Page
 ) -> None:
@@ -353,6 +360,29 @@ async def test_each_form_is_there_after_a_reload_and_gone_once_it_is_saved(
             assert not await page.evaluate(there("main form")), path
 
 
+@in_languages("en", "zh")
+async def test_a_tool_and_a_server_that_are_half_filled_in_are_kept_apart(tmp_path: Path, page: Page) -> None:
+    async with a_host(tmp_path) as served:
+        await sign_in(served, page, "/tools?new=")
+        typed = {"/tools?new=": "pages", "/mcp-servers?new=": "files"}
+        for path, name in typed.items():
+            await page.open(f"{served.url}{path}")
+            await page.until(f"{_of('#tools--name')}.value === ''")
+            await page.type_into("#tools--name", name)
+        assert await page.evaluate(KEPT) == len(typed)
+        for path, name in typed.items():
+            await page.open(f"{served.url}{path}")
+            await page.until(f"{_of('#tools--name')}.value === {json.dumps(name)}")
+        await _choose(page, "#tools--reached", "an address (streamable HTTP)")
+        await page.type_into("#tools--url", "http://127.0.0.1:9/mcp")
+        await click(page, "Add it", within=".buttons")
+        await page.until(f"location.pathname === '/mcp-servers/files' && {KEPT} === 1")
+        await page.open(f"{served.url}/tools?new=")
+        await page.until(f"{_of('#tools--name')}.value === 'pages'")
+        assert page.complaints == []
+
+
+@in_languages("en", "zh")
 async def test_what_is_given_up_is_gone_and_what_another_changed_stays(tmp_path: Path, page: Page) -> None:
     async with a_host(tmp_path) as served:
         await sign_in(served, page, "/schedules")

@@ -18,7 +18,8 @@ from hostler.host.config import ConfigFile
 from support.agent_host import shop
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import nothing_from_elsewhere, sign_in, speak, texts
+from support.console import FITS, click, nothing_from_elsewhere, say, sign_in, speak, texts
+from support.console_words import in_languages
 from support.editors import result, said, steps
 from support.http_host import Served, serving
 from support.model_server import ModelServer
@@ -31,6 +32,7 @@ LIST = {"scope": "conversation", "key": "list"}
 FILE = "milk\ntea\n"
 STEER = "rather coffee"
 QUESTION = {"model_id": "main", "messages": [{"role": "user", "content": "What do we need?"}]}
+TOOLBOX = STEPPER.with_name("toolbox")
 TOKENS, COST = 18, 11
 """What the model server says that one answer took (11 of them in), and what that costs at the price below."""
 EFFECTS = {
@@ -213,3 +215,33 @@ async def opened(page: Page, kind: str, count: int) -> None:
     rows = f"[...document.querySelectorAll('.step.of-{kind} .row')]"
     assert await page.evaluate(f"({rows}.map((one) => one.click()).length)") == count
     await page.until(f"{rows}.every((one) => one.getAttribute('aria-expanded') === 'true')")
+
+
+@in_languages("en", "zh")
+async def test_a_call_of_unknown_outcome_is_marked_until_a_person_says_what_it_was(
+    tmp_path: Path, page: Page
+) -> None:
+    marks = f"{MARKS}['toolbox.die']"
+    async with serving(tmp_path / "data", agent=False) as served:
+        policy = {"allowed_tool_names": ["toolbox.*"]}
+        spec = {"name": "dies", "runner": f"{RUNNER}resumable", "resource_policy": policy}
+        plugins = [plugin_entry(STEPPER), plugin_entry(TOOLBOX)]
+        config = ConfigFile(plugins=plugins, agents=[convert(spec, AgentSpec, "dies")])
+        await served.host.apply(config, actor="test")
+        sent = await served.say(steps(calling("toolbox.die"), ["tell"]), wait=None, agent="dies")
+        run_id = sent["run"]["run_id"]
+        await page.resize(1440, 3000)
+        await sign_in(served, page, f"/runs/{run_id}")
+        await page.until(f"{marks}?.includes({json.dumps(say('run.in_doubt'))})")
+        # it stays so, on a page that is opened now, too
+        await page.open(f"{served.url}/runs/{run_id}")
+        await page.until(f"{marks}?.includes({json.dumps(say('run.in_doubt'))})")
+        assert await serious_mistakes(page) == []
+        await page.resize(360, 800)
+        assert await page.evaluate(FITS)
+        await page.resize(1440, 3000)
+        await click(page, "It happened", ".run-pauses")
+        await click(page, "It happened, with this result", ".run-pauses")
+        await page.until(f"!{marks}.includes({json.dumps(say('run.in_doubt'))})")
+        await page.until(f"{BARS}.at(-1)?.[0] === {json.dumps(say('status.completed'))}")
+        assert page.complaints == []

@@ -37,6 +37,11 @@ def written(text: str) -> str:
     return f"({said}.some((one) => document.body?.textContent.includes(one) ?? false))"
 
 
+def verbatim(text: str) -> str:
+    """An expression: the text, which the host or a person wrote, is on the page as it is."""
+    return f"(document.body?.innerText.includes({json.dumps(text)}) ?? false)"
+
+
 def there(selector: str) -> str:
     """An expression: the element is on the page."""
     return f"(document.querySelector({json.dumps(selector)}) !== null)"
@@ -59,6 +64,11 @@ def texts(language: str) -> Callable[..., str]:
         return said
 
     return text
+
+
+def say(key: str, **fields: Any) -> str:
+    """What the console says for a key, in the language that is spoken."""
+    return texts(spoken())(key, **fields)
 
 
 async def speak(page: Page, language: str) -> None:

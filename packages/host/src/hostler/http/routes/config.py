@@ -135,6 +135,9 @@ async def _entries_and_problems(request: ApiRequest) -> tuple[Entries, Problems]
 
 
 def _record(kind: EntryKind, name: str, entries: Entries, problems: Problems, shown: Shown) -> EntryRecord:
-    unreadable = {(entry.kind, entry.name) for entry in entries.unreadable}
-    entry = None if (kind.kind, name) in unreadable else sparse(shown(entries.get(kind, name)))
-    return EntryRecord(kind=kind.field, name=name, entry=entry, problem=problems.get((kind.kind, name)))
+    key = (kind.kind, name)
+    unreadable = {(entry.kind, entry.name): entry.problem for entry in entries.unreadable}
+    entry = None if key in unreadable else sparse(shown(entries.get(kind, name)))
+    return EntryRecord(
+        kind=kind.field, name=name, entry=entry, problem=problems.get(key) or unreadable.get(key)
+    )

@@ -12,6 +12,7 @@ import { lazy } from "./lazy.js";
 import { PolledStates } from "./polled_states.js";
 import { Empty } from "./states.js";
 import { Table } from "./table.js";
+import { UnreadableEntries } from "./unreadable_entries.js";
 import { Ago } from "./time.js";
 
 const ChannelPage = lazy(() => import("./channel_page.js").then((module) => module.ChannelPage));
@@ -38,6 +39,7 @@ function List() {
       <pre class="commands">hostler channels add help-bot channel=plugin:hostler/telegram/telegram config.token=env:TELEGRAM_TOKEN agent=help</pre>
     <//>`}
     ${channels && channels.length > 0 && html`<${Table} label=${t("sources.channels")} rows=${channels} keyOf=${(/** @type {any} */ one) => one.name} columns=${columns(polled.again)} />`}
+    <${UnreadableEntries} kind="channels" />
     ${channels && channels.length > 0 && (may("admin") ? html`<${Messages} channels=${channels.map((/** @type {any} */ one) => one.name)} />` : html`<p class="dim">${t("channels.messages_right")}</p>`)}
   `;
 }

@@ -45,7 +45,7 @@ export function FirstStart({ begun }) {
         <div class="card first-runners">
           <h3>${t("first.runner")}</h3>
           <p>${t("first.runner_text")}</p>
-          ${write && hasNone("models") && html`<p class="note">${t("first.no_model")} ${may("installation") ? html`<a class="button" href="/models?new=&next=%2Fagents">${t("form.add_model")}</a>` : t("form.no_models_right")}</p>`}
+          ${write && hasNone("models") && html`<p class="note">${t("first.no_model")} ${may("installation") ? html`<a class="button" href=${`/models?${new URLSearchParams({ new: "", next: location.pathname + location.search })}`}>${t("form.add_model")}</a>` : t("form.no_models_right")}</p>`}
           ${found && html`<ul class="plain-list">
             ${found.runners.map((/** @type {any} */ one) => html`<li key=${one.runner} class="line">
               <span class="grow"><strong dir="auto">${said(one.label) || one.runner}</strong> <span class="dim" dir="auto">${said(one.description)}</span></span>

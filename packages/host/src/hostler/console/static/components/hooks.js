@@ -14,6 +14,7 @@ import { SourceEntry } from "./source_entry.js";
 import { SourceEvents } from "./source_events.js";
 import { Empty, Failure, NoRight } from "./states.js";
 import { Table } from "./table.js";
+import { UnreadableEntries } from "./unreadable_entries.js";
 
 /** @param {{name?: string}} props */
 export function Section({ name }) {
@@ -66,6 +67,7 @@ function List() {
       <pre class="commands">hostler hooks add github verify=github 'secrets=["env:GITHUB_SECRET"]' agent=triage</pre>
     <//>`}
     ${hooks && hooks.length > 0 && html`<${Table} label=${t("sources.hooks")} rows=${hooks} keyOf=${(/** @type {any} */ one) => one.name} columns=${columns()} />`}
+    <${UnreadableEntries} kind="hooks" />
   `;
 }
 

@@ -12,6 +12,7 @@ import { ModelTest } from "./model_test.js";
 import { PolledStates } from "./polled_states.js";
 import { Empty, Failure } from "./states.js";
 import { Table } from "./table.js";
+import { UnreadableEntries } from "./unreadable_entries.js";
 
 const ModelEntry = lazy(() => import("./resource_entries.js").then((module) => module.ModelEntry));
 
@@ -35,6 +36,7 @@ function Models({ name }) {
     ${name === undefined && html`<div class="section-head"><p class="dim grow">${t("models.help")}</p>${may("installation") && html`<a class="button" href="/models?new=">${t("source.new.models")}</a>`}</div>`}
     <${PolledStates} of=${polled} quiet=${name !== undefined} />
     ${models && (name === undefined ? html`<${List} models=${models} />` : html`<${Model} key=${name} model=${models.find((/** @type {any} */ one) => one.model_id === name)} name=${name} again=${polled.again} />`)}
+    ${name === undefined && html`<${UnreadableEntries} kind="models" />`}
   `;
 }
 

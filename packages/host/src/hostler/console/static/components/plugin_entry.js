@@ -10,6 +10,7 @@ import { Confirm } from "./confirm.js";
 import { notice } from "./notice.js";
 import { SchemaForm } from "./schema_form.js";
 import { reasonOf } from "./states.js";
+import { Unreadable } from "./unreadable_entries.js";
 
 /** @typedef {import("../lib/schema_fields.js").Field} Field */
 
@@ -65,7 +66,8 @@ export function PluginEntry({ name, done }) {
   }, [name]);
   if (stored === undefined) return html`<p class="loading" />`;
   if (stored instanceof Problem && stored.status === 404) return html`<p class="dim">${t("entry.none")}</p>`;
-  if (stored instanceof Error || stored === null) return html`<p class="wrong" dir="auto">${stored === null ? t("entry.unreadable") : reasonOf(stored)}</p>`;
+  if (stored === null) return html`<${Unreadable} kind="plugins" name=${name} done=${() => go("/plugins")} />`;
+  if (stored instanceof Error) return html`<p class="wrong" dir="auto">${reasonOf(stored)}</p>`;
   return html`<${EntryForm} key=${times} name=${name} done=${done} stored=${stored} saved=${setStored} anew=${() => setTimes(times + 1)} />`;
 }
 

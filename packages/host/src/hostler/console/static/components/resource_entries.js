@@ -13,12 +13,15 @@ export const ModelEntry = ({ name, done }) => html`<${SourceEntry} kind="models"
 const keyOf = (values) => `${values.kind}:${values.name}`;
 
 /** The page of an entry: that of its server, or the entry alone. @param {string} key */
-export const addressOf = (key) => (key.startsWith("mcp:") ? address("mcp-servers", key.slice(4)) : `/tools?${new URLSearchParams({ source: key })}`);
+export const addressOf = (key) => (key.startsWith("mcp:") ? address("mcp-servers", key.slice(4)) : alone(key));
+
+/** The page of an entry alone: one that cannot be read has no server. @param {string} key */
+export const alone = (key) => `/tools?${new URLSearchParams({ source: key })}`;
 
 /**
  * `begin`: of which kind a new entry is at first. `done`: after a new one its page is opened.
  * @param {{name?: string, begin?: string, done?: (name: any) => void}} props
  */
 export const ToolEntry = ({ name, begin = "openapi", done = (made) => go(addressOf(made), { replace: true }) }) => html`<${SourceEntry}
-  kind="tools" name=${name} begin=${{ kind: begin, ...(begin === "mcp" && { command: [""] }) }} fields=${toolFields} more=${moreToolFields} done=${done}
+  kind="tools" name=${name} draft=${begin} begin=${{ kind: begin, ...(begin === "mcp" && { command: [""] }) }} fields=${toolFields} more=${moreToolFields} done=${done}
   shape=${{ naming: () => toolName(begin), nameOf: keyOf, read: toolValues, write: toolEntry, within: (/** @type {any} */ values) => values.kind }} />`;

@@ -12,6 +12,7 @@ import { Confirm } from "./confirm.js";
 import { notice } from "./notice.js";
 import { SchemaForm } from "./schema_form.js";
 import { Loading, reasonOf } from "./states.js";
+import { Unreadable } from "./unreadable_entries.js";
 
 /** @typedef {import("../lib/schema_fields.js").Field} Field */
 
@@ -20,8 +21,8 @@ import { Loading, reasonOf } from "./states.js";
  * What the values of a form are to an entry. `naming`: the fields of a new one alone. `within`: the part of the entry that has the fields, "" for the whole.
  *
  * @typedef {{kind: string, name?: string, fields: (entry: any) => Field[], more: (entry: any) => Field[], done: (name: string | null) => void,
- *   refused?: () => void, shape?: Partial<Shape>}} Props
- * `name`: of the entry that is changed; without one an entry is added. `fields` and `more` are those of an entry with
+ *   refused?: () => void, shape?: Partial<Shape>, draft?: string}} Props
+ * `name`: of the entry that is changed; without one an entry is added, of which `draft` tells one form from another. `fields` and `more` are those of an entry with
  * these values. `done` gets the name, after a change; null after it is removed.
  */
 
@@ -46,14 +47,15 @@ export function SourceEntry({ begin = {}, ...props }) {
     return () => abort.abort();
   }, [name]);
   if (stored === undefined) return html`<${Loading} />`;
-  if (stored instanceof Error || stored === null) return html`<p class="wrong" dir="auto">${stored === null ? t("entry.unreadable") : reasonOf(stored)}</p>`;
+  if (stored === null) return html`<${Unreadable} kind=${kind} name=${name} done=${() => props.done(null)} />`;
+  if (stored instanceof Error) return html`<p class="wrong" dir="auto">${reasonOf(stored)}</p>`;
   return html`<${EntryForm} key=${times} ...${props} shape=${shape} stored=${stored} ofFile=${file} saved=${setStored} anew=${() => setTimes(times + 1)} />`;
 }
 
 /** `anew`: begin again with what is stored. @param {Props & {shape: Shape, stored: any, ofFile: boolean, saved: (entry: any) => void, anew: () => void}} props */
-function EntryForm({ kind, name, fields, more, done, refused, shape, stored, ofFile, saved, anew }) {
+function EntryForm({ kind, name, draft = "", fields, more, done, refused, shape, stored, ofFile, saved, anew }) {
   const ownOf = (/** @type {any} */ values) => [...(name === undefined ? shape.naming() : []), ...fields(values)];
-  const form = useDraft(`${kind} entry ${name ?? ""}`, stored, (values) => [...ownOf(values), ...more(values)]), entry = form.values;
+  const form = useDraft(`${kind} entry ${name ?? draft}`, stored, (values) => [...ownOf(values), ...more(values)]), entry = form.values;
   const own = ownOf(entry), rest = more(entry), every = [...own, ...rest];
   const [file, setFile] = useState(ofFile && !form.changed), [open] = useState(rest.some((one) => !same(entry[one.name], stored[one.name])));
   const [all, setAll] = useState(false), [busy, setBusy] = useState(false), [asks, setAsks] = useState(false);

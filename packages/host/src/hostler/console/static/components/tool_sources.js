@@ -6,7 +6,7 @@ import { t } from "../lib/i18n.js";
 import { usePolled } from "../lib/polled.js";
 import { go } from "../lib/router.js";
 import { PolledStates } from "./polled_states.js";
-import { ToolEntry, addressOf } from "./resource_entries.js";
+import { ToolEntry, addressOf, alone } from "./resource_entries.js";
 import { Failure } from "./states.js";
 import { Table } from "./table.js";
 
@@ -23,7 +23,7 @@ export function ToolSources() {
     <div class="section-head"><h2>${t("tools.sources")}</h2></div>
     <${PolledStates} of=${polled} quiet=${true} />
     ${entries && html`<${Table} label=${t("tools.sources")} rows=${entries} keyOf=${(/** @type {any} */ one) => one.name} columns=${[
-      { key: "name", label: t("settings.name"), wide: true, cell: (/** @type {any} */ one) => html`<span><a href=${addressOf(one.name)}><bdi>${one.name}</bdi></a>${one.problem && html`<br /><span class="wrong clamp" dir="auto">${brief(one.problem)}</span>`}</span>` },
+      { key: "name", label: t("settings.name"), wide: true, cell: (/** @type {any} */ one) => html`<span><a href=${one.entry === null ? alone(one.name) : addressOf(one.name)}><bdi>${one.name}</bdi></a>${one.problem && html`<br /><span class="wrong clamp" dir="auto">${brief(one.problem)}</span>`}</span>` },
       { key: "problem", label: t("tools.state"), cell: (/** @type {any} */ one) => html`<${State} of=${one} />` },
       { key: "kind", label: t("source.field.kind"), sort: false, cell: (/** @type {any} */ one) => t(`source.option.kind.${one.name.split(":")[0]}`) },
     ]} />`}

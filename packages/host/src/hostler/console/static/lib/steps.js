@@ -11,7 +11,7 @@ import { aboutOf, actionOfTool, outcomeOf, placeOf, reasonOfAction } from "./pla
  *   child?: string, tool?: string, pause?: string, outcome?: string, approved?: string, sequence?: number}} Step
  * `kind`: one of KINDS. `open`: it goes on. `first`, `position`: of its first and last entry. `entries`: the positions
  * of those that tell most. `before`: where the value stood that it changed. `digest`: equal for equal calls.
- * `tool`: that the host called. `pause`: in which people were asked. `outcome`: of a platform action. `sequence`: of the result that asked for it, where the audit log has its outcome.
+ * `tool`: that the host called. `pause`: in which people were asked. `outcome`: of a platform action, and of a call that people are asked about. `sequence`: of the result that asked for it, where the audit log has its outcome.
  */
 
 export const KINDS = ["context", "message", "model", "tool", "action", "state", "artifact", "call", "steer", "pause", "attempt", "status", "log", "other"];
@@ -33,8 +33,8 @@ export class Steps {
     /** Where the values of the state were last written. @type {Map<string, number>} */
     this._values = new Map();
     this._context = 0;
-    /** The steps of platform actions, by the ids of their calls and pauses. @type {Map<string, string[]>} */
-    this._actions = new Map();
+    /** The steps whose outcome people may be asked for, by the ids of their calls and pauses. @type {Map<string, string[]>} */
+    this._asked = new Map();
     /** @type {Record<string, string>} */
     this._place = {};
   }
@@ -133,7 +133,9 @@ export class Steps {
     };
     if (kind === "tool" && action === null) changes.tool = nameOf(data);
     if (data.pause_id) changes.pause = data.pause_id;
+    for (const id of kind === "tool" || action !== null ? [data.call_id, data.pause_id] : []) if (id) this._asked.set(id, [...(this._asked.get(id) ?? []), key]);
     if (action !== null) this._action(key, action, entry, changes);
+    else if (entry.kind === "intent") changes.outcome = undefined; // it may be made again, after there was a doubt
     if (entry.kind !== "intent") {
       Object.assign(changes, {
         bad: Boolean(error), usage: data.usage ?? data.reply?.usage, inherited: Boolean(data.inherited),
@@ -150,7 +152,6 @@ export class Steps {
   _action(key, action, entry, changes) {
     const { data } = entry, params = data.params ?? {};
     const known = this._places.get(key), asked = data.arguments ?? (data.method === "tool.call" ? params.parameters : params.target);
-    for (const id of [data.call_id, data.pause_id]) if (id) this._actions.set(id, [...(this._actions.get(id) ?? []), key]);
     Object.assign(changes, { kind: "action", title: action, outcome: outcomeOf(entry.kind, data) });
     changes.note = (known !== undefined && !data.arguments && this.steps[known].note) || aboutOf(asked, this._place);
     if (data.approved_by) changes.approved = data.approved_by;
@@ -159,7 +160,7 @@ export class Steps {
   /** People are asked for the outcome of what was begun. @param {string} type @param {any} data of a decision */
   _doubt(type, data) {
     const calls = (data.calls ?? [data]).filter((/** @type {any} */ one) => one?.kind === "in_doubt").map((/** @type {any} */ one) => one.call_id);
-    for (const key of [...calls, ...(type === "pause.needs_review" ? [data.pause_id] : [])].flatMap((id) => this._actions.get(id) ?? [])) {
+    for (const key of [...calls, ...(type === "pause.needs_review" ? [data.pause_id] : [])].flatMap((id) => this._asked.get(id) ?? [])) {
       const place = this._places.get(key);
       if (place !== undefined && this.steps[place].open) this.steps[place] = { ...this.steps[place], outcome: "in_doubt" };
     }
@@ -208,7 +209,7 @@ const toolKey = (entry, data) => (data.tool_call_id ? `tool ${entry.attempt} ${d
 /** Whether a step may or may not have happened: it was begun, and nothing tells its end. @param {Step} step @param {any} run */
 export const isInDoubt = (step, run) =>
   step.open && ["tool", "call", "action"].includes(step.kind) && step.entries.length > 0 && Boolean(step.digest)
-  && (step.attempt < run.attempt || ["completed", "failed", "timeout", "cancelled"].includes(run.status));
+  && (step.outcome === "in_doubt" || step.attempt < run.attempt || ["completed", "failed", "timeout", "cancelled"].includes(run.status));
 
 /** @param {any} content */
 export function textOf(content) {

@@ -15,6 +15,7 @@ import { Plugin } from "../components/plugin.js";
 import { Empty, Failure, Loading } from "../components/states.js";
 import { Table } from "../components/table.js";
 import { Ago } from "../components/time.js";
+import { UnreadableEntries } from "../components/unreadable_entries.js";
 
 /** @param {{plugin?: string}} props */
 export const Page = ({ plugin }) => (plugin ? html`<${Plugin} key=${plugin} name=${plugin} />` : html`<${Plugins} />`);
@@ -44,6 +45,7 @@ function Plugins() {
       <pre class="commands">hostler plugins add ./my-plugin</pre>
     <//>`}
     ${plugins && plugins.length > 0 && html`<${Table} label=${t("page.plugins")} columns=${columns()} rows=${plugins} keyOf=${(/** @type {any} */ one) => one.plugin} />`}
+    <${UnreadableEntries} kind="plugins" />
   `;
 }
 
