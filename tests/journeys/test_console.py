@@ -19,6 +19,7 @@ from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.command_line import CommandLine
 from support.console import FITS, choose, click, hrefs, nothing_from_elsewhere, shown, speak, texts, there
+from support.console_words import in_languages
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 from support.pauses import open_run
 
@@ -55,6 +56,7 @@ async def sign_in(served: Served, page: Page, *, path: str = "/") -> None:
     await page.until(there("main#main h1"))
 
 
+@in_languages("en", "zh")
 async def test_a_link_signs_in_and_leaves_no_code_in_the_address(served: Served, page: Page) -> None:
     await sign_in(served, page, path="/settings?a=b")
     assert await page.evaluate("location.pathname + location.search + location.hash") == "/settings?a=b"
@@ -64,6 +66,7 @@ async def test_a_link_signs_in_and_leaves_no_code_in_the_address(served: Served,
     assert await page.evaluate("fetch('/v1/runs').then((answer) => answer.status)") == 401
 
 
+@in_languages("en", "zh")
 async def test_a_key_is_pasted_and_a_wrong_one_is_told(served: Served, page: Page) -> None:
     await page.open(f"{served.url}/runs?status=failed")
     await page.until("document.activeElement?.id === 'key'")
@@ -103,6 +106,7 @@ async def test_runs_appear_and_change_by_themselves_also_after_the_host_was_gone
         assert await page.evaluate(order) == "third,second,first"
 
 
+@in_languages("en", "zh")
 async def test_a_host_that_does_not_say_who_has_signed_in_is_asked_again(served: Served, page: Page) -> None:
     again = "(document.querySelector('.failure button')?.click(), true)"
     await page.on_each_page(NO_SESSION)
@@ -117,6 +121,7 @@ async def test_a_host_that_does_not_say_who_has_signed_in_is_asked_again(served:
     await page.until(f"{shown('this one')} && location.hash === ''")
 
 
+@in_languages("en", "zh")
 async def test_nothing_of_one_person_is_left_for_the_next_in_the_same_tab(served: Served, page: Page) -> None:
     keys = {name: await served.key(WORKSPACE, "admin", subject=name) for name in ("ada", "finn")}
     text = "document.querySelector('#event--text')"
@@ -147,6 +152,7 @@ async def test_nothing_of_one_person_is_left_for_the_next_in_the_same_tab(served
     await page.until(f"{text}?.value === 'what only ada thinks'")
 
 
+@in_languages("en", "zh")
 async def test_filters_are_in_the_address_and_back_leads_back(served: Served, page: Page) -> None:
     await served.say("say 1", conversation_id="good")
     await served.say("fail", conversation_id="bad")
@@ -166,6 +172,7 @@ async def test_filters_are_in_the_address_and_back_leads_back(served: Served, pa
     await page.until(f"{shown('completed')} && location.search === '?conversation=good'")
 
 
+@in_languages("en", "zh")
 async def test_runs_are_found_by_when_they_began(served: Served, page: Page) -> None:
     now = datetime.now(UTC)
     ages = {"new": timedelta(), "hours": timedelta(hours=5), "days": timedelta(days=3)}

@@ -15,7 +15,8 @@ from support.axe import serious_mistakes
 from support.channel_host import Chatting, chatting
 from support.chat_platform import platform
 from support.chromium import NEEDS_CHROMIUM, browsing
-from support.console import FITS, LOOKS, sign_in
+from support.console import FITS, LOOKS, say, sign_in
+from support.console_words import in_languages
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 HOSTILE = '<img src=x onerror="window.broken=1"> \u202egnp.exe ' + "W" * 100
@@ -37,9 +38,15 @@ ROWS = (
 )
 
 
+def became(action: str, risk: str, outcome: str) -> str:
+    """A row of the page."""
+    return f"{action}: {say(f'action_risk.{risk}')} {say(f'action_outcome.{outcome}')}"
+
+
 def is_told(rows: list[str]) -> str:
     """An expression: the actions of the page, with their risks and outcomes, are these."""
-    return f"JSON.stringify({ROWS}) === {json.dumps(json.dumps(rows, separators=(',', ':')))}"
+    wanted = json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
+    return f"JSON.stringify({ROWS}) === {json.dumps(wanted)}"
 
 
 @pytest.fixture
@@ -73,6 +80,7 @@ async def waiting(host: Chatting, status: str) -> dict[str, Any]:
     return found
 
 
+@in_languages("en", "zh")
 async def test_what_became_of_each_action_is_told_apart(host: Chatting, tmp_path: Path) -> None:
     client = host.served.client
     host.platform.say(json.dumps(ASKED))
@@ -84,15 +92,15 @@ async def test_what_became_of_each_action_is_told_apart(host: Chatting, tmp_path
     pause = await waiting(host, "needs_review")
     (run,) = (await client.get("/v1/runs")).json()["items"]
     told = [
-        "message.react: writes done",
-        "message.edit: writes unsupported",
-        "group.info: reads refused",
-        "member.mute: dangerous failed",
-        "message.pin: writes done",
-        "message.react: writes done",
-        "message.unreact: writes unsupported",
-        "member.kick: dangerous refused",
-        "member.kick: dangerous in doubt",
+        became("message.react", "write", "done"),
+        became("message.edit", "write", "unsupported"),
+        became("group.info", "read", "refused"),
+        became("member.mute", "dangerous", "failed"),
+        became("message.pin", "write", "done"),
+        became("message.react", "write", "done"),
+        became("message.unreact", "write", "unsupported"),
+        became("member.kick", "dangerous", "refused"),
+        became("member.kick", "dangerous", "in_doubt"),
     ]
     async with browsing() as page:
         await sign_in(host.served, page, f"/runs/{run['run_id']}?kind=action")
@@ -104,7 +112,7 @@ async def test_what_became_of_each_action_is_told_apart(host: Chatting, tmp_path
         said = {"outcome": "happened", "result": {"by": "me"}}
         path = f"/v1/pauses/{pause['id']}/calls/{call['call_id']}/resolve"
         assert (await client.post(path, json=said)).is_success
-        told[-1] = "member.kick: dangerous done"
+        told[-1] = became("member.kick", "dangerous", "done")
         await page.until(is_told(told))
         for width, theme, language in LOOKS:
             await page.resize(width, 900)

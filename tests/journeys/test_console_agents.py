@@ -117,7 +117,7 @@ async def test_from_an_empty_host_to_a_first_answer(tmp_path: Path, page: Page) 
         assert page.complaints == []
 
 
-@in_languages("zh")
+@in_languages("en", "zh")
 async def test_an_agent_is_made_changed_compared_and_taken_back(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data") as served:
         await sign_in(served, page, "/agents?new=")
@@ -188,6 +188,7 @@ async def test_an_agent_is_made_changed_compared_and_taken_back(tmp_path: Path, 
         assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_each_kind_of_field_gives_the_value_that_the_runner_gets(tmp_path: Path, page: Page) -> None:
     folder = tmp_path / "form"
     folder.mkdir()
@@ -268,6 +269,7 @@ async def test_each_kind_of_field_gives_the_value_that_the_runner_gets(tmp_path:
         assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_each_sees_and_may_do_what_the_key_allows(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data") as served:
         await served.client.post("/v1/agents", json={"name": HOSTILE, "runner": PUPPET_RUNNER})

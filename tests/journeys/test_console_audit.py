@@ -32,7 +32,7 @@ async def record(served: Served, action: str, target: str, actor: str = "ada", c
     await served.host.db.write(add)
 
 
-@in_languages("zh")
+@in_languages("en", "zh")
 async def test_entries_come_by_themselves_and_are_found_by_filters(served: Served, page: Page) -> None:
     await record(served, "tool.refused", "mcp:files")
     await record(served, "run.retried", "r1", "bea", count=150)
@@ -59,6 +59,7 @@ async def test_entries_come_by_themselves_and_are_found_by_filters(served: Serve
     await page.until(f"location.search === '' && {ACTIONS}.length > 10")
 
 
+@in_languages("en", "zh")
 async def test_an_entry_is_opened_by_keyboard_and_its_ids_are_links(served: Served, page: Page) -> None:
     await record(served, "key.revoked", HOSTILE, HOSTILE)
     await sign_in(served, page, "/audit?action=key")
@@ -121,7 +122,7 @@ async def test_what_entries_are_about_is_a_link_for_who_may_open_it(served: Serv
     assert found == {"channel.file_refused": "/runs/r1"}
 
 
-@in_languages("zh")
+@in_languages("en", "zh")
 async def test_the_chains_are_verified_and_a_change_is_told(served: Served, page: Page) -> None:
     await served.say("say 1")
     await sign_in(served, page, "/audit/verify")

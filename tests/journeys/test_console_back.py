@@ -14,6 +14,7 @@ from hostler.storage.stores import audit
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import choose, click, shown, sign_in, there
 from support.console_scene import scene
+from support.console_words import in_languages
 from support.http_host import Served, serving
 from support.many_runs import insert_runs
 
@@ -123,6 +124,7 @@ async def test_back_shows_the_entries_of_the_audit_log(served: Served, page: Pag
     assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_the_focus_is_at_the_heading_of_each_page(served: Served, page: Page) -> None:
     run = await served.say("say 1", conversation_id="c")
     await page.resize(1440, 900)

@@ -22,11 +22,11 @@ from support.chat_page import (
     last_said,
     press,
     same_as_the_history,
-    shown,
-    there,
     write,
 )
 from support.chromium import NEEDS_CHROMIUM, Page
+from support.console import say, shown, there
+from support.console_words import in_languages
 from support.editors import delta, result, said, steps
 from support.server_process import HostProcess
 from support.shop import calling
@@ -46,6 +46,7 @@ STEPS = "[...document.querySelectorAll('.beside .small-row')].map((one) => one.i
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 
 
+@in_languages("en", "zh")
 async def test_a_day_at_the_chat(tmp_path: Path) -> None:
     async with at_chat(tmp_path) as (host, page):
         for scenario in (
@@ -98,7 +99,7 @@ async def a_long_answer_costs_as_little_at_its_end(host: HostProcess, page: Page
 
 async def an_answer_is_announced_once(page: Page, text: str) -> None:
     """A screen reader is told that the agent works, and then the begin of what it has said."""
-    told = ["The agent is working.", f"The agent said: {text[:MOST_TOLD]}…"]
+    told = [say("chat.works"), f"{say('chat.agent_said')} {text[:MOST_TOLD]}…"]
     await page.until(f"window.announced.length === {len(told)}")
     assert await page.evaluate("window.announced") == told
     while not (spoken := await statuses(page, told[-1])):
@@ -137,7 +138,8 @@ async def a_message_steers_and_stop_stops(host: HostProcess, page: Page, tmp_pat
     await page.until(f"{STEPS}.length > {len(before)} && {there('.beside .of-steer')}")
     go_on.touch()
     await page.until(shown("Read by the agent at step"))
-    await page.until(f"/^status\\s+completed/.test({STEPS}.at(-1))")
+    ended = json.dumps(f"{say('step.status')} {say('status.completed')}")
+    await page.until(f"{STEPS}.at(-1).replace(/\\s+/g, ' ').startsWith({ended})")
     assert (await page.evaluate(STEPS))[: len(before)] == before
     await page.until("document.querySelector('.strip.over') !== null")
     (run,) = (await ask(host.url, "GET", f"/v1/runs?conversation_id={conversation}")).json()["items"]

@@ -7,17 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support.chat_page import (
-    TEXTS,
-    at_chat,
-    begin,
-    choose,
-    conversation_of,
-    same_as_the_history,
-    shown,
-    write,
-)
+from support.chat_page import TEXTS, at_chat, begin, choose, conversation_of, same_as_the_history, write
 from support.chromium import NEEDS_CHROMIUM
+from support.console import shown
+from support.console_words import in_languages
 from support.cut_network import network_to
 from support.editors import said, steps
 from support.unix_gate import Gate
@@ -31,6 +24,7 @@ FILL = """(() => {
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
 
 
+@in_languages("en", "zh")
 async def test_a_reload_a_killed_host_and_a_second_tab_lose_and_double_nothing(tmp_path: Path) -> None:
     async with at_chat(tmp_path) as (host, page), Gate(tmp_path) as gate, Gate(tmp_path) as later:
         program = json.dumps(
@@ -94,6 +88,7 @@ async def test_a_reload_a_killed_host_and_a_second_tab_lose_and_double_nothing(t
         assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_a_network_that_is_slow_and_cut_only_delays(tmp_path: Path) -> None:
     async with (
         at_chat(tmp_path) as (host, page),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,12 @@ from support.chat_page import (
     last_said,
     press,
     same_as_the_history,
-    shown,
-    there,
     write,
 )
 from support.chat_tabs import COMPOSED, DECIDED, OPEN, at_tabs, reload
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import click, texts
+from support.console import click, say, shown, there
+from support.console_words import in_languages
 from support.editors import said, steps
 from support.shop import asking, calling
 
@@ -39,11 +39,11 @@ FILLED = (
     " document.querySelector('.call-card.is-open input[type=text]')?.value]"
 )
 LAST = "[...document.querySelectorAll('.call-card.is-decided')].at(-1)?.innerText"
-say = texts("en")
 
 
+@in_languages("en", "zh")
 async def test_an_approval_outlives_reloads_and_kills(tmp_path: Path) -> None:
-    async with at_tabs(tmp_path, "en") as tabs:
+    async with at_tabs(tmp_path) as tabs:
         page = tabs.page
         await begin(page, "both")
         await write(page, steps(calling("shop.book", kind="double"), ["tell"]))
@@ -68,7 +68,9 @@ async def test_an_approval_outlives_reloads_and_kills(tmp_path: Path) -> None:
             await press(page, ".call-card .approve:not(:disabled)")
             for tab in (page, second):
                 await tab.until(f"{OPEN} === 0 && {DECIDED} === 1 && {LAST}.includes('admin')")
-                await tab.until(f"{LAST}.includes('Approved') && {LAST}.includes('as agr')")
+                await tab.until(
+                    f"{LAST}.includes('{say('decision.was.approved')}') && {LAST}.includes('as agr')"
+                )
                 await tab.until(f"{TEXTS}.length === 1")
         history = await same_as_the_history(tabs.host, page, await conversation_of(page))
         assert len(history) == 2
@@ -77,8 +79,9 @@ async def test_an_approval_outlives_reloads_and_kills(tmp_path: Path) -> None:
         assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_who_was_second_sees_what_was_decided(tmp_path: Path) -> None:
-    async with at_tabs(tmp_path, "en") as tabs:
+    async with at_tabs(tmp_path) as tabs:
         page = tabs.page
         await begin(page, "both")
         await write(page, steps(calling("shop.book", kind="single"), said("And so on.")))
@@ -93,17 +96,20 @@ async def test_who_was_second_sees_what_was_decided(tmp_path: Path) -> None:
             await click(rita, say("decision.deny"), ".call-card.is-open")
             await rita.until(f"{OPEN} === 0 && {LAST}.includes('rita')")
             tabs.network.join()
-            await page.until(f"{OPEN} === 0 && {LAST}.includes('rita was faster')")
+            faster = say("decision.already_decided", by="rita", what=say("decision.was.denied"), at="")
+            await page.until(f"{OPEN} === 0 && {LAST}.includes({json.dumps(faster.rstrip('.。 ,，'))})")
             for tab in (page, rita):
-                await tab.until(f"['Denied', 'rita', 'Too dear.'].every((one) => {LAST}.includes(one))")
+                told = json.dumps([say("decision.was.denied"), "rita", "Too dear."])
+                await tab.until(f"{told}.every((one) => {LAST}.includes(one))")
                 await tab.until(f"{TEXTS}.at(-1) === 'And so on.'")
                 assert not await tab.evaluate(there(".call-card .wrong"))
             assert rita.complaints == []
         assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_a_half_filled_form_outlives_reloads_and_kills(tmp_path: Path) -> None:
-    async with at_tabs(tmp_path, "en") as tabs:
+    async with at_tabs(tmp_path) as tabs:
         page = tabs.page
         await begin(page, "both")
         await write(page, steps(FORM, ["tell"]))
@@ -115,8 +121,9 @@ async def test_a_half_filled_form_outlives_reloads_and_kills(tmp_path: Path) -> 
         async with tabs.person("ada") as ada:
             await choose_size(ada, 1)
             await press(ada, ".call-card.is-open .primary:not(:disabled)")
+            told = json.dumps([say("decision.was.answered"), "ada"])
             for tab in (ada, page):
-                await tab.until(f"{OPEN} === 0 && ['Answered', 'ada'].every((one) => {LAST}.includes(one))")
+                await tab.until(f"{OPEN} === 0 && {told}.every((one) => {LAST}.includes(one))")
                 await tab.until(f"{TEXTS}.at(-1).includes('\"size\"')")
         (given,) = await last_said(tabs.host, page)
         assert given["values"]["size"] == "s"

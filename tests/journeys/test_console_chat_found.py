@@ -13,7 +13,8 @@ from hostler.storage.stores import transcripts
 from hostler_protocol.content import Message
 from support.chat_rows import ANSWER, FILLED, IN_VIEW, LOG, MARKED, ROWS, SHOWN, painted_top
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import click, sign_in, texts, there
+from support.console import click, say, sign_in, there
+from support.console_words import in_languages
 from support.http_host import WORKSPACE, Served, serving
 from support.pauses import open_run
 
@@ -28,7 +29,6 @@ NUMBERS = (
     f"{ROWS}.filter((one) => one.matches('.said')).map((one) => Number(one.ariaPosInSet)"
     " - Number(/(?:question|Answer) (\\d+)/.exec(one.querySelector('.typed, .markdown').textContent)?.[1]))"
 )
-say = texts("en")
 
 
 def fill(tx: Tx) -> None:
@@ -54,6 +54,7 @@ def run_of(n: int) -> str:
     return f"r-{n // OF_ONE_RUN}"
 
 
+@in_languages("en", "zh")
 async def test_a_message_is_found_wherever_it_is(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data") as served:
         await served.host.db.write(fill)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support.chat_page import MODULE, at_chat, begin, conversation_of, shown, there, write
+from support.chat_page import MODULE, at_chat, begin, conversation_of, write
 from support.chromium import NEEDS_CHROMIUM, Page
+from support.console import shown, there
 from support.editors import delta, said, steps
 from support.examples import SOAK
 from support.main_thread import Tasks, tasks_of

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.axe import serious_mistakes
-from support.chat_page import at_chat, begin, conversation_of, shown, there, write
+from support.chat_page import at_chat, begin, conversation_of, write
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import FITS, nothing_from_elsewhere
+from support.console import FITS, nothing_from_elsewhere, shown, there
+from support.console_words import in_languages
 from support.editors import delta, result, said, steps
 from support.server_process import HostProcess
 from support.shop import calling
@@ -100,6 +101,7 @@ async def test_hostile_content_does_nothing(tmp_path: Path) -> None:
         assert all("has been blocked" in one for one in page.complaints), page.complaints
 
 
+@in_languages("en", "zh")
 async def test_each_sees_and_does_what_the_key_allows(tmp_path: Path) -> None:
     async with at_chat(tmp_path) as (host, page):
         event = {"event_type": "message.received", "agent": "helper", "conversation_id": "c"}

@@ -1,4 +1,4 @@
-"""What is on its way in a chat, while tabs and hosts come and go and the network hangs: in Chinese."""
+"""What is on its way in a chat, while tabs and hosts come and go and the network hangs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from support.chat_page import (
     last_said,
     press,
     same_as_the_history,
-    shown,
-    there,
     write,
 )
 from support.chat_tabs import COMPOSED, FILES, at_tabs, attach, reload, shows_once
 from support.chromium import NEEDS_CHROMIUM
-from support.console import texts
+from support.console import say, shown, there
+from support.console_words import in_languages
 from support.editors import said, steps
 from support.unix_gate import Gate
 from support.wire_client import ask
@@ -31,11 +30,11 @@ BIG = 3_000_000
 """More bytes than a network that hangs takes up on the way."""
 SLOW = 20_000
 """Bytes a second: minutes for a big file."""
-say = texts("zh")
 
 
+@in_languages("en", "zh")
 async def test_a_steer_keeps_its_receipt(tmp_path: Path) -> None:
-    async with at_tabs(tmp_path, "zh") as tabs:
+    async with at_tabs(tmp_path) as tabs:
         page = tabs.page
         await begin(page)
         handed = say("receipt.steered")
@@ -71,8 +70,9 @@ async def test_a_steer_keeps_its_receipt(tmp_path: Path) -> None:
         assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_an_upload_is_there_once_or_has_failed(tmp_path: Path) -> None:
-    async with at_tabs(tmp_path, "zh") as tabs:
+    async with at_tabs(tmp_path) as tabs:
         page, host = tabs.page, tabs.host
         await begin(page)
         await choose(page, "helper")

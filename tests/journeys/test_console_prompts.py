@@ -10,7 +10,8 @@ import pytest
 
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import click, nothing_from_elsewhere, shown, sign_in, speak, texts, there
+from support.console import click, nothing_from_elsewhere, shown, sign_in, speak, texts, there, verbatim
+from support.console_words import in_languages
 from support.http_host import PUPPET_RUNNER, Served, serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
@@ -52,6 +53,7 @@ async def stored(served: Served) -> Any:
     return (await served.client.get("/v1/agents/desk/prompts")).json()["items"]
 
 
+@in_languages("en", "zh")
 async def test_prompts_are_added_changed_and_removed(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data", agent=False) as served:
         await served.agent()
@@ -65,8 +67,8 @@ async def test_prompts_are_added_changed_and_removed(tmp_path: Path, page: Page)
         await page.type_into(at("prompts[0].text", "textarea"), "总结 {team} 的一周 🙂")
         await click(page, "Save")
         await page.until(shown("2 mistakes; nothing was saved"))
-        await page.until(shown("a name has 1 to 64 letters from a to z, digits, _ and -"))
-        await page.until(shown("{team} is no argument: add one of this name, or take the braces away"))
+        await page.until(verbatim("a name has 1 to 64 letters from a to z, digits, _ and -"))
+        await page.until(verbatim("{team} is no argument: add one of this name, or take the braces away"))
         await page.type_into(at("prompts[0].name"), "week")
         await page.evaluate(
             f"document.querySelector({json.dumps(at('prompts[0].arguments', 'button'))}).click()"
@@ -95,6 +97,7 @@ async def test_prompts_are_added_changed_and_removed(tmp_path: Path, page: Page)
         assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_a_chat_that_begins_offers_the_prompts_of_its_agent(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data", agent=False) as served:
         await served.agent()

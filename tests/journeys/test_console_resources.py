@@ -278,7 +278,7 @@ async def test_plugins_also_while_the_host_is_away(tmp_path: Path) -> None:
             await page.until(f"!{written('Not connected')} && {there('main .table')}")
 
 
-@in_languages("zh")
+@in_languages("en", "zh")
 async def test_what_agents_can_use(tmp_path: Path) -> None:
     # one host and one browser: each takes longer to start than most of what is done with it
     async with ModelServer() as models, browsing() as page, a_host(tmp_path, models) as served:

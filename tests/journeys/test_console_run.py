@@ -10,7 +10,8 @@ import pytest
 
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import FITS, speak, texts, written
+from support.console import FITS, say, speak, texts, written
+from support.console_words import in_languages
 from support.editor_hosts import a_host
 from support.editors import delta, result, said, steps
 from support.http_host import Served, serving
@@ -44,6 +45,7 @@ async def look_at(served: Served, page: Page, run_id: str) -> None:
 TITLES = "[...document.querySelectorAll('.step')].map((one) => one.querySelector('.what').textContent.trim())"
 
 
+@in_languages("en", "zh")
 async def test_what_was_said_called_and_logged_is_there_in_order(tmp_path: Path, page: Page) -> None:
     program = steps(
         delta("Hello "),
@@ -62,17 +64,17 @@ async def test_what_was_said_called_and_logged_is_there_in_order(tmp_path: Path,
         code = (await ask(host.url, "POST", "/v1/auth/links", {})).json()["code"]
         await look(page, host.url, code, run["run_id"])
         titles = await page.evaluate(TITLES)
-        assert titles.pop(1).startswith("What the agent got")
+        assert titles.pop(1).startswith(say("run.context"))
         assert titles == [
-            "starting opened",
-            "running the plugin took it",
-            "Message Hello **world** 你好",
+            f"{say('status.claimed')} opened",
+            f"{say('status.running')} the plugin took it",
+            f"{say('run.message')} Hello **world** 你好",
             "info looking",
             "files.read",
             "files.write",
-            "Message Done.",
+            f"{say('run.message')} Done.",
             "run.completed",
-            "completed stop",
+            f"{say('status.completed')} stop",
         ]
         assert await page.evaluate("document.querySelector('.said strong').textContent") == "world"
         assert await page.evaluate("document.querySelectorAll('.step.bad').length") == 1
@@ -144,6 +146,7 @@ async def test_another_run_is_chosen_to_compare_with(served: Served, page: Page,
     assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_a_run_goes_on_in_the_page_after_the_host_was_gone(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data", shutdown_grace_seconds=0.1) as served:
         held = (await served.say("hold", wait=None, conversation_id="c"))["run"]["run_id"]
@@ -189,6 +192,7 @@ async def test_hostile_text_does_nothing(tmp_path: Path, page: Page) -> None:
         assert all("has been blocked" in one for one in page.complaints), page.complaints
 
 
+@in_languages("en", "zh")
 async def test_a_run_of_another_workspace_is_not_there(served: Served, page: Page) -> None:
     run = await served.say("say 1")
     key = await served.key("other")
@@ -199,13 +203,14 @@ async def test_a_run_of_another_workspace_is_not_there(served: Served, page: Pag
     assert await page.evaluate(written("there is no run"))
 
 
+@in_languages("en", "zh")
 async def test_who_may_only_read_has_no_buttons_that_write(served: Served, page: Page) -> None:
     run = await served.say("say 1")
     async with served.as_key(await served.key("default", "runs:read")) as client:
         code = (await client.post("/v1/auth/links", json={})).json()["code"]
     await look(page, served.url, code, run["run_id"])
     buttons = "[...document.querySelectorAll('.actions > *')].map((one) => one.textContent)"
-    assert await page.evaluate(buttons) == ["Compare", "Download"]
+    assert await page.evaluate(buttons) == [say("run.compare"), say("run.download")]
     await page.open(f"{served.url}/runs/{run['run_id']}?fork=0&replay=1")
     await page.until(written("This needs the right runs:write"))
     assert await page.evaluate("document.querySelector('.card .primary')") is None

@@ -40,7 +40,7 @@ def test_rights_roles_and_events_are_those_of_the_api() -> None:
     assert listed("settings/webhooks.js", "EVENTS") == list(EVENTS)
 
 
-@in_languages("zh")
+@in_languages("en", "zh")
 async def test_a_key_is_made_shown_once_replaced_and_revoked(served: Served, page: Page) -> None:
     await sign_in(served, page, "/settings/keys")
     await click(page, "New key")
@@ -92,7 +92,7 @@ async def test_a_key_is_made_shown_once_replaced_and_revoked(served: Served, pag
     assert sorted(answers) == [200, 401]
 
 
-@in_languages("zh")
+@in_languages("en", "zh")
 async def test_members_are_invited_and_change_their_role(served: Served, page: Page) -> None:
     await sign_in(served, page, "/settings/members")
     await page.until(shown("No members"))
@@ -108,7 +108,7 @@ async def test_members_are_invited_and_change_their_role(served: Served, page: P
     await page.until(shown("No members"))
 
 
-@in_languages("zh")
+@in_languages("en", "zh")
 async def test_retention_and_webhooks_are_changed(served: Served, page: Page) -> None:
     await sign_in(served, page, "/settings/retention")
     await page.type_into(".form label:nth-of-type(4) input", "30")
@@ -136,6 +136,7 @@ async def test_retention_and_webhooks_are_changed(served: Served, page: Page) ->
     assert webhook["entry"]["events"] == ["run.failed"]
 
 
+@in_languages("en", "zh")
 async def test_a_secret_is_written_and_never_shown(served: Served, page: Page, tmp_path: Path) -> None:
     master = tmp_path / "master"
     master.write_text(base64.b64encode(os.urandom(32)).decode(), "utf-8")
@@ -160,6 +161,7 @@ async def test_a_secret_is_written_and_never_shown(served: Served, page: Page, t
     await page.until(f"{shown('current')} && {shown(str(master))}")
 
 
+@in_languages("en", "zh")
 async def test_browsers_that_sign_in_and_out_elsewhere_are_seen(served: Served, page: Page) -> None:
     await sign_in(served, page, "/settings")
     looked = "document.dispatchEvent(new Event('visibilitychange'))"  # as when one comes back to the page
@@ -176,6 +178,7 @@ async def test_browsers_that_sign_in_and_out_elsewhere_are_seen(served: Served, 
     assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_each_sees_what_the_key_allows(served: Served, page: Page) -> None:
     whole = "keys tokens members secrets quotas webhooks"
     for rights, tabs in (

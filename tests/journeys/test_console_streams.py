@@ -11,6 +11,7 @@ import pytest
 
 from support.chromium import NEEDS_CHROMIUM, Page
 from support.console import shown, sign_in, there
+from support.console_words import in_languages
 from support.http_host import Served, serving
 
 pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM]
@@ -49,6 +50,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         yield made
 
 
+@in_languages("en", "zh")
 async def test_four_windows_are_live_at_once(served: Served, page: Page) -> None:
     """A browser has six connections to a host for all its windows."""
     held = (await served.say("hold", wait=None, conversation_id="a"))["run"]["run_id"]
@@ -77,6 +79,7 @@ async def test_four_windows_are_live_at_once(served: Served, page: Page) -> None
             assert window.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_one_stream_goes_with_the_reader_from_page_to_page(served: Served, page: Page) -> None:
     await page.on_each_page(WATCHED)
     held = (await served.say("hold", wait=None, conversation_id="a"))["run"]["run_id"]
@@ -106,6 +109,7 @@ async def test_one_stream_goes_with_the_reader_from_page_to_page(served: Served,
     assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_a_run_that_begins_while_the_list_is_read_is_in_it(served: Served, page: Page) -> None:
     await page.on_each_page(WATCHED)
     await page.on_each_page("holds = (url) => url.pathname === '/v1/runs'")
@@ -126,6 +130,7 @@ async def test_a_run_that_begins_while_the_list_is_read_is_in_it(served: Served,
     assert not await page.evaluate(shown("later"))
 
 
+@in_languages("en", "zh")
 async def test_a_filtered_list_and_its_totals_are_as_runs_are_now(served: Served, page: Page) -> None:
     older = (await served.say("hold", wait=None, conversation_id="older"))["run"]["run_id"]
     newer = (await served.say("hold", wait=None, conversation_id="newer"))["run"]["run_id"]

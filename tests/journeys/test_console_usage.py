@@ -96,6 +96,7 @@ async def test_what_was_used_is_shown_drawn_and_saved(served: Served, page: Page
     assert (await page.evaluate(names))[0] == "large"
 
 
+@in_languages("en", "zh")
 async def test_the_host_goes_and_comes_and_the_page_goes_on(tmp_path: Path, page: Page) -> None:
     async with serving(tmp_path / "data") as served:
         await served.say("say 1")
@@ -108,7 +109,7 @@ async def test_the_host_goes_and_comes_and_the_page_goes_on(tmp_path: Path, page
         await page.until(f"!{shown('Not connected')} && {shown('No budget was used yet')}")
 
 
-@in_languages("zh")
+@in_languages("en", "zh")
 async def test_a_budget_is_looked_at_and_added_to(served: Served, page: Page) -> None:
     account = Account("day", "a", AccountLimits(calls=4), names=Names(HOSTILE))
     await served.host.db.write(lambda tx: budgets.charge(tx, Charge("default", (account,), Need())))

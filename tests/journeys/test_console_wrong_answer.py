@@ -115,6 +115,7 @@ async def test_a_wrong_answer_is_explained_and_put_right(tmp_path: Path) -> None
         assert page.complaints == []
 
 
+@in_languages("en", "zh")
 async def test_a_replay_shows_the_first_difference(tmp_path: Path) -> None:
     async with (
         answering(tmp_path / "data", prompt=WRONG) as (served, model),

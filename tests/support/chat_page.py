@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from support.chromium import Page, browsing
+from support.console import there
 from support.editor_hosts import a_host, agent
 from support.server_process import HostProcess
 from support.wire_client import ask
@@ -28,14 +29,6 @@ MODULE = (
     "import(document.querySelector('script[src$=\"console.js\"]').src.replace('console.js', "
     "'components/markdown_blocks.js'))"
 )
-
-
-def shown(text: str) -> str:
-    return f"document.body.innerText.includes({json.dumps(text)})"
-
-
-def there(selector: str) -> str:
-    return f"(document.querySelector({json.dumps(selector)}) !== null)"
 
 
 def click(selector: str) -> str:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.chat_page import AGENTS, TYPED, code_of, conversation_of, there
+from support.chat_page import AGENTS, TYPED, code_of, conversation_of
 from support.chromium import Page, browsing
-from support.console import speak
+from support.console import there
 from support.cut_network import Network, network_to
 from support.editor_hosts import a_host, agent
 from support.server_process import HostProcess
@@ -30,7 +30,6 @@ class Tabs:
     host: HostProcess
     network: Network
     page: Page
-    language: str
 
     @contextlib.asynccontextmanager
     async def another(self) -> AsyncIterator[Page]:
@@ -51,7 +50,6 @@ class Tabs:
             made = (await client.post("/v1/keys", json=key)).json()["key"]
             headers = {"authorization": f"Bearer {made}"}
             code = (await client.post("/v1/auth/links", json={}, headers=headers)).json()["code"]
-            await speak(page, self.language)
             await page.resize(1280, 900)
             await page.open(f"{self.host.url}/chat/{place}#sign-in={code}")
             await page.until(there(".composer textarea"))
@@ -70,17 +68,16 @@ class Tabs:
 
 
 @contextlib.asynccontextmanager
-async def at_tabs(folder: Path, language: str) -> AsyncIterator[Tabs]:
-    """A tab that is signed in at the chat, in a language."""
+async def at_tabs(folder: Path) -> AsyncIterator[Tabs]:
+    """A tab that is signed in at the chat."""
     async with (
         a_host(folder, *AGENTS, *PATIENT) as host,
         network_to(int(host.url.rpartition(":")[2])) as network,
         browsing() as page,
     ):
-        await speak(page, language)
         await page.resize(1280, 900)
         await page.open(f"{network.url}/chat#sign-in={await code_of(host)}")
-        yield Tabs(host, network, page, language)
+        yield Tabs(host, network, page)
 
 
 async def reload(page: Page) -> None:
