@@ -76,6 +76,7 @@ async def test_a_key_is_made_shown_once_replaced_and_revoked(served: Served, pag
         "created_at": 0,
         "expires_at": 0,
     }
+    await page.until("document.querySelectorAll('main tbody tr').length === 2")
     # Escape takes the question back, and leaves the focus where it was
     await click(page, "Revoke: for the dashboard")
     await page.until("document.querySelector('dialog')?.contains(document.activeElement)")
