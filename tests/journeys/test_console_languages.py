@@ -99,7 +99,7 @@ def languages_of(journey: ast.AsyncFunctionDef) -> set[str]:
     """The languages of its decorators: `in_languages`, or parameters with `language` among them."""
     found = set[str]()
     for decorator in journey.decorator_list:
-        texts = {one.value for one in ast.walk(decorator) if isinstance(one, ast.Constant)}
+        texts = {str(one.value) for one in ast.walk(decorator) if isinstance(one, ast.Constant)}
         if "in_languages" in ast.unparse(decorator) or "language" in texts:
             found |= texts & LANGUAGES
     return found

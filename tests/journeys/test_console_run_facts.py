@@ -225,8 +225,9 @@ async def test_a_call_of_unknown_outcome_is_marked_until_a_person_says_what_it_w
     async with serving(tmp_path / "data", agent=False) as served:
         policy = {"allowed_tool_names": ["toolbox.*"]}
         spec = {"name": "dies", "runner": f"{RUNNER}resumable", "resource_policy": policy}
-        plugins = [plugin_entry(STEPPER), plugin_entry(TOOLBOX)]
-        config = ConfigFile(plugins=plugins, agents=[convert(spec, AgentSpec, "dies")])
+        config = ConfigFile(
+            plugins=[plugin_entry(STEPPER), plugin_entry(TOOLBOX)], agents=[convert(spec, AgentSpec, "dies")]
+        )
         await served.host.apply(config, actor="test")
         sent = await served.say(steps(calling("toolbox.die"), ["tell"]), wait=None, agent="dies")
         run_id = sent["run"]["run_id"]
