@@ -154,18 +154,18 @@ async def a_model_is_tested_as_it_writes_and_what_was_typed_stays(
     served: Served, page: Page, models: ModelServer
 ) -> None:
     more = Gate()
-    models.say(["Here is ", more, "**an answer** " + HOSTILE])
+    models.say(["Here is ", more, "**forty-two words** " + HOSTILE])
     await look(served, page, "/models/main")
     await page.type_into("form textarea", "What is there?")
     await click(page, "form .primary")
     await page.until(written("Here is"))
-    assert not await page.evaluate("document.body.textContent.includes('an answer')")
+    assert not await page.evaluate("document.body.textContent.includes('forty-two words')")
     await page.evaluate("(window.before = true, location.reload())")  # in the middle
     await page.until(f"!window.before && {READY} && {there('.trial')}")
     assert await page.evaluate("document.querySelector('form textarea').value") == "What is there?"
     more.open()
     await page.until(there(".trial .status.good"))
-    assert await page.evaluate("document.querySelector('.trial strong').textContent") == "an answer"
+    assert await page.evaluate("document.querySelector('.trial strong').textContent") == "forty-two words"
     used = candidates("7 tokens in, 7 out")[0].replace("7", "\\d+")
     assert await page.evaluate(f"/{used}/.test(document.body.textContent)")
     models.fail(401, "the key is wrong")
