@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-from support.chromium_process import browser_of_the_process
+from support.chromium import chromium_of_the_process
 from support.coroutines import anyio_backend, pytest_pyfunc_call
 from support.databases import (
     database,
@@ -26,7 +26,7 @@ from support.ready_plugins import pytest_runtest_setup
 
 __all__ = [
     "anyio_backend",
-    "browser_of_the_process",
+    "chromium_of_the_process",
     "database",
     "database_url",
     "memory",

@@ -110,7 +110,7 @@ async def an_answer_is_announced_once(page: Page, text: str) -> None:
 
 async def statuses(page: Page, text: str) -> list[dict[str, Any]]:
     """Nodes of the accessibility tree that tell a state in these words."""
-    nodes = (await page.told("Accessibility.getFullAXTree"))["nodes"]
+    nodes = (await page.command("Accessibility.getFullAXTree"))["nodes"]
     names = {one["nodeId"]: " ".join(one.get("name", {}).get("value", "").split()) for one in nodes}
     wanted = " ".join(text.split())
     return [

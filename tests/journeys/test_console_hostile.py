@@ -24,7 +24,7 @@ from support.http_host import ADMIN_KEY, PUPPET_RUNNER, WORKSPACE, Served, servi
 from support.pauses import call, open_pause, open_run
 from support.two_workspaces import fill
 
-pytestmark = [pytest.mark.gate("console"), pytest.mark.timeout(300), NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.gate("console"), NEEDS_CHROMIUM, pytest.mark.timeout(600)]  # every page, one by one
 MARK = "broken=1"
 NAME = f'"><script>{MARK}</script><img src=x onerror="{MARK}">\u202egnpexe \u200b\'-alert(1)-\' ' + "W" * 60
 """Where there is room for a name only."""

@@ -86,8 +86,8 @@ async def sign_in(served: Served, page: Page) -> None:
 
 async def heap(page: Page) -> int:
     """Bytes that the page's scripts hold."""
-    await page.told("HeapProfiler.collectGarbage")
-    return int((await page.told("Runtime.getHeapUsage"))["usedSize"])
+    await page.command("HeapProfiler.collectGarbage")
+    return int((await page.command("Runtime.getHeapUsage"))["usedSize"])
 
 
 async def first_row(page: Page, url: str, name: str) -> None:
@@ -120,9 +120,9 @@ async def kept(page: Page) -> int:
     script = "document.querySelector('script[src$=\"console.js\"]').src"
     module = f"import({script}.replace('console.js', 'lib/run_pages.js'))"
     expression = f"{module}.then(({{ RunPages }}) => RunPages.prototype)"
-    prototype = (await page.told("Runtime.evaluate", expression=expression, awaitPromise=True))["result"]
-    lists = await page.told("Runtime.queryObjects", prototypeObjectId=prototype["objectId"])
-    counted = await page.told(
+    prototype = (await page.command("Runtime.evaluate", expression=expression, awaitPromise=True))["result"]
+    lists = await page.command("Runtime.queryObjects", prototypeObjectId=prototype["objectId"])
+    counted = await page.command(
         "Runtime.callFunctionOn",
         objectId=lists["objects"]["objectId"],
         functionDeclaration=COUNT,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from support.chromium import Page
-from support.chromium_process import LOOK_SECONDS
 
-CATEGORIES = ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"]
+CATEGORIES = ["-*", "toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"]
 TASK = "RunTask"
 
 
@@ -57,25 +55,9 @@ class Tasks:
 @contextlib.asynccontextmanager
 async def tasks_of(page: Page) -> AsyncIterator[Tasks]:
     """Record the tasks of a page while the block runs."""
-    tasks, over = Tasks(), asyncio.Event()
-    heard = page.heard
-
-    def hear(message: dict[str, Any]) -> None:
-        if message["method"] == "Tracing.dataCollected":
-            tasks.events += message["params"]["value"]
-        elif message["method"] == "Tracing.tracingComplete":
-            over.set()
-        else:
-            heard(message)
-
-    page.heard = hear  # type: ignore[method-assign]
+    tasks = Tasks()
+    await page.trace(CATEGORIES)
     try:
-        config = {"includedCategories": CATEGORIES, "excludedCategories": ["*"]}
-        await page.told("Tracing.start", traceConfig=config, transferMode="ReportEvents")
         yield tasks
-        await page.told("Tracing.end")
-        while not over.is_set():
-            await page.evaluate("0")  # what comes is read while something is asked
-            await asyncio.sleep(LOOK_SECONDS)
     finally:
-        page.heard = heard  # type: ignore[method-assign]
+        tasks.events += await page.traced()
