@@ -28,7 +28,9 @@ ROOMS = (
     "tests/host/journal/",
     "tests/host/pauses/",
     "tests/host/runs/",
+    "tests/langbot/",
     "tests/properties/",
+    "tests/runners/",
 )
 """Rooms whose tests have their `tmp_path` there. Others try what a folder of /dev has not: places in a
 sandbox, limits of disks, folders of users."""

@@ -17,6 +17,8 @@ SLOWEST = (
     "tests/faults/test_own_pauses_killed.py",
     "tests/faults/test_effects_killed.py",
     "tests/journeys/test_widget.py",
+    "tests/host/http/test_route_walk.py",
+    "tests/host/simulation/test_faults.py",
     "tests/journeys/test_cli_run.py",
     "tests/journeys/test_cli_authors.py",
     "tests/faults/test_two_hosts_pauses.py",
