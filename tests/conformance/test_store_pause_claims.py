@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from hostler.domain.pause_values import Pause
@@ -11,7 +12,7 @@ from hostler.domain.pauses import MAX_RESUME_ATTEMPTS
 from hostler.domain.tool_pins import PresentTool
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import pause_calls, pause_claims, pause_votes, pauses, runs
+from hostler.storage.stores import journal, pause_calls, pause_claims, pause_votes, pauses, runs
 from hostler.storage.stores.pause_claims import ClaimRefused, Lost
 from support.databases import read, write
 from support.pauses import ADMIN, PIN, WORKSPACE, call, calls_of, claim_run, open_pause, open_run, park
@@ -294,6 +295,10 @@ def test_12_several_calls_may_be_in_doubt_at_once(database: SqlDatabase) -> None
     two = Two(database)
     two.doubt("a")
     assert two.doubt("b").status == "needs_review"
+    entries = read(database, lambda tx: journal.page(tx, "r1")).items
+    reviewed = [msgspec.json.decode(entry.data) for entry in entries if entry.type == "pause.needs_review"]
+    named = [{"call_id": call_id, "kind": "in_doubt"} for call_id in ("a", "b")]
+    assert [entry["calls"] for entry in reviewed] == [[one] for one in named]
     assert two.say("a", happened=False).status == "needs_review"
     again = write(database, lambda tx: pause_claims.reserve(tx, "r1", "a", 1, effect_key="a again"))
     assert again.reason == "not_ready"  # type: ignore[union-attr]

@@ -33,6 +33,7 @@ DIALOGS = {
     "components/skill_folders.js": ("/skills?folder={skills}", "Remove"),
     "components/source_entry.js": ("/channels/chat", "Remove"),
     "components/tool_test.js": ("/tools/shop.book", "Call it"),
+    "components/unreadable_entries.js": ("/hooks", "Remove: old-hook"),
     "components/worker_actions.js": ("/workers", "Remove: cpu-2"),
     "pages/audit.js": ("/audit", "agent.added"),
     "settings/keys.js": ("/settings/keys", "Revoke: wall"),

@@ -308,6 +308,34 @@ async def test_messages_are_there_once_and_files_stay_removed(tmp_path: Path) ->
         assert await run(page, files) == ["other", "new"]
 
 
+async def test_of_the_calls_of_a_pause_those_are_in_doubt_that_are_named(tmp_path: Path) -> None:
+    script = """
+        const { Steps, isInDoubt } = await load('lib/steps.js'), made = new Steps();
+        let position = 0;
+        const take = (kind, type, data) =>
+          made.take([{kind, type, data, position: ++position, attempt: 1, at: position}]);
+        const run = {attempt: 1, status: 'running'};
+        const doubted = () => made.steps.filter((step) => isInDoubt(step, run)).map((step) => step.digest);
+        const found = [];
+        for (const name of ['a', 'b']) {
+          const params = {tool_name: `t.${name}`}, of = {call_id: name, pause_id: 'p'};
+          take('intent', 'tool.call', {method: 'tool.call', params, digest: name, nth: 1, ...of});
+        }
+        take('decision', 'pause.needs_review', {pause_id: 'p', cause: 'the tool of another call changed'});
+        found.push(doubted());
+        for (const name of ['a', 'b']) {
+          take('decision', 'pause.needs_review', {pause_id: 'p', calls: [{call_id: name, kind: 'in_doubt'}]});
+          found.push(doubted());
+        }
+        return found;
+    """
+    async with serving(tmp_path / "data") as served, browsing() as page:
+        await page.on_each_page(TOOLS)
+        await page.open(f"{served.url}/")
+        await page.until("document.querySelector('main') !== null")
+        assert await run(page, script) == [[], ["a"], ["a", "b"]]
+
+
 async def test_a_long_text_looked_at_in_pieces_is_what_it_is_as_a_whole(tmp_path: Path) -> None:
     parts = [
         "one **b** [x][ref]\n\n",

@@ -16,7 +16,7 @@ from hostler.domain.members import ROLES
 from hostler.domain.webhooks import EVENTS
 from hostler.http.auth import Right
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import HOSTILE, choose, click, look_at_all, shown, sign_in, there
+from support.console import HOSTILE, choose, click, look_at_all, say, shown, sign_in, there, verbatim
 from support.console_words import candidates, in_languages
 from support.http_host import Served, serving
 
@@ -192,7 +192,7 @@ async def test_each_sees_what_the_key_allows(served: Served, page: Page) -> None
         await sign_in(served, page, "/settings", key)
         assert await page.evaluate(TABS) == ["", *tabs.split()], rights
     await sign_in(served, page, "/settings/retention", await served.key("default", "runs:read"))
-    await page.until(shown("It needs the right installation."))
+    await page.until(verbatim(say("settings.no_right_text", right="installation")))
     await page.open(f"{served.url}/settings/about")
     await page.until(shown("What holds on this host is for its administrator"))
     await sign_in(served, page, "/settings/about")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import shown, sign_in, there
+from support.console import say, shown, sign_in, there
 from support.console_words import in_languages
 from support.http_host import Served, serving
 
@@ -132,6 +132,9 @@ async def test_a_run_that_begins_while_the_list_is_read_is_in_it(served: Served,
 
 @in_languages("en", "zh")
 async def test_a_filtered_list_and_its_totals_are_as_runs_are_now(served: Served, page: Page) -> None:
+    runs, failed, not_over = (
+        f"{SUMS}[{json.dumps(say(f'runs.{one}'))}]" for one in ("total", "failures", "open")
+    )
     older = (await served.say("hold", wait=None, conversation_id="older"))["run"]["run_id"]
     newer = (await served.say("hold", wait=None, conversation_id="newer"))["run"]["run_id"]
     await served.client.post(f"/v1/runs/{newer}/cancel", json={})
@@ -139,15 +142,15 @@ async def test_a_filtered_list_and_its_totals_are_as_runs_are_now(served: Served
     await page.until(f"{shown('newer')} && !{shown('older')}")
     async with page.another() as all_runs:
         await all_runs.open(f"{served.url}/runs")
-        await all_runs.until(f"{SUMS}['Not over'] === '1' && {SUMS}.Runs === '2'")
+        await all_runs.until(f"{not_over} === '1' && {runs} === '2'")
         failing = (await served.say("fail", conversation_id="failing"))["run_id"]
         assert failing
-        await all_runs.until(f"{SUMS}.Runs === '3' && {SUMS}.Failed.startsWith('1 ')")
+        await all_runs.until(f"{runs} === '3' && {failed}.startsWith('1 ')")
         # an older run belongs to the one list only now, and is open no more in the other one
         await served.client.post(f"/v1/runs/{older}/cancel", json={})
         await page.until(f"{there('.head button.chip')} || {shown('older')}")  # a stream may have begun anew
         await page.evaluate("(document.querySelector('.head button.chip')?.click(), true)")
         await page.until(f"{shown('newer')} && {shown('older')} && !{shown('failing')}")
-        await all_runs.until(f"{SUMS}['Not over'] === undefined && {SUMS}.Runs === '3'")
+        await all_runs.until(f"{not_over} === undefined && {runs} === '3'")
         assert all_runs.complaints == []
     assert page.complaints == []

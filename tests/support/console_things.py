@@ -9,7 +9,7 @@ from pathlib import Path
 from hostler.domain.events import Caller
 from hostler.domain.tool_pins import approved_tool
 from hostler.storage.port import Tx
-from hostler.storage.stores import approval_rules, outbox, runs
+from hostler.storage.stores import approval_rules, outbox, runs, settings
 from hostler.storage.stores.outbox_rows import NewDelivery, Outbound
 from hostler_protocol.channels import ChannelMessage, ChannelTarget
 from support.console_scene import Scene
@@ -20,7 +20,9 @@ SKILL = "---\nname: brewing\ndescription: How tea is made in this house.\n---\nW
 
 
 async def something_of_each(made: Scene, folder: Path) -> None:
-    """Make a key, a member, a secret, a receiver, a prompt, skills, approvals that wait and one ahead."""
+    """Make a key, a member, a secret, a receiver, a prompt, skills, approvals that wait and one ahead, and a
+    hook that this version cannot read.
+    """
     client = made.served.client
     master = folder / "master"
     master.write_text(base64.b64encode(os.urandom(32)).decode(), "utf-8")
@@ -65,5 +67,6 @@ async def something_of_each(made: Scene, folder: Path) -> None:
         )
         said = Outbound(ChannelTarget(chat_id="c"), ChannelMessage(text="on its way"))
         outbox.add(tx, WORKSPACE, NewDelivery(delivery_id="d", channel="chat", outbound=said))
+        settings.put(tx, WORKSPACE, "hook", "old-hook", {"of_a_later_version": True})
 
     await made.served.host.db.write(wait)

@@ -300,7 +300,7 @@ async def test_an_approval_ahead_whose_approver_may_not_any_more_says_so(
             (listed,) = (await served.client.get("/v1/approval-rules")).json()["items"]
             assert (listed["uses_left"], listed["lapsed"]) == (3, lapsed)
             table = (await shell(served, keys[FINN], "similar")).out
-            assert ("no: who approved may not now" in table) == lapsed, table
+            assert ("no: whoever approved may no longer" in table) == lapsed, table
             if not lapsed:
                 assert (await served.client.delete(f"/v1/keys/{key_id}")).status_code == 204
 

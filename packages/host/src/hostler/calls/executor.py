@@ -299,7 +299,7 @@ class CallExecutor:
         elif not CALLS[record.name.method].effect:
             self._log.write(record, given_up=True)
         elif goes_on and held is not None:
-            self.tools.when_not_called(record.name, lambda: self._withdraw(record, held))
+            self.tools.withdraw_if_not_called(record.name, lambda: self._withdraw(record, held))
 
     def _withdraw(self, record: CallRecord, held: HeldCalls) -> None:
         """Ask nobody about a call, and journal that it was given up."""

@@ -61,7 +61,9 @@ CALL_FUNCTIONS: dict[str, CallFunction] = {
 STREAM_FUNCTIONS: dict[str, StreamFunction] = {"model.stream": models.stream}
 """Calls that answer in pieces."""
 
-SEES_RUNS = frozenset({*(method for method in CALL_FUNCTIONS if method.startswith("run.")), "tool.call"})
+SEES_RUNS = frozenset(
+    {*(method for method in CALL_FUNCTIONS if method.startswith("run.")), "tool.call", "action.request"}
+)
 """Calls that may look at the status and the journal of their own run."""
 
 LEDGER_CALLS = frozenset({"tool.call", "action.request", "interaction.request"})

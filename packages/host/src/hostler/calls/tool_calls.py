@@ -98,7 +98,7 @@ class ToolCalls:
             try:
                 return await self._to_its_end(name, self._carry_out(approved))
             except AskAgainError:
-                self.begun.discard(name)
+                continue
 
     def asks_people(self, tool_name: str) -> bool:
         """Whether a call of this tool waits for a person, or for the client."""
@@ -126,10 +126,11 @@ class ToolCalls:
         for task in list(self._tasks):
             task.cancel()
 
-    def when_not_called(self, name: CallName, withdraw: Callable[[], None]) -> None:
-        """Withdraw a call that the runner gave up while its tool was started, if people would be asked again.
+    def withdraw_if_not_called(self, name: CallName, withdraw: Callable[[], None]) -> None:
+        """Withdraw a call that was given up while its tool was started, if people would be asked again.
 
-        Nobody waits for that question, and new ones would wait for this call until the attempt ends.
+        `withdraw` is called once that turns out, or never. Nobody waits for that question, and new ones would
+        wait for this call until the attempt ends.
         """
 
         def ended(task: asyncio.Task[ToolReply]) -> None:
@@ -149,8 +150,10 @@ class ToolCalls:
         return await asyncio.shield(task)
 
     def _over(self, task: asyncio.Task[ToolReply]) -> None:
-        self._tasks.pop(task, None)
+        name = self._tasks.pop(task)
         if not task.cancelled() and (error := task.exception()) is not None:
+            if isinstance(error, AskAgainError):
+                self.begun.discard(name)
             log.debug("run %s: a tool call ended with: %s", self.scope.run_id, error)
 
     @contextmanager

@@ -245,7 +245,7 @@ def list_similar(server: Server, limit: LimitOption = 100, as_json: JsonOption =
             "for": "requester",
             "by": lambda rule: rule["approved_by_name"] or rule["approved_by"],
             "uses left": "uses_left",
-            "in force": lambda rule: "no: who approved may not now" if rule["lapsed"] else "yes",
+            "in force": lambda rule: "no: whoever approved may no longer" if rule["lapsed"] else "yes",
             "until": lambda rule: moment(rule["expires_at"]),
         },
         as_json=as_json,

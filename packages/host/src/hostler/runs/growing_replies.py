@@ -130,8 +130,8 @@ class GrowingReply:
 
     def _write(self, tx: Tx, key: str, text: str) -> bool:
         run = runs.by_id(tx, self.scope.run_id)
-        if run is None or (run.attempt, run.status) != (self.scope.attempt, "running"):
-            return False
+        if run is None or run.attempt != self.scope.attempt or run.status not in {"claimed", "running"}:
+            return False  # claimed: it is written as running with the rest of this batch
         agent = agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
         entry = entry_of(tx, run.workspace_id, self.to.channel)
         if agent is None or entry is None or entry.streaming == "whole":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import cached_property
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +17,7 @@ from hostler_protocol.events import Actor
 from hostler_protocol.grants import ToolResource
 
 
-class OfferedTool(Record):
+class OfferedTool(Record, dict=True):
     """The current definition of a tool. `parameters` and `output_schema` are JSON Schema.
 
     `resource.approval` is what the tool itself asks for; an agent's policy can only add to it. The output
@@ -32,9 +33,9 @@ class OfferedTool(Record):
     version: str = ""
     """Of the plugin that offers it."""
 
-    @property
+    @cached_property
     def present(self) -> PresentTool:
-        """The tool as people are shown it."""
+        """The tool as people are shown it: one, so that what it is approved by is computed once."""
         result = None if self.output_schema is None else dict(self.output_schema)
         description = self.resource.description or None
         return PresentTool(self.pin, description, dict(self.parameters), result, self.version)

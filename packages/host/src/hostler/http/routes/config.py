@@ -17,6 +17,7 @@ from hostler.host.diagnosis import folder_problem
 from hostler.http.endpoint import endpoint
 from hostler.http.request import ApiRequest, LenientBody
 from hostler.http.responses import Json, Listing
+from hostler.secrets.known_values import redact
 from hostler_protocol._base import Strict
 
 
@@ -136,7 +137,7 @@ async def _entries_and_problems(request: ApiRequest) -> tuple[Entries, Problems]
 
 def _record(kind: EntryKind, name: str, entries: Entries, problems: Problems, shown: Shown) -> EntryRecord:
     key = (kind.kind, name)
-    unreadable = {(entry.kind, entry.name): entry.problem for entry in entries.unreadable}
+    unreadable = {(entry.kind, entry.name): redact(entry.problem) for entry in entries.unreadable}
     entry = None if key in unreadable else sparse(shown(entries.get(kind, name)))
     return EntryRecord(
         kind=kind.field, name=name, entry=entry, problem=problems.get(key) or unreadable.get(key)

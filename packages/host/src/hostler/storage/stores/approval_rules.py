@@ -144,7 +144,7 @@ def find(tx: Tx, workspace_id: str, rule_id: str) -> StandingRule | None:
 
 
 def page(tx: Tx, workspace_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[StandingRule]:
-    """Return rules in force, by id, after the id `after`."""
+    """Return rules with uses and time left, by id, after the id `after`."""
     rows = tx.all(_q.page, workspace_id=workspace_id, now=tx.now, after=after, limit=limit)
     return [_rule_of(row) for row in rows]
 

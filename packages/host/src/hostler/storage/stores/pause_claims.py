@@ -25,7 +25,7 @@ from hostler.domain.pauses import (
 )
 from hostler.domain.tool_pins import PresentTool
 from hostler.storage.port import Tx
-from hostler.storage.stores import pause_calls, pause_votes, pauses, run_notes
+from hostler.storage.stores import pause_calls, pause_facts, pause_votes, pauses, run_notes
 
 RefusalReason = Literal["fenced", "not_ready", "unknown", "undecided", "made", "revoked"]
 
@@ -157,9 +157,10 @@ def mark_in_doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) 
     if pause.status == "ready":
         pause = pauses.move(tx, pause, "resuming", cause="an attempt resumes it", actor=actor)
     pause_calls.execute(tx, pause, call, "in_doubt", cause=cause, actor=actor, review="in_doubt")
-    if pause.status == "needs_review":
+    if pause.status == "needs_review":  # because of another of its calls
+        pause_facts.of_pause(tx, pause, before=pause.status, cause=cause, actor=actor, doubted=call_id)
         return pause
-    return pauses.move(tx, pause, "needs_review", cause=cause, actor=actor)
+    return pauses.move(tx, pause, "needs_review", cause=cause, actor=actor, doubted=call_id)
 
 
 def ask_again(

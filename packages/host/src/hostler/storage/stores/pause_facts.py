@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,8 +14,22 @@ from hostler.storage.stores.journal import NewEntry
 from hostler_protocol.ids import canonical_json
 
 
-def of_pause(tx: Tx, pause: Pause, *, before: str | None, cause: str, actor: str, **more: Any) -> None:
-    """Record that the pause changed from `before` to its present status."""
+def of_pause(
+    tx: Tx,
+    pause: Pause,
+    *,
+    before: str | None,
+    cause: str,
+    actor: str,
+    calls: Sequence[Mapping[str, Any]] = (),
+    doubted: str | None = None,
+) -> None:
+    """Record that the pause changed from `before` to its present status.
+
+    `calls`: those that it was opened with. `doubted`: the call of which nobody knows whether it was made.
+    """
+    if doubted is not None:
+        calls = [{"call_id": doubted, "kind": "in_doubt"}]
     body = {
         "run_id": pause.run_id,
         "segment": pause.segment,
@@ -23,7 +38,7 @@ def of_pause(tx: Tx, pause: Pause, *, before: str | None, cause: str, actor: str
         "from": before,
         "to": pause.status,
         "cause": cause,
-        **more,
+        **({"calls": calls} if calls else {}),
     }
     _write(tx, pause, f"pause.{pause.status}", actor, body)
 

@@ -234,8 +234,12 @@ def move(
     attempts: int | None = None,
     losses: int | None = None,
     resumed_by: str | None = None,
+    doubted: str | None = None,
 ) -> Pause:
-    """Change the status and record it. ValueError if no such change is allowed."""
+    """Change the status and record it. ValueError if no such change is allowed.
+
+    `doubted`: the call that it is about, of which nobody knows whether it was made.
+    """
     if not may_become(pause.status, to):
         raise ValueError(f"a pause that is {pause.status} does not become {to}")
     row = tx.one(
@@ -257,7 +261,7 @@ def move(
     if row is None:
         raise RuntimeError(f"pause {pause.pause_id} changed although its run was locked")
     moved = pause_of(row)
-    pause_facts.of_pause(tx, moved, before=pause.status, cause=cause, actor=actor)
+    pause_facts.of_pause(tx, moved, before=pause.status, cause=cause, actor=actor, doubted=doubted)
     notices.of_pause(tx, moved, before=pause.status)
     chat_questions.follow(tx, moved)
     return moved

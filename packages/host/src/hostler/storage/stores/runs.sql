@@ -35,9 +35,9 @@ SELECT workspace_id, status, attempt FROM runs WHERE run_id = :run_id
 -- name: move
 -- A change of status, with its journal entries. :status_before and :attempt were read before, or are the usual ones: no
 -- row means that they do not match. A stored grant is not replaced. A run that has begun goes on before all others of its
--- lane, also before older ones whose start was delayed at that time. `webhook` is not NULL if the entry of one names this
--- end, `sends` not if the outbox has something of a run that ends: asked here, since queries of their own would be more
--- for every run. SQLite would plan the statement anew for each pattern that is a parameter.
+-- lane, also before older ones whose start was delayed at that time. `webhook` is 1 if the entry of one names this
+-- end, and `sends` is 1 if the outbox has something of a run that ends, else they are NULL: asked here, since queries of
+-- their own would be more for every run. SQLite would plan the statement anew for each pattern that is a parameter.
 UPDATE runs SET status = :status, status_code = :status_code,
     attempt = attempt + :new_attempt, crashes = crashes + :crashed,
     ordinal = CASE WHEN :new_attempt = 1 AND parallel = 0 THEN coalesce(

@@ -1,4 +1,4 @@
-// Approvals of similar calls ahead with uses and time left: what is let through without asking, and an end to it.
+// Approvals of similar calls ahead with uses and time left, and an end to each.
 import { html } from "../lib/html.js";
 import { path, remove } from "../lib/api.js";
 import { usePages } from "../lib/fresh.js";

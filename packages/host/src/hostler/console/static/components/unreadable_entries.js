@@ -9,13 +9,16 @@ import { may } from "../lib/session.js";
 import { ConfirmButton } from "./confirm.js";
 import { attempt, notice } from "./notice.js";
 
-/** @typedef {{kind: string, name: string, done: () => void}} Props `done`: called after it is removed. */
+/**
+ * @typedef {{kind: string, name: string, done: () => void, failed?: () => void}} Props
+ * `done`: called after it is removed. `failed`: after it was not, since it may be another one by now.
+ */
 
 /** @param {Props} props */
-export function RemoveUnreadable({ kind, name, done }) {
+export function RemoveUnreadable({ kind, name, done, failed }) {
   const drop = async () => {
     const gone = await attempt(() => removeEntry(kind, name), t(kind === "plugins" ? "entry.removed" : `source.removed.${kind}`));
-    if (!gone) return;
+    if (!gone) return failed?.();
     forgetChoices(kind);
     for (const text of gone) notice(text, true);
     done();
@@ -40,11 +43,12 @@ export function UnreadableEntries({ kind }) {
     return () => abort.abort();
   }, [kind, reads]);
   if (!found.length) return null;
+  const again = () => setReads(reads + 1);
   return html`
     <section class="card" aria-label=${t("source.unreadable")}><h2>${t("source.unreadable")}</h2>
       <ul class="plain-list">${found.map((one) => html`<li key=${one.name} class="line">
         <span class="grow"><bdi>${one.name}</bdi>${one.problem && html`<br /><span class="wrong" dir="auto">${brief(one.problem)}</span>`}</span>
-        <${RemoveUnreadable} kind=${kind} name=${one.name} done=${() => setReads(reads + 1)} />
+        <${RemoveUnreadable} kind=${kind} name=${one.name} done=${again} failed=${again} />
       </li>`)}</ul></section>
   `;
 }

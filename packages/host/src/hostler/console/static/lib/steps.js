@@ -33,7 +33,7 @@ export class Steps {
     /** Where the values of the state were last written. @type {Map<string, number>} */
     this._values = new Map();
     this._context = 0;
-    /** The steps whose outcome people may be asked for, by the ids of their calls and pauses. @type {Map<string, string[]>} */
+    /** The steps whose outcome people may be asked for, by the ids of their calls. @type {Map<string, string[]>} */
     this._asked = new Map();
     /** @type {Record<string, string>} */
     this._place = {};
@@ -59,7 +59,7 @@ export class Steps {
         kind: "status", title: data.to ?? type, note: data.cause ?? "", bad: ["failed", "timeout"].includes(data.to),
       });
     } else if (kind === "decision") {
-      this._doubt(type, data);
+      this._doubt(data);
       this._put(`decision ${entry.position}`, entry, { kind: "pause", title: type, pause: data.pause_id, note: [data.actor, data.cause ?? data.to].filter(Boolean).join(" · ") });
     } else if (kind === "cancellation") {
       this._put(`cancel ${entry.position}`, entry, { kind: "pause", title: "cancel", note: [data.actor, data.reason].filter(Boolean).join(" · ") });
@@ -133,7 +133,7 @@ export class Steps {
     };
     if (kind === "tool" && action === null) changes.tool = nameOf(data);
     if (data.pause_id) changes.pause = data.pause_id;
-    for (const id of kind === "tool" || action !== null ? [data.call_id, data.pause_id] : []) if (id) this._asked.set(id, [...(this._asked.get(id) ?? []), key]);
+    if (data.call_id && (kind === "tool" || action !== null)) this._asked.set(data.call_id, [...(this._asked.get(data.call_id) ?? []), key]);
     if (action !== null) this._action(key, action, entry, changes);
     else if (entry.kind === "intent") changes.outcome = undefined; // it may be made again, after there was a doubt
     if (entry.kind !== "intent") {
@@ -157,10 +157,10 @@ export class Steps {
     if (data.approved_by) changes.approved = data.approved_by;
   }
 
-  /** People are asked for the outcome of what was begun. @param {string} type @param {any} data of a decision */
-  _doubt(type, data) {
+  /** People are asked for the outcome of what was begun. @param {any} data of a decision */
+  _doubt(data) {
     const calls = (data.calls ?? [data]).filter((/** @type {any} */ one) => one?.kind === "in_doubt").map((/** @type {any} */ one) => one.call_id);
-    for (const key of [...calls, ...(type === "pause.needs_review" ? [data.pause_id] : [])].flatMap((id) => this._asked.get(id) ?? [])) {
+    for (const key of calls.flatMap((/** @type {string} */ id) => this._asked.get(id) ?? [])) {
       const place = this._places.get(key);
       if (place !== undefined && this.steps[place].open) this.steps[place] = { ...this.steps[place], outcome: "in_doubt" };
     }
