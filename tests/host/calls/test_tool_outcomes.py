@@ -266,6 +266,28 @@ async def test_a_call_given_up_while_its_tool_starts_is_made_or_withdrawn(
         assert again.call_id != asked.call_id, "the next question does not wait for it"
 
 
+@pytest.mark.parametrize("turns", range(10))
+async def test_a_call_is_withdrawn_at_whatever_moment_it_is_given_up_while_its_tool_turns_out_to_be_another(
+    attempts: Attempts, turns: int
+) -> None:
+    person, grant, tools = await ada(attempts.world), attempt_grant(**ASKS), attempts.tools
+    tools.pins, tools.starts, tools.comes_back = dict(grant.tool_pins), Gate(), "2.0.0"
+    async with attempts.attempt(grant) as attempt:
+        call_id = attempt.begin("tool.call")
+        (asked,) = await attempt.asked()
+        await attempt.decide(person, Action(call_id=asked.call_id, type="approve"))
+        await tools.starts.reached()
+        tools.starts.open()
+        for _ in range(turns):  # of the loop
+            await asyncio.sleep(0)
+        attempt.calls.give_up(call_id, goes_on=True)
+        while not (made := await attempt.entries("call")):
+            await asyncio.sleep(0)
+        assert data_of(made[0])["given_up"] is True
+        pause, (settled,) = await attempt.pause()
+        assert (pause.status, settled.handed_over, tools.calls) == ("resumed", True, [])
+
+
 async def test_a_question_is_answered_with_the_decision(attempts: Attempts) -> None:
     person = await ada(attempts.world)
     async with attempts.attempt() as attempt:
