@@ -10,7 +10,7 @@ import pytest
 from support.axe import serious_mistakes
 from support.chat_page import at_chat, begin, conversation_of, write
 from support.chromium import NEEDS_CHROMIUM, Page
-from support.console import FITS, nothing_from_elsewhere, shown, there
+from support.console import FITS, nothing_from_elsewhere, say, shown, there
 from support.console_words import in_languages
 from support.editors import delta, result, said, steps
 from support.server_process import HostProcess
@@ -110,10 +110,11 @@ async def test_each_sees_and_does_what_the_key_allows(tmp_path: Path) -> None:
         await page.until(f"{shown('Hello.')} && {shown('Your key can read here, but not write.')}")
         assert not await page.evaluate(there(".composer"))
         assert not await page.evaluate(there(".chat-head button:not(.list-toggle)"))
-        assert not await page.evaluate(there(".said .tools [aria-label*='new conversation']"))
+        for forks in ("chat.edit", "chat.fork"):
+            assert not await page.evaluate(there(f".said .tools [aria-label='{say(forks)}']"))
         await with_rights(host, page, "conversations:read", "runs:read", "events:write")
         await page.until(there(".composer textarea"))
-        assert not await page.evaluate(there(".composer [aria-label='Attach files']"))
+        assert not await page.evaluate(there(f".composer [aria-label='{say('files.add')}']"))
         await write(page, steps(said("Written.")))
         await page.until(shown("Written."))
         await with_rights(host, page, "usage:read")

@@ -14,7 +14,7 @@ import pytest
 from support.agent_host import COST, answering, ask, shop
 from support.axe import serious_mistakes
 from support.chromium import NEEDS_CHROMIUM, Page, browsing
-from support.console import FITS, written
+from support.console import FITS, say, written
 from support.console_words import candidates, in_languages
 from support.http_host import Served
 from support.model_answers import Answer, Recorded, wishes
@@ -140,7 +140,7 @@ async def test_a_replay_shows_the_first_difference(tmp_path: Path) -> None:
         # a link opens the panel, and the reader begins
         await sign_in(served, page, f"/runs/{run['run_id']}?replay=1")
         begins = "document.querySelector('section .actions button')"
-        await page.until(f"{begins}?.textContent === 'Replay' && !{begins}.disabled")
+        await page.until(f"{begins}?.textContent === {json.dumps(say('run.replay'))} && !{begins}.disabled")
         assert await page.evaluate("document.querySelector('section[aria-busy=true]')") is None
         # what a person sees of it: the answer of the host is put in the place of one that would be identical
         await sign_in(served, page, f"/runs/{run['run_id']}")
