@@ -33,6 +33,8 @@ NO_FEATURES = (
     # This list replaces that of Playwright, since Chromium reads the last one alone. Its calls rely on these.
     *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
     "PaintHolding",
+    # Requests of the browser itself when it starts, which Playwright switches off as well.
+    *("AimEnabled", "NetworkTimeServiceQuerying", "OptimizationHints", "PreconnectToSearch"),
 )
 OPTIONS = (
     # Pages share a process: one for each page that is opened costs more than the page does.
@@ -42,6 +44,8 @@ OPTIONS = (
 BOUND_MS = 120_000
 """Bound of one call, whatever else the machine does: below the bound of a test, which would not name it."""
 LOOK_MS = 50
+FILLS = 20
+"""How often a field is filled, where the page puts something else into it in between."""
 END_SECONDS = 60
 """Bound of the end of a context; a browser that does not come to it is replaced."""
 UNTIL = """(() => {
@@ -94,8 +98,10 @@ class Chromium:
         """
         if self._portal is None:
             self._portal = self._exits.enter_context(start_blocking_portal("asyncio", name="playwright"))
-        future = self._portal.start_task_soon(partial(method, *args, **kwargs))
-        return await asyncio.shield(asyncio.wrap_future(future))
+        future = asyncio.wrap_future(self._portal.start_task_soon(partial(method, *args, **kwargs)))
+        future.add_done_callback(_taken_note_of)
+        await asyncio.wait([future])  # which leaves it alone when this is cancelled
+        return future.result()
 
     @contextlib.asynccontextmanager
     async def context(self) -> AsyncIterator[pw.BrowserContext]:
@@ -115,10 +121,12 @@ class Chromium:
 
     def end(self) -> None:
         """End what drives the browser, which ends the browser, and the thread."""
-        if self._portal is not None:
-            self._portal.call(self._end)
-        self._exits.close()
-        self._portal = None
+        try:
+            with self._exits:
+                if self._portal is not None:
+                    self._portal.start_task_soon(self._end).result(END_SECONDS)
+        finally:
+            self._portal = None
 
     async def _open(self) -> pw.BrowserContext:
         async with self._starting:
@@ -242,7 +250,7 @@ class Page:
             yield page
 
     async def press(self, key: str, times: int = 1) -> None:
-        """Press and release a key, such as Tab or Enter; several times as one does who does not look."""
+        """Press and release a key, such as Tab or Enter; several times without looking in between."""
         for _ in range(times):
             await self.chromium.call(self.tab.keyboard.press, key)
 
@@ -256,8 +264,15 @@ class Page:
         await self.chromium.call(self.tab.mouse.wheel, 0, down)
 
     async def type_into(self, selector: str, text: str) -> None:
-        """Put text into a field in place of what is there, once the field takes it."""
-        await self.chromium.call(self.tab.fill, selector, text)
+        """Put text into a field in place of what is there, once the field takes it and keeps it.
+
+        A form that fills it in the middle of that adds what it has to the text.
+        """
+        for _ in range(FILLS):
+            await self.chromium.call(self.tab.fill, selector, text)
+            found = await self.chromium.call(self.tab.input_value, selector)
+            if found == text or not found.endswith(text):  # or the page writes it in a way of its own
+                return
 
     def _browser(self) -> pw.Browser:
         browser = self.tab.context.browser
@@ -278,7 +293,7 @@ class Page:
     async def _until(self, script: str) -> Any:
         look = UNTIL.replace("EXPRESSION", script)
         found = await self.tab.wait_for_function(look, polling=LOOK_MS)
-        # The page may have gone on to another one, which has no value any more; mostly there is but one.
+        # The page may have gone on to another one by now; then only a value that needs no page is known.
         return True if str(found) == "true" else await found.json_value()
 
     async def _command(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -290,6 +305,12 @@ class Page:
         """What the page shows and has said, for who reads why a test failed."""
         text = await self.evaluate("`${location.href}\n${document.body?.innerText}`")
         return "\n".join([text, *self.said[-10:], *self.complaints])
+
+
+def _taken_note_of(call: asyncio.Future[Any]) -> None:
+    """A call whose end nobody waits for any more fails unseen; the loop would tell of it in another test."""
+    if not call.cancelled():
+        call.exception()
 
 
 _of_this_process: Chromium | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hostler.domain.agents import DeliveryPolicy
 from hostler.runs.attempt_results import WIDER_CREDIT
 from hostler.storage.sql.database import SqlDatabase
 from hostler_protocol.limits import INITIAL_RESULT_CREDIT
@@ -69,7 +70,7 @@ async def test_results_that_are_not_stored_are_credited_as_well(
     database: SqlDatabase, tmp_path: Path
 ) -> None:
     async with attempts(database, tmp_path) as host:
-        run = await host.open(spec={"delivery_policy": {"enable_streaming": False}})
+        run = await host.open(spec={"delivery_policy": DeliveryPolicy(enable_streaming=False)})
         _, task = await host.started(run)
         host.plugin.results(run.run_id, *[delta("a")] * INITIAL_RESULT_CREDIT)
         await credited(host, INITIAL_RESULT_CREDIT + WIDER_CREDIT)
