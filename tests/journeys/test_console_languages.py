@@ -58,6 +58,7 @@ ONE_IS_ENOUGH = {
         "test_requests_whose_answers_are_lost_and_streams_that_break": NO_WORDS,
         "test_lists_that_grow_faster_than_they_are_read": NO_WORDS,
         "test_messages_are_there_once_and_files_stay_removed": NO_WORDS,
+        "test_of_the_calls_of_a_pause_those_are_in_doubt_that_are_named": NO_WORDS,
         "test_a_long_text_looked_at_in_pieces_is_what_it_is_as_a_whole": NO_WORDS,
     },
     "test_console_many_runs.py": {
