@@ -143,10 +143,11 @@ async def chatting(
     *,
     agent: dict[str, Any] | None = None,
     config_more: dict[str, Any] | None = None,
+    database: str | None = None,
     **fields: Any,
 ) -> AsyncIterator[Chatting]:
     """A host with a channel to a platform. `fields`: of the entry; `agent`: of the agent."""
-    async with serving(folder / "host", agent=False) as served:
+    async with serving(folder / "host", agent=False, database=database) as served:
         served.host.channels.hurry(0.05)
         entry = entry_for(platform.port, folder / "token", channel, **fields)
         entry.config.update(config_more or {})

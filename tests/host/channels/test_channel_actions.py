@@ -152,6 +152,16 @@ async def test_a_channel_that_can_edit_carries_edits_out(tmp_path: Path, chat: C
         assert await host.facts() == [("done", "group.info"), ("done", "message.edit")]
 
 
+async def test_an_action_that_only_reads_may_be_the_first_call(
+    tmp_path: Path, chat: ChatPlatform, database_url: str
+) -> None:
+    """Whether this host has the run is looked up before it, perhaps before the run is stored as running."""
+    url = database_url if database_url.startswith("postgresql:") else None
+    async with acting(tmp_path, chat, channel="rich", database=url) as host:
+        for _ in range(5):
+            assert (await host.ask("group.info")).startswith("done ")
+
+
 async def test_an_action_of_which_nobody_knows_is_for_a_person_to_settle(
     tmp_path: Path, chat: ChatPlatform
 ) -> None:
