@@ -20,7 +20,7 @@ from support.databases import (
     pytest_generate_tests,
 )
 from support.known_secrets import secrets_of_the_module, secrets_of_the_test
-from support.memory import memory, tmp_path
+from support.memory import memory, pytest_runtest_protocol, tmp_path
 from support.order import pytest_collection_modifyitems, pytest_xdist_auto_num_workers
 from support.ready_plugins import pytest_runtest_setup
 
@@ -35,6 +35,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_generate_tests",
     "pytest_pyfunc_call",
+    "pytest_runtest_protocol",
     "pytest_runtest_setup",
     "pytest_xdist_auto_num_workers",
     "secrets_of_the_module",

@@ -41,9 +41,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def remove_abandoned(place: Path) -> None:
-    """Remove the folders that nobody locks."""
+    """Remove the folders that nobody locks, but not those of other users."""
     for folder in place.glob(f"{PREFIX}*"):
-        with contextlib.suppress(FileNotFoundError, BlockingIOError), _opened(folder) as number:
+        gone_used_foreign = FileNotFoundError, BlockingIOError, PermissionError
+        with contextlib.suppress(*gone_used_foreign), _opened(folder) as number:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)  # another one may be removing it, too
 

@@ -169,6 +169,20 @@ def test_a_reporter_removes_what_a_killed_one_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_reporter_leaves_what_another_user_left(tmp_path: Path) -> None:
+    code = (
+        "import os; from pathlib import Path; from simulation.folders import PREFIX, remove_abandoned\n"
+        "os.geteuid() or os.setuid(65534)\n"
+        "Path(f'{PREFIX}own').mkdir(); remove_abandoned(Path())"
+    )
+    tmp_path.chmod(0o777)
+    foreign = tmp_path / "hostler-lives-foreign"
+    foreign.mkdir(mode=0)  # so that its owner may not open it either, where this is not root
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env=environment)
+    assert list(tmp_path.iterdir()) == [foreign]
+
+
 def test_kinds_of_findings_leave_out_names() -> None:
     first = "run 01a0c450-9a8e-7432-a5d5-0b1dd5afc3eb: 1 was seen as x, the journal holds ('y', {'data': 1})"
     second = (
