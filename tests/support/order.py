@@ -6,6 +6,7 @@ import math
 import os
 from itertools import islice
 
+import psutil
 import pytest
 
 SLOW_FOLDERS = ("tests/faults/", "tests/journeys/")
@@ -36,14 +37,23 @@ SLOWEST = (
 
 LEAST_WORKERS = 6
 """Workers wait for processes and disks: with four of them, two cores were idle for a sixth of the time."""
+MOST_WORKERS = 16
+WORKER_BYTES = 1_200_000_000
+"""What a worker may have in memory, with the processes that it starts: its browser, Node and PostgreSQL."""
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Answer how many workers `-n auto` is: one for each processor that may be used, and at least six."""
-    return max(
-        LEAST_WORKERS,
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-    )
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Answer how many workers `-n auto` is, unless the variable of xdist says it."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None  # xdist reads it
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return workers(usable, psutil.virtual_memory().available)
+
+
+def workers(processors: int, available_bytes: int) -> int:
+    """How many run: one for each processor and at least six, but only as many as memory has room for."""
+    wanted = min(MOST_WORKERS, max(LEAST_WORKERS, processors))
+    return max(1, min(wanted, available_bytes // WORKER_BYTES))
 
 
 @pytest.hookimpl(tryfirst=True)
