@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 
@@ -20,6 +19,16 @@ LISTED = {"models": "old-model", "channels": "old-chat", "hooks": "old-hook", "p
 """By kind, which is the path of its page, too: those that the list of the page does not have."""
 TOOLS = ("mcp:old-files", "openapi:old-pets")
 """These are among the sources of tools, and each has a page."""
+ASKED = """
+window.asked = [];
+const { fetch } = window;
+window.fetch = (address, ...more) => {
+  asked.push(new URL(address, location).pathname);
+  return fetch(address, ...more);
+};
+"""
+"""A script: `asked` has the paths that the page has requested, whether or not they are answered yet."""
+WITHOUT_THE_RIGHT = "Your key does not have the right to see this"
 FROM_LATER = {"of_a_later_version": True}
 
 
@@ -64,12 +73,18 @@ async def test_an_entry_that_cannot_be_read_is_removed(tmp_path: Path, page: Pag
         assert page.complaints == []
 
 
-async def test_who_may_not_configure_is_told_of_none(tmp_path: Path, page: Page) -> None:
+@pytest.mark.parametrize("may", [False, True])
+async def test_they_are_requested_only_for_those_who_may_configure(
+    tmp_path: Path, page: Page, may: bool
+) -> None:
     async with serving(tmp_path / "data", agent=False) as served:
         await served.host.db.write(store)
-        await sign_in(served, page, "/settings", await served.key(WORKSPACE, "admin"))
-        for kind, name in LISTED.items():
+        await page.on_each_page(ASKED)
+        await sign_in(served, page, "/settings", None if may else await served.key(WORKSPACE, "admin"))
+        for kind in LISTED:
             await page.open(f"{served.url}/{kind}")
-            await page.until(f"{there('main#main h1')} && !{there('.loading')}")
-            assert not await page.evaluate(shown(quote(name, safe="/"))), kind
+            # what a page shows at first is requested at once; it is there when its list is answered
+            begun = f"(asked.includes('/v1/{kind}') || {shown(WITHOUT_THE_RIGHT)})"
+            await page.until(f"{begun} && {there('main#main h1')} && !{there('.loading')}")
+            assert await page.evaluate(f"asked.includes('/v1/config/{kind}')") == may, kind
         assert page.complaints == []
