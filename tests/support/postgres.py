@@ -57,7 +57,7 @@ class PostgresServer:
     """A server on a Unix socket, without fsync: these tests kill clients, not the machine.
 
     `place`: for its files, with a short path, as its socket is among them. To empty tables makes files,
-    which takes a fifth of the processor time in memory.
+    which takes in memory a fifth of the processor time that it takes on a disk.
     """
 
     def __init__(self, place: Path = Path("/tmp")) -> None:

@@ -164,7 +164,7 @@ IMPATIENT = [
     "-c",
     "from hostler.simulation.faults import __main__ as trier; trier.CPU_SECONDS = 1; trier.main()",
 ]
-"""A life has a tenth of the time of a processor."""
+"""A life has one second of a processor, instead of ten."""
 MANIFEST = "plugin: {author: test, name: blocking}\nrunners: [{name: default, entry: 'blocking:Blocking'}]\n"
 
 
