@@ -8,6 +8,7 @@ import gc
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,13 @@ def another_chromium(tmp_path: Path) -> Iterator[Chromium]:
     made = Chromium(tmp_path / "chromium")
     yield made
     made.end()
+
+
+@pytest.fixture
+def own_folder() -> Iterator[Path]:
+    """A folder with a short path, as Chromium has a socket in it."""
+    with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
 
 
 async def processes_of(chromium: Chromium) -> list[psutil.Process]:
@@ -235,9 +243,9 @@ async def test_keys_texts_and_the_wheel_are_those_of_a_person(site: str) -> None
 
 
 async def test_a_browser_that_dies_fails_one_test_and_is_started_anew(
-    another_chromium: Chromium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    another_chromium: Chromium, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # a driver that is killed leaves the profile
+    monkeypatch.setenv("TMPDIR", str(own_folder))  # a driver that is killed leaves the profile
     async with another_chromium.context() as context:
         page = await another_chromium.call(context.new_page)
         before = await processes_of(another_chromium)

@@ -80,7 +80,7 @@ ONE_IS_ENOUGH = {
     "test_console_sources.py": {
         "test_all_of_it_is_readable_at_every_width_theme_and_language": BOTH,
     },
-    "test_console_unreadable.py": {"test_who_may_not_configure_is_told_of_none": NO_WORDS},
+    "test_console_unreadable.py": {"test_they_are_requested_only_for_those_who_may_configure": NO_WORDS},
     "test_console_usage.py": {"test_it_looks_well_in_every_way": BOTH},
     "test_console_wheel.py": {
         "test_it_works_in_a_browser_from_the_wheel": "of what is packed, which is all languages",
